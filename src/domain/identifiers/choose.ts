@@ -1,0 +1,59 @@
+import type { InputName, SourceKind } from '../mapping.ts'
+import { normalizeDomain } from './domain.ts'
+import { normalizeEmail } from './email.ts'
+import type { LookupInput, LookupKind, Normalized } from './kind.ts'
+import { inputNames, lookupKinds } from './kind.ts'
+import { normalizeNameCompany } from './name-company.ts'
+import { normalizeProfileUrl } from './profile-url.ts'
+
+/** A row's inputs as they came out of its source's expressions. */
+export type RawInputs = Readonly<Record<InputName, string | null>>
+
+/** Why an input was not asked with. The reason is a stable phrase without the value. */
+export interface InputNote {
+  readonly input: InputName
+  readonly reason: string
+}
+
+export interface Choice {
+  readonly lookup: { readonly kind: LookupKind; readonly key: string; readonly input: LookupInput } | null
+  readonly notes: readonly InputNote[]
+}
+
+/**
+ * The one question to ask about a row: its first usable identifier, in the order of section 5 of the design.
+ * `notes` tells of the invalid ones before it; those after it are not looked at. With `after`, only the
+ * identifiers that follow that kind count: the next step of a cascade. Where nothing is usable the lookup is
+ * null and the notes say why, `no input` when all are blank.
+ */
+export function chooseLookup(kind: SourceKind, raw: RawInputs, options: { after?: LookupKind } = {}): Choice {
+  const notes: InputNote[] = []
+  for (const lookupKind of kindsAfter(lookupKinds[kind], options.after)) {
+    const normalized = normalize(lookupKind, raw)
+    if (normalized === null) continue
+    if (normalized.ok)
+      return { lookup: { kind: lookupKind, key: normalized.key, input: normalized.input }, notes }
+    notes.push({ input: normalized.input, reason: normalized.reason })
+  }
+  if (notes.length === 0) notes.push({ input: inputNames[kind][0] ?? 'email', reason: 'no input' })
+  return { lookup: null, notes }
+}
+
+function normalize(kind: LookupKind, raw: RawInputs): Normalized<LookupInput> {
+  switch (kind) {
+    case 'email':
+      return normalizeEmail(raw.email)
+    case 'linkedin_url':
+      return normalizeProfileUrl(raw.linkedin_url)
+    case 'name_company':
+      return normalizeNameCompany(raw.name, raw.company)
+    case 'domain':
+      return normalizeDomain(raw.domain)
+  }
+}
+
+/** None where `after` is no kind of this source's at all: starting over would ask the same question again. */
+function kindsAfter(kinds: readonly LookupKind[], after: LookupKind | undefined): readonly LookupKind[] {
+  if (after === undefined) return kinds
+  return kinds.includes(after) ? kinds.slice(kinds.indexOf(after) + 1) : []
+}

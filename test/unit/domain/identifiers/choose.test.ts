@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest'
+import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
+import type { RawInputs } from '../../../../src/domain/identifiers/choose.ts'
+
+const raw = (inputs: Partial<RawInputs>): RawInputs => ({
+  email: null,
+  linkedin_url: null,
+  name: null,
+  company: null,
+  domain: null,
+  ...inputs,
+})
+
+const all = raw({
+  email: 'Jane@acme.no',
+  linkedin_url: 'linkedin.com/in/jane',
+  name: 'Jane',
+  company: 'Acme',
+  domain: 'acme.no',
+})
+
+describe('the lookup of a person', () => {
+  test('is by email first', () => {
+    expect(chooseLookup('person', all)).toEqual({
+      lookup: { kind: 'email', key: 'jane@acme.no', input: { email: 'jane@acme.no' } },
+      notes: [],
+    })
+  })
+
+  test('goes past an invalid input, and notes it', () => {
+    expect(chooseLookup('person', { ...all, email: 'a@b.no, c@d.no' })).toEqual({
+      lookup: {
+        kind: 'linkedin_url',
+        key: 'linkedin.com/in/jane',
+        input: { linkedin_url: 'https://www.linkedin.com/in/jane' },
+      },
+      notes: [{ input: 'email', reason: 'list of addresses' }],
+    })
+  })
+
+  test('goes past blank inputs without a note', () => {
+    expect(chooseLookup('person', raw({ email: ' ', name: 'Jane', company: 'Acme' }))).toEqual({
+      lookup: { kind: 'name_company', key: 'jane|acme', input: { name: 'Jane', company: 'Acme' } },
+      notes: [],
+    })
+  })
+
+  test('is none when nothing is usable, and every reason is kept', () => {
+    expect(
+      chooseLookup('person', raw({ email: 'x', linkedin_url: 'jane', name: 'Jane', domain: 'acme.no' })),
+    ).toEqual({
+      lookup: null,
+      notes: [
+        { input: 'email', reason: 'no @' },
+        { input: 'linkedin_url', reason: 'bare handle' },
+        { input: 'company', reason: 'company is missing' },
+      ],
+    })
+  })
+
+  test('is none when all is blank', () => {
+    expect(chooseLookup('person', raw({ domain: 'acme.no' }))).toEqual({
+      lookup: null,
+      notes: [{ input: 'email', reason: 'no input' }],
+    })
+  })
+
+  test('comes to an end in a cascade', () => {
+    const kinds: string[] = []
+    let next = chooseLookup('person', all).lookup
+    while (next !== null) {
+      kinds.push(next.kind)
+      next = chooseLookup('person', all, { after: next.kind }).lookup
+    }
+    expect(kinds).toEqual(['email', 'linkedin_url', 'name_company'])
+    expect(chooseLookup('person', all, { after: 'domain' }).lookup).toBeNull()
+  })
+})
+
+describe('the lookup of a company', () => {
+  test('is by domain, and by nothing else', () => {
+    expect(chooseLookup('company', all)).toEqual({
+      lookup: { kind: 'domain', key: 'acme.no', input: { domain: 'acme.no' } },
+      notes: [],
+    })
+    expect(chooseLookup('company', { ...all, domain: 'gmail.com' })).toEqual({
+      lookup: null,
+      notes: [{ input: 'domain', reason: 'free-mail host' }],
+    })
+    expect(chooseLookup('company', { ...all, domain: null })).toEqual({
+      lookup: null,
+      notes: [{ input: 'domain', reason: 'no input' }],
+    })
+  })
+})
