@@ -1,0 +1,128 @@
+import { backoffMs } from './backoff.ts'
+
+/**
+ *     pending ──lease──▶ leased ──▶ found | not_found | refused | failed
+ *        │ ▲                │
+ *        │ └─ put back, tried again (after not_before)
+ *        └──submit──▶ submitted ──▶ found | not_found | refused
+ *                        └─ no result: pending, from now on asked singly
+ *
+ * A final state becomes `pending` again when it is due and a row still wants it.
+ */
+export const Lookup = {
+  pending: 'pending',
+  leased: 'leased',
+  submitted: 'submitted',
+  found: 'found',
+  notFound: 'not_found',
+  refused: 'refused',
+  failed: 'failed',
+} as const
+export type LookupState = (typeof Lookup)[keyof typeof Lookup]
+
+/** The states in which a lookup has its answer, for now. */
+export type AnsweredState = 'found' | 'not_found' | 'refused' | 'failed'
+
+/** When an answer is asked for again, in milliseconds after it came. */
+export interface Freshness {
+  readonly refreshAfterMs: number
+  readonly retryNotFoundAfterMs: number
+}
+
+/** How a try ended. `fault`: the service's (5xx, time-out, lost connection, an unreadable 200), worth another try. */
+export type AskEvent =
+  | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
+  | { readonly type: 'not_found' }
+  | { readonly type: 'refused'; readonly reason: string }
+  | { readonly type: 'fault'; readonly reason: string; readonly retryAfterMs: number | null }
+  /** Nothing was decided and nothing is counted: a 429, a refused key, an open circuit, an interrupt before the answer. */
+  | { readonly type: 'put_back'; readonly reason: string; readonly retryAfterMs: number | null }
+
+/** The fields that a transition persists. */
+export interface LookupFields {
+  readonly state: LookupState
+  readonly reason: string | null
+  readonly attempts: number
+  readonly notBefore: Date | null
+  readonly resolvedAt: Date | null
+  readonly dueAt: Date | null
+  readonly record: unknown
+  readonly confidence: number | null
+}
+
+/** A lookup that used up its attempts is tried again by the next night's run, not by this one. */
+const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
+
+/**
+ * What becomes of a leased lookup after one try.
+ * @param attempts tries made before this one
+ * @param limit tries allowed
+ */
+export function afterAsk(
+  lookup: { readonly attempts: number },
+  event: AskEvent,
+  rules: Freshness & { readonly attempts: number },
+  now: number,
+  random: number,
+): LookupFields {
+  switch (event.type) {
+    case 'found':
+      return answered('found', null, lookup.attempts + 1, now, rules.refreshAfterMs, event)
+    case 'not_found':
+      return answered('not_found', null, lookup.attempts + 1, now, rules.retryNotFoundAfterMs)
+    case 'refused':
+      return answered('refused', event.reason, lookup.attempts + 1, now, null)
+    case 'fault': {
+      const attempts = lookup.attempts + 1
+      if (attempts >= rules.attempts)
+        return answered('failed', `${event.reason} (${attempts} tries)`, attempts, now, RETRY_FAILED_AFTER_MS)
+      return waiting(event.reason, attempts, now + backoffMs(attempts, event.retryAfterMs, random))
+    }
+    case 'put_back':
+      return waiting(event.reason, lookup.attempts, event.retryAfterMs ? now + event.retryAfterMs : null)
+  }
+}
+
+/** What a result in a delivery makes of its lookup. */
+export function afterResult(
+  event: Extract<AskEvent, { type: 'found' | 'not_found' }>,
+  rules: Freshness,
+  now: number,
+): LookupFields {
+  return event.type === 'found'
+    ? answered('found', null, 1, now, rules.refreshAfterMs, event)
+    : answered('not_found', null, 1, now, rules.retryNotFoundAfterMs)
+}
+
+function answered(
+  state: AnsweredState,
+  reason: string | null,
+  attempts: number,
+  now: number,
+  dueAfterMs: number | null,
+  answer?: { readonly record: unknown; readonly confidence: number | null },
+): LookupFields {
+  return {
+    state,
+    reason,
+    attempts,
+    notBefore: null,
+    resolvedAt: new Date(now),
+    dueAt: dueAfterMs === null ? null : new Date(now + dueAfterMs),
+    record: answer?.record ?? null,
+    confidence: answer?.confidence ?? null,
+  }
+}
+
+function waiting(reason: string, attempts: number, notBefore: number | null): LookupFields {
+  return {
+    state: 'pending',
+    reason,
+    attempts,
+    notBefore: notBefore === null ? null : new Date(notBefore),
+    resolvedAt: null,
+    dueAt: null,
+    record: null,
+    confidence: null,
+  }
+}

@@ -1,0 +1,64 @@
+import type { AnsweredState } from './lookup.ts'
+
+/** `waiting` until its lookup is answered and the answer written; then one of the others, with a reason. */
+export const Row = {
+  waiting: 'waiting',
+  enriched: 'enriched',
+  unchanged: 'unchanged',
+  notFound: 'not_found',
+  belowConfidence: 'below_confidence',
+  invalidInput: 'invalid_input',
+  refused: 'refused',
+  suppressed: 'suppressed',
+  writeRejected: 'write_rejected',
+  failed: 'failed',
+} as const
+export type RowState = (typeof Row)[keyof typeof Row]
+
+export const ROW_STATES = Object.values(Row)
+
+/** Some rows failed: what exit code 3 and `fillrate failures` are about. Nobody can repair a miss. */
+export const FAILED_ROW_STATES = ['refused', 'write_rejected', 'failed'] as const satisfies RowState[]
+
+export interface Settled {
+  readonly state: Exclude<RowState, 'waiting'>
+  readonly reason: string | null
+}
+
+/** What an answer makes of a row before anything is written: null when there is a record to write. */
+export function afterAnswer(
+  lookup: { readonly state: AnsweredState; readonly reason: string | null; readonly confidence: number | null },
+  minConfidence: number,
+): Settled | null {
+  switch (lookup.state) {
+    case 'not_found':
+      return { state: 'not_found', reason: 'the service found no match' }
+    case 'refused':
+      return { state: 'refused', reason: lookup.reason }
+    case 'failed':
+      return { state: 'failed', reason: lookup.reason }
+    case 'found':
+      return lookup.confidence !== null && lookup.confidence < minConfidence
+        ? { state: 'below_confidence', reason: `confidence ${lookup.confidence} is below ${minConfidence}` }
+        : null
+  }
+}
+
+/** How a write to the source ended, as the statement itself reported it. */
+export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected'
+
+/** What a write makes of a row: null when it is to be picked again because its inputs changed meanwhile. */
+export function afterWrite(outcome: WriteOutcome, reason: string | null): Settled | null {
+  switch (outcome) {
+    case 'written':
+      return { state: 'enriched', reason }
+    case 'unchanged':
+      return { state: 'unchanged', reason: reason ?? 'nothing to fill' }
+    case 'gone':
+      return { state: 'write_rejected', reason: reason ?? 'the row is no longer in the source' }
+    case 'rejected':
+      return { state: 'write_rejected', reason: reason ?? 'refused by the database' }
+    case 'inputs_changed':
+      return null
+  }
+}

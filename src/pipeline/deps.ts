@@ -1,0 +1,44 @@
+import type { Logger } from 'pino'
+import type { Freshness } from '../domain/lookup.ts'
+import type { Breaker } from '../service/breaker.ts'
+import type { EnrichmentClient } from '../service/client.ts'
+import type { Limiter } from '../service/limiter.ts'
+import type { Source } from '../sources/source.ts'
+import type { Database } from '../store/open.ts'
+
+/** What every step works with. Each takes only the part that it needs. */
+export interface Deps {
+  readonly db: Database
+  /** By name. */
+  readonly sources: ReadonlyMap<string, Source>
+  readonly log: Logger
+  readonly now: () => number
+  readonly random: () => number
+  readonly rules: Rules
+}
+
+/** What the steps that call the service need besides. Only the caller has it. */
+export interface CallDeps extends Deps {
+  readonly client: EnrichmentClient
+  readonly limiter: Limiter
+  readonly breaker: Breaker
+  /** Where the service delivers a job's results. Null: bulk is off. */
+  readonly webhookUrl: ((job: string) => string) | null
+}
+
+export interface Rules extends Freshness {
+  /** Tries of one lookup before it is failed. */
+  readonly attempts: number
+  /** Calls under way at once. */
+  readonly concurrency: number
+  readonly bulkMinimum: number
+  readonly bulkDeadlineMs: number
+  /** Bounds every statement on a user's table, in milliseconds. */
+  readonly sourceTimeoutMs: number
+}
+
+/**
+ * How long a claim holds without being extended, in milliseconds. Short, because it is how long the rows of a process
+ * that was killed stand still; extended every third of it.
+ */
+export const LEASE_MS = 15_000

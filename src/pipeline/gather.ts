@@ -1,0 +1,43 @@
+/**
+ * Makes many small writes into few large ones: while one write is under way, the next items gather, and go together
+ * in the next write. Nothing waits for a timer, so a lone item goes at once.
+ *
+ * @param write stores a batch; when it throws, everyone whose item was in it is told
+ * @param most items in one write
+ * @returns adds one item; resolves when the write that held it has succeeded
+ */
+export function gather<Item, Result = void>(
+  write: (items: Item[]) => Promise<Result>,
+  most = 500,
+): (item: Item) => Promise<Result> {
+  interface Entry {
+    readonly item: Item
+    readonly resolve: (result: Result) => void
+    readonly reject: (error: unknown) => void
+  }
+  let gathered: Entry[] = []
+  let writing = false
+
+  async function drain(): Promise<void> {
+    writing = true
+    // One turn of the event loop, so that answers that are read in the same turn go together.
+    await new Promise((resolve) => setImmediate(resolve))
+    while (gathered.length > 0) {
+      const batch = gathered.slice(0, most)
+      gathered = gathered.slice(most)
+      try {
+        const result = await write(batch.map((entry) => entry.item))
+        for (const entry of batch) entry.resolve(result)
+      } catch (error) {
+        for (const entry of batch) entry.reject(error)
+      }
+    }
+    writing = false
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      gathered.push({ item, resolve, reject })
+      if (!writing) void drain()
+    })
+}

@@ -1,0 +1,86 @@
+import type { AskEvent } from '../../domain/lookup.ts'
+import type { CallObserver } from '../../service/call.ts'
+import type { Answer, EnrichmentClient } from '../../service/client.ts'
+import { CircuitOpenError, ServiceError } from '../../service/errors.ts'
+import type { LeasedLookup } from '../../store/lookups.ts'
+import type { CallDeps } from '../deps.ts'
+
+/** One call's outcome, or a reason to stop the whole run, or the job that the service made of a single lookup. */
+export type Asked =
+  | {
+      readonly event: AskEvent
+      /** The service refuses us for good. */
+      readonly stop: ServiceError | null
+      readonly throttled: boolean
+    }
+  | { readonly event: null; readonly acceptedAs: string | null }
+
+/** Asks the service one lookup and says what that means for it. Throws only what is no failure of the service. */
+export async function ask(
+  deps: Pick<CallDeps, 'client' | 'breaker'>,
+  lookup: LeasedLookup,
+  call: CallObserver,
+  signal: AbortSignal,
+): Promise<Asked> {
+  try {
+    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }))
+    switch (answer.outcome) {
+      case 'accepted':
+        return { event: null, acceptedAs: answer.jobId }
+      case 'found':
+        return decided({ type: 'found', record: answer.record, confidence: answer.confidence })
+      case 'not_found':
+        return decided({ type: 'not_found' })
+    }
+  } catch (error) {
+    if (error instanceof ServiceError) return afterFailure(error)
+    throw error
+  }
+}
+
+const decided = (event: AskEvent): Asked => ({ event, stop: null, throttled: false })
+
+function send(
+  client: EnrichmentClient,
+  lookup: LeasedLookup,
+  options: { readonly call: CallObserver; readonly signal: AbortSignal },
+): Promise<Answer> {
+  const { input } = lookup
+  switch (lookup.kind) {
+    case 'email':
+      return client.enrichPerson({ email: input['email'] ?? '' }, options)
+    case 'linkedin_url':
+      return client.enrichPerson({ linkedinUrl: input['linkedin_url'] ?? '' }, options)
+    case 'name_company':
+      return client.enrichPerson({ name: input['name'] ?? '', company: input['company'] ?? '' }, options)
+    case 'domain':
+      return client.enrichCompany({ domain: input['domain'] ?? '' }, options)
+  }
+}
+
+function afterFailure(error: ServiceError): Asked {
+  const reason = describeFailure(error)
+  switch (error.remedy) {
+    case 'refuse':
+      return decided({ type: 'refused', reason })
+    case 'retry':
+      return decided({ type: 'fault', reason, retryAfterMs: error.retryAfterMs })
+    case 'wait':
+    case 'next_key':
+    case 'stop': {
+      // The limiter holds a 429's Retry-After for every call; an open circuit's pause is this lookup's own.
+      const retryAfterMs = error instanceof CircuitOpenError ? error.retryAfterMs : null
+      return {
+        event: { type: 'put_back', reason, retryAfterMs },
+        stop: error.remedy === 'stop' ? error : null,
+        throttled: error.status === 429,
+      }
+    }
+  }
+}
+
+/** A failure in a few words that many lookups share, so that failures can be counted by it. */
+export function describeFailure(error: ServiceError): string {
+  const kind = error.name.replace(/Error$/, '').replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+  return error.status === null ? kind : `${kind} (${error.status})`
+}

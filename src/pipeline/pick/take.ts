@@ -1,0 +1,86 @@
+import { Row } from '../../domain/row.ts'
+import type { Source } from '../../sources/source.ts'
+import * as lookups from '../../store/lookups.ts'
+import * as rows from '../../store/rows.ts'
+import { areSuppressed } from '../../store/suppressions.ts'
+import type { StoreTransaction } from '../../store/transaction.ts'
+import type { Budget } from './budget.ts'
+import type { Candidate } from './candidates.ts'
+import { choose, distinctLookups, lookupId, unusable, type Chosen } from './choose.ts'
+
+export interface Taken {
+  readonly picked: number
+  /** Lookups that this run is to ask now. */
+  readonly admitted: number
+  /** Rows left out because the budget would not pay their lookup. */
+  readonly leftOut: number
+  /** Rows whose lookup is already answered. */
+  readonly answered: number
+}
+
+/**
+ * Takes candidates into a run: their lookups and rows, in this transaction. Lookups that would cost more than the
+ * budget has left are left out with their rows; rows that cost nothing are taken all the same.
+ */
+export async function takeCandidates(
+  tx: StoreTransaction,
+  source: Source,
+  run: { readonly id: number; readonly live: readonly number[]; readonly budget: Budget },
+  candidates: readonly Candidate[],
+): Promise<Taken> {
+  const all = candidates.map((candidate) => choose(source, candidate))
+  const suppressed = await suppressedIds(tx, all)
+  const askable = all.filter(
+    (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(lookupId(one.lookup)),
+  )
+  const affordable = new Set(await withinBudget(tx, askable, run))
+  const wanted = await lookups.want(tx, [...distinctLookups([...affordable]).values()], run.id, run.live)
+  const byId = new Map(wanted.map((lookup) => [lookupId(lookup), lookup]))
+
+  const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
+  const picked = all.filter((one) => !unaffordable.has(one)).map((one) => toRow(one, byId, suppressed))
+  const taken = await rows.take(tx, source.name, run.id, run.live, picked)
+  const admitted = wanted.filter((lookup) => lookup.admitted).length
+  return {
+    picked: taken.length,
+    admitted,
+    leftOut: unaffordable.size,
+    answered: wanted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted').length,
+  }
+}
+
+async function suppressedIds(tx: StoreTransaction, chosen: readonly Chosen[]): Promise<Set<string>> {
+  const distinct = [...distinctLookups(chosen).values()]
+  const flags = await areSuppressed(tx, distinct)
+  return new Set(distinct.filter((_, n) => flags[n]).map(lookupId))
+}
+
+async function withinBudget(
+  tx: StoreTransaction,
+  chosen: readonly Chosen[],
+  run: { readonly live: readonly number[]; readonly budget: Budget },
+): Promise<readonly Chosen[]> {
+  const distinct = distinctLookups(chosen)
+  if (distinct.size <= run.budget.left) return chosen
+  const list = [...distinct.entries()]
+  const costs = await lookups.wouldCost(
+    tx,
+    list.map(([, lookup]) => lookup),
+    run.live,
+  )
+  let left = run.budget.left
+  const refused = new Set(list.filter((_, n) => costs[n] && left-- <= 0).map(([id]) => id))
+  return chosen.filter((one) => one.lookup !== null && !refused.has(lookupId(one.lookup)))
+}
+
+function toRow(
+  { candidate, lookup, notes }: Chosen,
+  byId: ReadonlyMap<string, lookups.WantedLookup>,
+  suppressed: ReadonlySet<string>,
+): rows.PickedRow {
+  const row = { key: candidate.key, inputHash: candidate.input_hash, lookup: null, notes: notes.length > 0 ? { inputs: notes } : null }
+  if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
+  if (lookup === null) return { ...row, state: Row.invalidInput, reason: unusable(notes) }
+  if (suppressed.has(lookupId(lookup))) return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }
+  return { ...row, state: Row.waiting, reason: null, lookup: byId.get(lookupId(lookup))?.id ?? null }
+}

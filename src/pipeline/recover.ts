@@ -1,0 +1,38 @@
+import * as deliveries from '../store/deliveries.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookups from '../store/lookups.ts'
+import * as runs from '../store/runs.ts'
+import { inTransaction } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+
+const AT_ONCE = 1_000
+
+export interface RecoverResult {
+  /** Leases that ran out: calls that may have been paid for. */
+  readonly expiredLeases: number
+  readonly interruptedRuns: number
+  readonly doubtfulJobs: number
+  readonly expiredJobs: number
+  readonly attachedDeliveries: number
+}
+
+/**
+ * Puts right what a process left that is no more, and what time has overtaken. Every process does it every few
+ * seconds, not only when it starts: the one that died may have been the last to start.
+ */
+export async function tick(deps: Pick<Deps, 'db' | 'log'>): Promise<RecoverResult> {
+  const interrupted = await runs.interruptDead(deps.db)
+  const expiredLeases = await lookups.returnExpired(deps.db, AT_ONCE)
+  const doubtfulJobs = await jobs.doubtAbandoned(deps.db)
+  const expiredJobs = await inTransaction(deps.db, async (tx) => {
+    const expired = await jobs.expire(tx, AT_ONCE)
+    await lookups.askSingly(tx, expired, 'its job was not delivered in time')
+    return expired.length
+  })
+  const attachedDeliveries = await deliveries.attachOrphans(deps.db)
+  if (interrupted.length > 0) deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')
+  if (expiredLeases > 0)
+    deps.log.warn({ lookups: expiredLeases }, 'the process that asked these lookups is gone: they are asked again')
+  if (expiredJobs > 0) deps.log.warn({ jobs: expiredJobs }, 'jobs were not delivered in time: their inputs are asked singly')
+  return { expiredLeases, interruptedRuns: interrupted.length, doubtfulJobs, expiredJobs, attachedDeliveries }
+}

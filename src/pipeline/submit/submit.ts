@@ -1,0 +1,150 @@
+import { randomUUID } from 'node:crypto'
+import pLimit from 'p-limit'
+import { afterSubmit, type SubmitEvent } from '../../domain/job.ts'
+import { routeEmails } from '../../domain/route.ts'
+import { priorityOf } from '../../domain/run.ts'
+import type { CallObserver } from '../../service/call.ts'
+import { ServiceError } from '../../service/errors.ts'
+import * as jobs from '../../store/jobs.ts'
+import * as lookups from '../../store/lookups.ts'
+import { throughOutage } from '../../store/outage.ts'
+import type { LiveRun } from '../../store/runs.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { gather } from '../gather.ts'
+import { describeFailure } from '../look-up/ask.ts'
+
+/** Jobs posted in one tick. */
+const JOBS_A_TICK = 10
+
+export interface SubmitResult {
+  readonly submitted: number
+  readonly emails: number
+  readonly calls: number
+  readonly throttled: number
+  readonly stop: ServiceError | null
+}
+
+const NOTHING: SubmitResult = { submitted: 0, emails: 0, calls: 0, throttled: 0, stop: null }
+
+/**
+ * Posts jobs: first those that the service certainly did not take before, then new ones of the run's waiting emails.
+ * A job and its members are committed before its call is made, and its address holds its own id: whatever becomes of
+ * the 202, the delivery finds it.
+ */
+export async function tick(
+  deps: CallDeps,
+  run: LiveRun,
+  options: { readonly signal: AbortSignal },
+): Promise<SubmitResult> {
+  const { webhookUrl } = deps
+  const { bulkFrom } = routeEmails({
+    option: run.options.route,
+    bulkPossible: webhookUrl !== null,
+    picking: run.picking,
+    minimum: deps.rules.bulkMinimum,
+  })
+  if (webhookUrl === null || bulkFrom === null) return NOTHING
+  if (!(await jobs.anyToSubmit(deps.db, run.id, bulkFrom))) return NOTHING
+
+  const permits = await deps.limiter.acquire(JOBS_A_TICK, priorityOf(run.trigger), options.signal).catch((error: unknown) => {
+    if (options.signal.aborted) return null
+    throw error
+  })
+  if (permits === null) return NOTHING
+  const token = randomUUID()
+  try {
+    const again = await jobs.leaseAgain(deps.db, { limit: permits.count, token, leaseMs: SUBMIT_LEASE_MS })
+    const made =
+      again.length === permits.count
+        ? []
+        : await jobs.create(deps.db, {
+            run: run.id,
+            ids: Array.from({ length: permits.count - again.length }, () => randomUUID()),
+            least: bulkFrom,
+            token,
+            leaseMs: SUBMIT_LEASE_MS,
+            deadlineMs: deps.rules.bulkDeadlineMs,
+          })
+    const outgoing = [...again, ...made]
+    const slots = pLimit(deps.rules.concurrency)
+    const store = gather((ended: jobs.SubmittedJob[]) => keep(deps, ended))
+    const results = await Promise.all(
+      outgoing.map((job) => {
+        const call = permits.use()
+        return slots(async () => {
+          const { event, stop, throttled } = await post(deps, job, webhookUrl(job.id), call)
+          await store({ id: job.id, token, ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()) })
+          return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
+        })
+      }),
+    )
+    const accepted = results.filter((result) => result.accepted)
+    return {
+      submitted: accepted.length,
+      emails: accepted.reduce((sum, result) => sum + result.emails, 0),
+      calls: results.length,
+      throttled: results.filter((result) => result.throttled).length,
+      stop: results.find((result) => result.stop !== null)?.stop ?? null,
+    }
+  } finally {
+    permits.release()
+  }
+}
+
+/** A submission is not extended while it is under way, so its lease outlasts its call's own time-out. */
+const SUBMIT_LEASE_MS = LEASE_MS + 60_000
+
+async function post(
+  deps: CallDeps,
+  job: jobs.OutgoingJob,
+  webhookUrl: string,
+  call: CallObserver,
+): Promise<{ event: SubmitEvent; stop: ServiceError | null; throttled: boolean }> {
+  try {
+    const accepted = await deps.breaker.execute(() =>
+      deps.client.submitBulk({ emails: job.emails, webhookUrl }, { call }),
+    )
+    return {
+      event: { type: 'accepted', jobId: accepted.jobId, requestIds: accepted.requestIds },
+      stop: null,
+      throttled: false,
+    }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    return { event: afterFailure(error), stop: error.remedy === 'stop' ? error : null, throttled: error.status === 429 }
+  }
+}
+
+/** Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again. */
+export function afterFailure(error: ServiceError): SubmitEvent {
+  const reason = describeFailure(error)
+  const { retryAfterMs } = error
+  switch (error.remedy) {
+    case 'refuse':
+      return { type: 'rejected', reason }
+    case 'wait':
+    case 'next_key':
+    case 'stop':
+      return { type: 'not_taken', reason, retryAfterMs, counts: false }
+    case 'retry':
+      // A 5xx is an answer: the service says that it did not accept. Without an answer nobody knows.
+      return error.status !== null && error.status >= 500
+        ? { type: 'not_taken', reason, retryAfterMs, counts: true }
+        : error.maybeSent
+          ? { type: 'unknown', reason }
+          : { type: 'not_taken', reason, retryAfterMs, counts: true }
+  }
+}
+
+async function keep(deps: CallDeps, ended: jobs.SubmittedJob[]): Promise<void> {
+  const rejected = ended.filter((job) => job.state === 'rejected').map((job) => job.id)
+  await throughOutage(
+    () =>
+      inTransaction(deps.db, async (tx) => {
+        await jobs.submitted(tx, ended)
+        await lookups.askSingly(tx, rejected, 'its bulk submission was rejected')
+      }),
+    { onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres') },
+  )
+}

@@ -1,0 +1,14 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/**
+ * A batch as one parameter, to be read with `jsonb_to_recordset`: one statement for any number of values, and no
+ * array of JSON strings, whose escaping costs more than the JSON.
+ */
+export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
+  return sql`${JSON.stringify(values)}::jsonb`
+}
+
+/** Milliseconds as an interval. */
+export function interval(ms: number): RawBuilder<unknown> {
+  return sql`make_interval(secs => ${ms / 1000}::double precision)`
+}

@@ -1,0 +1,78 @@
+import { sql } from 'kysely'
+import { Delivery, type DeliveryState } from '../domain/delivery.ts'
+import { jsonBatch } from './batch.ts'
+import type { Database } from './open.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+export interface ReceivedDelivery {
+  readonly eventId: string
+  /** From the webhook's path. */
+  readonly job: string | null
+  /** From the body. */
+  readonly jobId: string | null
+  readonly state: DeliveryState
+  readonly reason: string | null
+  /** The body as text, or in base64 where it is not text that Postgres can hold. */
+  readonly body: string | null
+  readonly raw: string | null
+}
+
+/** Keeps deliveries, each event once. @returns the event ids that were new */
+export async function insert(db: Connection, deliveries: readonly ReceivedDelivery[]): Promise<string[]> {
+  if (deliveries.length === 0) return []
+  const { rows } = await sql<{ event_id: string }>`
+    insert into fillrate.deliveries (event_id, job, job_id, state, reason, body, raw)
+    select v."eventId", v.job, v."jobId", v.state, v.reason, v.body, decode(v.raw, 'base64')
+      from jsonb_to_recordset(${jsonBatch(deliveries)}) as v
+           ("eventId" text, job uuid, "jobId" text, state text, reason text, body text, raw text)
+     order by v."eventId"
+    on conflict (event_id) do nothing
+    returning event_id`.execute(db)
+  return rows.map((row) => row.event_id)
+}
+
+export interface OpenDelivery {
+  readonly eventId: string
+  readonly job: string | null
+  readonly jobId: string | null
+  readonly body: string
+}
+
+/** Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one. */
+export async function claim(tx: StoreTransaction, limit: number): Promise<OpenDelivery[]> {
+  const { rows } = await sql<OpenDelivery>`
+    select event_id as "eventId", job, job_id as "jobId", body from fillrate.deliveries
+     where state = ${sql.lit(Delivery.received)}
+     order by received_at limit ${limit} for update skip locked`.execute(tx)
+  return rows
+}
+
+/** Where deliveries went. */
+export async function close(
+  tx: Connection,
+  closed: readonly { readonly eventId: string; readonly state: DeliveryState; readonly reason: string | null }[],
+): Promise<void> {
+  if (closed.length === 0) return
+  await sql`
+    update fillrate.deliveries d set state = v.state, reason = v.reason, settled_at = now()
+      from jsonb_to_recordset(${jsonBatch(closed)}) as v ("eventId" text, state text, reason text)
+     where d.event_id = v."eventId"`.execute(tx)
+}
+
+/** Orphans whose job has become known are settled after all. @returns how many */
+export async function attachOrphans(db: Connection): Promise<number> {
+  const result = await sql`
+    update fillrate.deliveries d set state = ${Delivery.received}, reason = null, settled_at = null
+     where d.state = ${sql.lit(Delivery.orphaned)}
+       and exists (select from fillrate.jobs j where j.job_id = d.job_id)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** How many deliveries are in each state. */
+export async function countStates(db: Connection): Promise<Partial<Record<DeliveryState, number>>> {
+  const { rows } = await sql<{ state: DeliveryState; count: number }>`
+    select state, count(*) as count from fillrate.deliveries group by state`.execute(db)
+  return Object.fromEntries(rows.map((row) => [row.state, row.count]))
+}

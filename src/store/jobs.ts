@@ -1,0 +1,250 @@
+import { sql } from 'kysely'
+import { JOB_SIZE, Job, type JobFields, type JobState } from '../domain/job.ts'
+import { Lookup } from '../domain/lookup.ts'
+import { interval, jsonBatch } from './batch.ts'
+import type { Database } from './open.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+const submitting = sql.lit(Job.submitting)
+
+/** Whether there is anything to post for a run: so many waiting emails, or a job that was not taken before. */
+export async function anyToSubmit(db: Connection, run: number, least: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select (select count(*) from (
+              select 1 from fillrate.lookups
+               where run = ${run} and state = 'pending' and kind = 'email' and not single
+                 and (not_before is null or not_before <= now())
+               limit ${least}) waiting) >= ${least}
+        or exists (select from fillrate.jobs
+                    where state = ${submitting} and lease_token is null and not_before <= now()) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+export interface OutgoingJob {
+  readonly id: string
+  readonly attempt: number
+  readonly run: number | null
+  readonly emails: string[]
+}
+
+/**
+ * Makes jobs of a run's waiting email lookups, members first: when this is committed, a delivery finds its job
+ * whatever becomes of the call.
+ * @param ids as many jobs at the most
+ * @param least none at all when fewer lookups wait
+ */
+export async function create(
+  db: Connection,
+  options: {
+    readonly run: number
+    readonly ids: readonly string[]
+    readonly least: number
+    readonly token: string
+    readonly leaseMs: number
+    readonly deadlineMs: number
+  },
+): Promise<OutgoingJob[]> {
+  const { run, ids, least, token, leaseMs, deadlineMs } = options
+  const { rows } = await sql<OutgoingJob>`
+    with claimed as (
+      select id from fillrate.lookups
+       where run = ${run} and state = 'pending' and kind = 'email' and not single
+         and (not_before is null or not_before <= now())
+       order by run, id limit ${ids.length * JOB_SIZE} for update skip locked
+    ), numbered as (
+      select id, (row_number() over (order by id) - 1) / ${JOB_SIZE} as n, count(*) over () as waiting from claimed
+    ), chosen as (
+      select id, (${[...ids]}::uuid[])[n + 1] as job from (
+        select *, count(*) over (partition by n) as size from numbered
+      ) sized
+       where size >= least(${least}, ${JOB_SIZE})
+    ), made as (
+      insert into fillrate.jobs (id, state, size, run, members, lease_token, leased_until, deadline_at)
+      select job, ${submitting}, count(*), ${run}, array_agg(id order by id), ${token},
+             now() + ${interval(leaseMs)}, now() + ${interval(deadlineMs)}
+        from chosen group by job
+      returning id
+    ), moved as (
+      update fillrate.lookups l
+         set state = ${Lookup.submitted}, job = chosen.job, asked_at = now()
+        from chosen where l.id = chosen.id
+      returning l.id, l.job, l.input ->> 'email' as email
+    )
+    select job as id, 1 as attempt, ${run}::bigint as run, array_agg(email order by id) as emails
+      from moved where job in (select id from made) group by job`.execute(db)
+  return rows
+}
+
+/** Jobs that the service certainly did not take, and whose time has come again. */
+export async function leaseAgain(
+  db: Connection,
+  options: { readonly limit: number; readonly token: string; readonly leaseMs: number },
+): Promise<OutgoingJob[]> {
+  const { rows } = await sql<OutgoingJob>`
+    with ready as (
+      select id from fillrate.jobs
+       where state = ${submitting} and lease_token is null and not_before <= now()
+       order by created_at limit ${options.limit} for update skip locked
+    ), leased as (
+      update fillrate.jobs j
+         set lease_token = ${options.token}, leased_until = now() + ${interval(options.leaseMs)}
+        from ready where j.id = ready.id
+      returning j.id, j.attempt, j.run, j.members
+    )
+    select j.id, j.attempt, j.run,
+           (select array_agg(l.input ->> 'email' order by m.n)
+              from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as emails
+      from leased j`.execute(db)
+  return rows
+}
+
+export interface SubmittedJob extends JobFields {
+  readonly id: string
+  readonly token: string
+}
+
+/** What became of submissions. A job that its delivery has overtaken keeps its state and learns its identifier. */
+export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.jobs j
+       set state = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v.state else j.state end,
+           reason = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v.reason else j.reason end,
+           finished_at = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v."finishedAt" else j.finished_at end,
+           job_id = coalesce(v."jobId", j.job_id), request_ids = coalesce(v."requestIds", j.request_ids),
+           attempt = v.attempt, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
+           lease_token = null, leased_until = null
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v
+           (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempt integer,
+            "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz)
+     where j.id = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(db)
+}
+
+/** The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. */
+export async function acceptSingle(
+  db: Connection,
+  lookup: { readonly id: number; readonly token: string },
+  jobId: string | null,
+  run: number,
+  deadlineMs: number,
+): Promise<void> {
+  await sql`
+    with made as (
+      insert into fillrate.jobs (id, job_id, state, reason, size, run, members, submitted_at, deadline_at)
+      select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, ${run},
+             array[l.id], now(), now() + ${interval(deadlineMs)}
+        from fillrate.lookups l
+       where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
+      returning id
+    )
+    update fillrate.lookups l
+       set state = ${Lookup.submitted}, job = made.id, single = true, lease_token = null, leased_until = null
+      from made where l.id = ${lookup.id}`.execute(db)
+}
+
+export interface JobOfDelivery {
+  readonly id: string
+  readonly jobId: string | null
+  readonly state: JobState
+  readonly requestIds: unknown
+  /** In the order of submission. */
+  readonly members: { readonly id: number; readonly email: string; readonly open: boolean }[]
+}
+
+/** The jobs that deliveries name, by our id or by the service's, with their members. Locked until the end. */
+export async function ofDeliveries(
+  tx: StoreTransaction,
+  ids: readonly string[],
+  jobIds: readonly string[],
+): Promise<JobOfDelivery[]> {
+  const { rows } = await sql<JobOfDelivery>`
+    select j.id, j.job_id as "jobId", j.state, j.request_ids as "requestIds",
+           (select jsonb_agg(jsonb_build_object('id', l.id, 'email', l.input ->> 'email',
+                     'open', l.state = ${Lookup.submitted} and l.job = j.id) order by m.n)
+              from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as members
+      from fillrate.jobs j
+     where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
+     order by j.id for update of j`.execute(tx)
+  return rows.map((row) => ({ ...row, members: row.members ?? [] }))
+}
+
+/** A delivery ends its job, in whatever state it was. */
+export async function delivered(
+  tx: StoreTransaction,
+  jobs: readonly { readonly id: string; readonly state: JobState; readonly reason: string | null; readonly jobId: string | null }[],
+): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.jobs j
+       set state = v.state, reason = v.reason, job_id = coalesce(j.job_id, v."jobId"), finished_at = now(),
+           lease_token = null, leased_until = null, not_before = null
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text)
+     where j.id = v.id`.execute(tx)
+}
+
+/** Submissions whose process is gone: it is unknown whether they arrived. @returns how many */
+export async function doubtAbandoned(db: Connection): Promise<number> {
+  const result = await sql`
+    update fillrate.jobs
+       set state = ${Job.inDoubt}, reason = 'the process that submitted it is gone', lease_token = null,
+           leased_until = null
+     where state = ${submitting} and leased_until < now()`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Jobs whose delivery did not come in time. @returns their ids */
+export async function expire(db: Connection, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with late as (
+      select id from fillrate.jobs
+       where state in ('submitted', 'in_doubt') and deadline_at < now()
+       order by deadline_at limit ${limit} for update skip locked
+    )
+    update fillrate.jobs j
+       set state = ${Job.expired}, finished_at = now(),
+           reason = case when j.state = 'in_doubt' then 'no delivery before the deadline; it is unknown whether it was submitted'
+                         else 'no delivery before the deadline' end
+      from late where j.id = late.id
+    returning j.id`.execute(db)
+  return rows.map((row) => row.id)
+}
+
+export interface StoredJob {
+  readonly id: string
+  readonly job_id: string | null
+  readonly state: JobState
+  readonly reason: string | null
+  readonly size: number
+  readonly attempt: number
+  readonly run: number | null
+  readonly created_at: Date
+  readonly submitted_at: Date | null
+  readonly deadline_at: Date
+  readonly finished_at: Date | null
+}
+
+/** The latest jobs, newest first, of any state or of one. */
+export async function list(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
+  const { rows } = await sql<StoredJob>`
+    select id, job_id, state, reason, size, attempt, run, created_at, submitted_at, deadline_at, finished_at
+      from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
+     order by created_at desc, id limit ${limit}`.execute(db)
+  return rows
+}
+
+/** How many jobs of a run, or of all, are in each state. */
+export async function countStates(db: Connection, run: number | null): Promise<Partial<Record<JobState, number>>> {
+  const { rows } = await sql<{ state: JobState; count: number }>`
+    select state, count(*) as count from fillrate.jobs
+     where ${run === null ? sql`true` : sql`run = ${run}`} group by state`.execute(db)
+  return Object.fromEntries(rows.map((row) => [row.state, row.count]))
+}
+
+/** Jobs that still wait for a delivery, of any run. */
+export async function countOpen(db: Connection): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.jobs where state in ('submitting', 'submitted', 'in_doubt')`.execute(db)
+  return rows[0]?.count ?? 0
+}

@@ -1,0 +1,27 @@
+import { sql } from 'kysely'
+import type { Database } from './open.ts'
+
+/** What was last known of a key's limit: the next run starts warm with it. */
+export interface KnownLimit {
+  readonly limit: number
+  /** Null while the window's length is not known. */
+  readonly windowMs: number | null
+  /** Milliseconds since the epoch. */
+  readonly observedAt: number
+}
+
+export async function remember(db: Database, scope: string, known: KnownLimit): Promise<void> {
+  await sql`
+    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
+    values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
+    on conflict (scope) do update
+      set "limit" = excluded."limit", window_ms = excluded.window_ms, observed_at = excluded.observed_at
+    where r.observed_at <= excluded.observed_at`.execute(db)
+}
+
+export async function recall(db: Database, scope: string): Promise<KnownLimit | null> {
+  const { rows } = await sql<{ limit: number; window_ms: number | null; observed_at: Date }>`
+    select "limit", window_ms, observed_at from fillrate.rate_limits where scope = ${scope}`.execute(db)
+  const row = rows[0]
+  return row ? { limit: row.limit, windowMs: row.window_ms, observedAt: row.observed_at.getTime() } : null
+}

@@ -1,0 +1,200 @@
+import { sql } from 'kysely'
+import type { AnsweredState } from '../domain/lookup.ts'
+import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
+import { jsonBatch } from './batch.ts'
+import type { Database } from './open.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+const waiting = sql.lit(Row.waiting)
+
+export interface PickedRow {
+  readonly key: string
+  readonly inputHash: string
+  readonly state: RowState
+  readonly reason: string | null
+  readonly lookup: number | null
+  /** Inputs that were left aside, with the reason. */
+  readonly notes: unknown
+}
+
+/**
+ * Takes rows into a run. A row that another live run holds is left to it.
+ * @returns the keys taken
+ */
+export async function take(
+  tx: StoreTransaction,
+  source: string,
+  run: number,
+  live: readonly number[],
+  picked: readonly PickedRow[],
+): Promise<string[]> {
+  if (picked.length === 0) return []
+  const { rows } = await sql<{ key: string }>`
+    insert into fillrate.rows as r (source, key, lookup, input_hash, state, reason, run, notes, picked_at, settled_at)
+    select ${source}, p.key, p.lookup, p."inputHash", p.state, p.reason, ${run}, p.notes, now(),
+           case when p.state = ${waiting} then null else now() end
+      from jsonb_to_recordset(${jsonBatch(picked)}) as p
+           (key text, "inputHash" text, state text, reason text, lookup bigint, notes jsonb)
+     order by p.key
+    on conflict (source, key) do update set
+      lookup = excluded.lookup, input_hash = excluded.input_hash, state = excluded.state, reason = excluded.reason,
+      run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0, cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = null
+    where r.state <> ${waiting} or r.run is null or r.run = ${run} or r.run <> all(${[...live]}::bigint[])
+    returning r.key`.execute(tx)
+  return rows.map((row) => row.key)
+}
+
+/**
+ * Waiting rows of a source that no live run holds, or that are to be picked again because their inputs changed.
+ * @param after keyset: keys after this one
+ */
+export async function leftBehind(
+  db: Connection,
+  source: string,
+  run: number,
+  live: readonly number[],
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and state = ${waiting} and key > ${after}
+       and (run is null or run <> all(${[...live]}::bigint[]) or (run = ${run} and lookup is null))
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+/** Rows of a source whose time has come again, for a pass that does not read the whole table. */
+export async function due(db: Connection, source: string, after: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and next_at <= now() and key > ${after}
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+export interface AnsweredRow {
+  readonly key: string
+  readonly inputHash: string
+  readonly run: number | null
+  readonly written: Record<string, unknown> | null
+  readonly lookup: number
+  readonly state: AnsweredState
+  readonly reason: string | null
+  readonly record: unknown
+  readonly confidence: number | null
+  readonly dueAt: Date | null
+}
+
+/** Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. */
+export async function claimAnswered(
+  tx: StoreTransaction,
+  source: string,
+  limit: number,
+): Promise<AnsweredRow[]> {
+  const { rows } = await sql<AnsweredRow>`
+    select r.key, r.input_hash as "inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
+           l.confidence, l.due_at as "dueAt"
+      from fillrate.lookups l join fillrate.rows r on r.lookup = l.id
+     where l.to_write and r.state = ${waiting} and r.source = ${source}
+     order by l.id limit ${limit}
+       for update of r skip locked`.execute(tx)
+  return rows
+}
+
+export interface SettledRow {
+  readonly key: string
+  readonly state: RowState
+  readonly reason: string | null
+  /** What Fillrate wrote into each output column, kept for `tracked`. Null: nothing this time. */
+  readonly written: Record<string, unknown> | null
+  readonly notes: unknown
+  readonly nextAt: Date | null
+  readonly cells: Cells
+}
+
+/** What became of a row's output cells. */
+export interface Cells {
+  readonly written: number
+  /** They held a value that the policy protects. */
+  readonly kept: number
+  /** The value does not fit its column, or the database would not have it. */
+  readonly conflicts: number
+}
+
+/** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
+export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
+  if (settled.length === 0) return
+  await sql`
+    update fillrate.rows r
+       set state = s.state, reason = s.reason, next_at = s."nextAt",
+           settled_at = case when s.state = ${waiting} then null else now() end,
+           lookup = case when s.state = ${waiting} then null else r.lookup end,
+           written = case when s.written is null then r.written else coalesce(r.written, '{}') || s.written end,
+           notes = coalesce(s.notes, r.notes), cells_written = (s.cells ->> 'written')::integer,
+           cells_kept = (s.cells ->> 'kept')::integer, cells_conflicts = (s.cells ->> 'conflicts')::integer
+      from jsonb_to_recordset(${jsonBatch(settled)}) as s
+           (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb)
+     where r.source = ${source} and r.key = s.key and r.state = ${waiting}`.execute(tx)
+}
+
+/** Lookups that no row waits for any more are done with; those that still have one stay flagged. */
+export async function clearWritten(tx: StoreTransaction, lookups: readonly number[]): Promise<void> {
+  if (lookups.length === 0) return
+  await sql`
+    update fillrate.lookups l set to_write = false
+     where l.id = any(${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]) and l.to_write
+       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting})`.execute(tx)
+}
+
+export type StateCounts = Record<RowState, number>
+
+/** How many rows of a run, or of some sources, are in each state. */
+export async function countStates(
+  db: Connection,
+  of: { readonly run: number } | { readonly sources: readonly string[] },
+): Promise<StateCounts> {
+  const where = 'run' in of ? sql`run = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`
+  const { rows } = await sql<{ state: RowState; count: number }>`
+    select state, count(*) as count from fillrate.rows where ${where} group by state`.execute(db)
+  const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as StateCounts
+  for (const row of rows) counts[row.state] = row.count
+  return counts
+}
+
+/** Distinct lookups of a run's rows. */
+export async function countLookups(db: Connection, run: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(distinct lookup) as count from fillrate.rows where run = ${run}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** The cells of a run's rows, added up. */
+export async function countCells(db: Connection, run: number): Promise<Cells> {
+  const { rows } = await sql<Cells>`
+    select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_kept), 0)::bigint as kept,
+           coalesce(sum(cells_conflicts), 0)::bigint as conflicts
+      from fillrate.rows where run = ${run}`.execute(db)
+  return rows[0] ?? { written: 0, kept: 0, conflicts: 0 }
+}
+
+export interface Waiting {
+  /** Rows that wait, of any run. */
+  readonly rows: number
+  /** Of these, the rows of this run. */
+  readonly mine: number
+  /** Rows of any run whose lookup waits for a delivery. */
+  readonly forDelivery: number
+}
+
+/** What the rows of some sources wait for. */
+export async function countWaiting(db: Connection, run: number, sources: readonly string[]): Promise<Waiting> {
+  const { rows } = await sql<Waiting>`
+    select count(*) as rows, count(*) filter (where r.run = ${run}) as mine,
+           count(*) filter (where l.state = 'submitted') as "forDelivery"
+      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
+     where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
+  return rows[0] ?? { rows: 0, mine: 0, forDelivery: 0 }
+}

@@ -1,0 +1,113 @@
+import { sql } from 'kysely'
+import { Run, type RunState, type Trigger } from '../domain/run.ts'
+import { interval } from './batch.ts'
+import type { Database } from './open.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+const running = sql.lit(Run.running)
+
+export interface RunOptions {
+  readonly limit: number | null
+  readonly budget: number | null
+  readonly where: string | null
+  readonly route: 'auto' | 'sync' | 'bulk'
+}
+
+export interface StoredRun {
+  readonly id: number
+  readonly trigger: Trigger
+  readonly sources: string[]
+  readonly options: RunOptions
+  readonly state: RunState
+  readonly reason: string | null
+  readonly started_at: Date
+  readonly finished_at: Date | null
+  readonly totals: unknown
+}
+
+/** Opens a run, held by `token` for `leaseMs`: while it is extended, other runs leave its rows alone. */
+export async function start(
+  db: Connection,
+  run: {
+    readonly trigger: Trigger
+    readonly sources: readonly string[]
+    readonly options: RunOptions
+    readonly owner: string
+    readonly token: string
+    readonly leaseMs: number
+  },
+): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until)
+    values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
+            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)})
+    returning id`.execute(db)
+  const id = rows[0]?.id
+  if (id === undefined) throw new Error('the run was not stored')
+  return id
+}
+
+/** @returns false when the run is no longer this process's: another one has declared it dead */
+export async function extend(db: Connection, run: number, token: string, leaseMs: number): Promise<boolean> {
+  const result = await sql`
+    update fillrate.runs set leased_until = now() + ${interval(leaseMs)}
+     where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+/** All rows are picked: what is left of a job may go singly now. */
+export async function donePicking(db: Connection, run: number, token: string): Promise<void> {
+  await sql`
+    update fillrate.runs set picked_at = now() where id = ${run} and lease_token = ${token}`.execute(db)
+}
+
+/** Closes a run. @returns false when it is no longer this process's to close */
+export async function finish(
+  db: Connection,
+  run: number,
+  token: string,
+  end: { readonly state: Exclude<RunState, 'running'>; readonly reason: string | null; readonly totals: object },
+): Promise<boolean> {
+  const result = await sql`
+    update fillrate.runs
+       set state = ${end.state}, reason = ${end.reason}, totals = ${JSON.stringify(end.totals)}::jsonb,
+           finished_at = now()
+     where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+export interface LiveRun {
+  readonly id: number
+  readonly trigger: Trigger
+  readonly options: RunOptions
+  readonly picking: boolean
+}
+
+/** Runs whose process is alive, the most urgent first. */
+export async function live(db: Connection): Promise<LiveRun[]> {
+  const { rows } = await sql<LiveRun>`
+    select id, trigger, options, picked_at is null as picking from fillrate.runs
+     where state = ${running} and leased_until > now()
+     order by array_position(array['sync', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
+  return rows
+}
+
+/** Runs whose process has not been heard of are interrupted. @returns their ids */
+export async function interruptDead(db: Connection): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    update fillrate.runs
+       set state = ${Run.interrupted}, reason = 'its process is gone', finished_at = now()
+     where state = ${running} and leased_until < now()
+    returning id`.execute(db)
+  return rows.map((row) => row.id)
+}
+
+/** The latest runs, newest first. */
+export async function list(db: Connection, limit: number): Promise<StoredRun[]> {
+  const { rows } = await sql<StoredRun>`
+    select id, trigger, sources, options, state, reason, started_at, finished_at, totals
+      from fillrate.runs order by id desc limit ${limit}`.execute(db)
+  return rows
+}

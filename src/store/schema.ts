@@ -1,0 +1,117 @@
+import type { Generated, JSONColumnType } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { DeliveryState } from '../domain/delivery.ts'
+import type { JobState } from '../domain/job.ts'
+import type { LookupState } from '../domain/lookup.ts'
+import type { RowState } from '../domain/row.ts'
+import type { RunState, Trigger } from '../domain/run.ts'
+
+/** JSON as it comes from Postgres: `unknown`, because nobody has looked at it yet. */
+type Json = JSONColumnType<object, string, string>
+
+export interface Schema {
+  'fillrate.runs': {
+    id: Generated<number>
+    trigger: Trigger
+    sources: string[]
+    options: Json
+    state: RunState
+    reason: string | null
+    owner: string
+    lease_token: string
+    leased_until: Date
+    started_at: Generated<Date>
+    picked_at: Date | null
+    finished_at: Date | null
+    totals: Json | null
+  }
+  'fillrate.lookups': {
+    id: Generated<number>
+    kind: LookupKind
+    key: string
+    input: Json
+    state: LookupState
+    reason: string | null
+    attempts: Generated<number>
+    single: Generated<boolean>
+    not_before: Date | null
+    lease_token: string | null
+    leased_until: Date | null
+    run: number | null
+    job: string | null
+    record: Json | null
+    confidence: number | null
+    wanted_at: Generated<Date>
+    asked_at: Date | null
+    resolved_at: Date | null
+    due_at: Date | null
+    in_doubt: Generated<number>
+    to_write: Generated<boolean>
+  }
+  'fillrate.rows': {
+    source: string
+    key: string
+    lookup: number | null
+    input_hash: string | null
+    state: RowState
+    reason: string | null
+    run: number | null
+    written: Json | null
+    notes: Json | null
+    cells_written: Generated<number>
+    cells_kept: Generated<number>
+    cells_conflicts: Generated<number>
+    picked_at: Generated<Date>
+    settled_at: Date | null
+    next_at: Date | null
+  }
+  'fillrate.jobs': {
+    id: string
+    job_id: string | null
+    state: JobState
+    reason: string | null
+    size: number
+    attempt: Generated<number>
+    run: number | null
+    members: number[]
+    request_ids: Json | null
+    not_before: Date | null
+    lease_token: string | null
+    leased_until: Date | null
+    created_at: Generated<Date>
+    submitted_at: Date | null
+    deadline_at: Date
+    finished_at: Date | null
+  }
+  'fillrate.deliveries': {
+    event_id: string
+    job: string | null
+    job_id: string | null
+    state: DeliveryState
+    reason: string | null
+    received_at: Generated<Date>
+    body: string | null
+    raw: Buffer | null
+    settled_at: Date | null
+  }
+  'fillrate.changes': {
+    id: Generated<number>
+    run: number | null
+    source: string
+    key: string
+    lookup: number | null
+    before: Json
+    after: Json
+    written_at: Generated<Date>
+    undone_by: number | null
+  }
+  'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }
+  'fillrate.callers': { scope: string; lease_token: string; leased_until: Date; owner: string }
+  'fillrate.rate_limits': {
+    scope: string
+    limit: number
+    window_ms: number | null
+    observed_at: Date
+  }
+  'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
+}
