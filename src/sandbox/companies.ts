@@ -1,0 +1,93 @@
+import { chance, identifier } from './chance.ts'
+import type { Chance } from './chance.ts'
+import type { SandboxOptions } from './options.ts'
+import type { CompanyLookup, CompanyRecord } from './records.ts'
+import { industries, places, technologies } from './words.ts'
+import type { Place } from './words.ts'
+
+/** The upper end of each range, and what the range is called; the last name is for all above. */
+type Steps = readonly (readonly [below: number, name: string])[]
+
+const employeeSteps: Steps = [
+  [11, '1-10'],
+  [51, '11-50'],
+  [201, '51-200'],
+  [501, '201-500'],
+  [1_001, '501-1000'],
+  [5_001, '1001-5000'],
+  [10_001, '5001-10000'],
+  [Infinity, '10001+'],
+]
+const revenueSteps: Steps = [
+  [1e6, '$0-$1M'],
+  [10e6, '$1M-$10M'],
+  [50e6, '$10M-$50M'],
+  [100e6, '$50M-$100M'],
+  [500e6, '$100M-$500M'],
+  [1e9, '$500M-$1B'],
+  [Infinity, '$1B+'],
+]
+
+const rangeOf = (value: number, steps: Steps) => steps.find(([below]) => value < below)?.[1] ?? ''
+
+export const capitalised = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
+
+export function nameOfDomain(domain: string): string {
+  const [label = domain] = domain.split('.')
+  return label.split('-').filter(Boolean).map(capitalised).join(' ')
+}
+
+export function domainOfName(name: string): string {
+  const label = name.normalize('NFD').replaceAll(/[^\p{L}\p{N}]+/gu, '')
+  return `${label === '' ? 'company' : label}.com`.toLowerCase()
+}
+
+/** The few facts about a company that its people's records carry too, so that both always agree. */
+export function companyIdentity(seed: number, domain: string): { id: string; name: string; domain: string } {
+  return { id: `com_${identifier(seed, `company ${domain}`)}`, name: nameOfDomain(domain), domain }
+}
+
+export function placeOf(seed: number, domain: string): Place {
+  return chance(seed, `place ${domain}`).pick(places)
+}
+
+function someTechnologies(draw: Chance): string[] {
+  const count = draw.between(0, 6)
+  return [...new Set(Array.from({ length: count }, () => draw.pick(technologies)))].sort()
+}
+
+/** The record of the company at a domain: all fields, whole numbers; revenue can be beyond 32 bits. */
+export function companyRecord(seed: number, domain: string): CompanyRecord {
+  const draw = chance(seed, `company ${domain}`)
+  const identity = companyIdentity(seed, domain)
+  const place = placeOf(seed, domain)
+  const industry = draw.pick(industries)
+  const employees = Math.ceil(60_000 ** draw.next())
+  const revenue = employees * draw.between(60_000, 400_000)
+  const slug = domain.split('.')[0] ?? domain
+  return {
+    id: identity.id,
+    name: identity.name,
+    legal_name: `${identity.name} ${place.company}`,
+    domain,
+    industry: industry.industry,
+    sub_industry: draw.pick(industry.parts),
+    employee_count: employees,
+    employee_range: rangeOf(employees, employeeSteps),
+    revenue,
+    revenue_range: rangeOf(revenue, revenueSteps),
+    founded_year: draw.between(1890, 2022),
+    location: { city: place.city, state: place.state, country: place.country },
+    technologies: someTechnologies(draw),
+    social: { linkedin: `https://www.linkedin.com/company/${slug}`, twitter: `https://twitter.com/${slug}` },
+  }
+}
+
+/** The company that a lookup finds, or undefined where it matches nothing. */
+export function findCompany(
+  lookup: CompanyLookup,
+  options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,
+): CompanyRecord | undefined {
+  if (chance(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
+  return companyRecord(options.seed, lookup.kind === 'domain' ? lookup.key : domainOfName(lookup.name))
+}

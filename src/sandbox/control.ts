@@ -1,0 +1,75 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { errorAnswer, readBody, send } from './answers.ts'
+import type { Answer } from './answers.ts'
+import type { SandboxOptions } from './options.ts'
+import type { Stats } from './stats.ts'
+
+/** What the paths under `/_` can see and do. */
+export interface Controls {
+  readonly settings: () => SandboxOptions
+  readonly configure: (options: unknown) => void
+  readonly stats: (options?: { inputs?: boolean }) => Stats
+  readonly reset: () => void
+}
+
+/** A secret as it may be shown: its end, so that two can be told apart. */
+export const masked = (secret: string) => `…${secret.length > 8 ? secret.slice(-4) : ''}`
+
+/** The settings as they may be shown; `plan` is a function, so only whether there is one. */
+export function shownSettings(options: SandboxOptions): object {
+  return {
+    ...options,
+    keys: options.keys.map(masked),
+    webhookSecret: masked(options.webhookSecret),
+    plan: options.plan === null ? null : 'a function',
+  }
+}
+
+function changeSettings(
+  contentType: string | undefined,
+  body: Buffer | undefined,
+  controls: Controls,
+): Answer {
+  // A page in a browser can post a text to this machine without asking, but not JSON.
+  if (!/^application\/json\b/i.test(contentType ?? '')) {
+    return errorAnswer(400, 'unreadable_body', 'expected Content-Type: application/json')
+  }
+  try {
+    controls.configure(JSON.parse(body?.toString('utf8') ?? ''))
+    return { status: 200, body: shownSettings(controls.settings()) }
+  } catch (error) {
+    return errorAnswer(400, 'wrong_settings', error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** Answers `/_stats`, `/_reset` and `/_settings`, which no limit, key or fault touches. */
+export function answerControl(
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string,
+  query: URLSearchParams | undefined,
+  controls: Controls,
+): void {
+  readBody(request, (body) => {
+    const respond = (answer: Answer) => send(response, answer, { clockSkewMs: 0, dateHeader: true })
+    switch (`${request.method} ${path}`) {
+      case 'GET /_stats':
+        return respond({ status: 200, body: controls.stats({ inputs: query?.get('inputs') === '1' }) })
+      case 'POST /_reset':
+        controls.reset()
+        return respond({ status: 200, body: controls.stats() })
+      case 'GET /_settings':
+        return respond({ status: 200, body: shownSettings(controls.settings()) })
+      case 'POST /_settings':
+        return respond(changeSettings(request.headers['content-type'], body, controls))
+      default:
+        return respond(
+          errorAnswer(
+            404,
+            'no_such_endpoint',
+            'there are GET /_stats, POST /_reset, GET and POST /_settings',
+          ),
+        )
+    }
+  })
+}

@@ -1,0 +1,57 @@
+import { Agent } from 'node:http'
+import type { SandboxOptions } from './options.ts'
+import { pause } from './pause.ts'
+import { post } from './posting.ts'
+import type { Posted } from './posting.ts'
+import { badSignature, sign } from './signature.ts'
+import type { Recorder } from './stats.ts'
+
+/** How a delivery ended: answered 2xx, or not even after the last retry, or the sandbox was closed. */
+export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
+
+const isAcknowledged = (posted: Posted) => typeof posted === 'number' && posted >= 200 && posted < 300
+
+export type Deliveries = ReturnType<typeof createDeliveries>
+
+/** Sends signed deliveries and repeats those that are not acknowledged, the same bytes each time. */
+export function createDeliveries(settings: () => SandboxOptions, recorder: Recorder, signal: AbortSignal) {
+  const agent = new Agent({ keepAlive: true })
+
+  async function sendOnce(url: URL, body: Buffer, signature: string | undefined): Promise<Posted> {
+    const posted = await post({ url, body, signature, timeoutMs: settings().ackTimeoutMs, agent, signal })
+    recorder.answer(posted)
+    return posted
+  }
+  const sendSigned = (url: URL, body: Buffer) => sendOnce(url, body, sign(body, settings().webhookSecret))
+
+  return {
+    /** `answered` is called once, when the first post has its answer. */
+    async sendUntilAcknowledged(url: URL, body: Buffer, answered: () => void): Promise<DeliveryOutcome> {
+      const delays = settings().retryDelaysMs
+      for (let attempt = 0; ; attempt += 1) {
+        const posted = await sendSigned(url, body)
+        if (attempt === 0) answered()
+        if (isAcknowledged(posted)) {
+          recorder.deliveries.acknowledged += 1
+          return 'acknowledged'
+        }
+        const delay = delays[attempt]
+        if (delay === undefined) return signal.aborted ? 'closed' : 'given_up'
+        await pause(delay, signal)
+        if (signal.aborted) return 'closed'
+        recorder.deliveries.retried += 1
+      }
+    },
+    /** The second of a duplicate: whatever its answer, it is not repeated. */
+    async sendAgain(url: URL, body: Buffer): Promise<void> {
+      recorder.deliveries.duplicated += 1
+      await sendSigned(url, body)
+    },
+    async sendBadlySigned(url: URL, body: Buffer, choice: number): Promise<void> {
+      recorder.deliveries.badly_signed += 1
+      const posted = await sendOnce(url, body, badSignature(body, settings().webhookSecret, choice))
+      if (isAcknowledged(posted)) recorder.deliveries.badly_signed_accepted += 1
+    },
+    close: (): void => agent.destroy(),
+  }
+}

@@ -1,0 +1,55 @@
+import type { Range } from './chance.ts'
+import type { SandboxOptions } from './options.ts'
+import type { Sandbox } from './server.ts'
+
+/** What a person or a program needs to know to use a sandbox. Holds the keys and the secret, unmasked. */
+export interface SandboxDescription {
+  readonly url: string
+  readonly keys: readonly string[]
+  readonly webhook_secret: string
+  readonly quota: string
+  readonly latency: string
+  readonly jobs: string
+  readonly faults: SandboxOptions['faults']
+  /** All of it as lines to print. */
+  readonly lines: readonly string[]
+}
+
+const timeText = (range: Range) =>
+  typeof range === 'number' ? `${range} ms` : `${range[0]} to ${range[1]} ms`
+const percent = (share: number) => `${Number((share * 100).toFixed(2))}%`
+
+function quotaText(options: SandboxOptions): string {
+  if (options.limit === null) return 'no limit'
+  const start = options.windows === 'first' ? 'from the first call' : 'on the clock'
+  const parts = [`${options.limit} calls in ${options.windowMs} ms for each key, windows ${start}`]
+  if (options.headersShare < 1) parts.push(`headers on ${percent(options.headersShare)} of responses`)
+  if (options.clockSkewMs !== 0) parts.push(`clock off by ${options.clockSkewMs} ms`)
+  if (options.banAfter !== null) parts.push(`ban of ${options.banMs} ms after ${options.banAfter} refusals`)
+  return parts.join('; ')
+}
+
+function faultsText(options: SandboxOptions): string {
+  const on = Object.entries(options.faults).filter(([, share]) => share > 0)
+  return on.length === 0 ? 'none' : on.map(([name, share]) => `${name} ${percent(share)}`).join(', ')
+}
+
+export function describeSandbox(sandbox: Sandbox): SandboxDescription {
+  const { url, keys, webhookSecret, settings } = sandbox
+  const quota = quotaText(settings)
+  const latency = `${timeText(settings.latencyBeforeMs)} there, ${timeText(settings.latencyAfterMs)} to answer`
+  const jobs = `delivered after ${timeText(settings.jobDelayMs)}, retried ${settings.retryDelaysMs.length} times`
+  const rows = [
+    ['address', url],
+    ['keys', `${keys.join(', ')} (as ${settings.auth.join(', ')})`],
+    ['webhook secret', webhookSecret],
+    ['quota', quota],
+    ['latency', latency],
+    ['jobs', jobs],
+    ['records', `${percent(settings.notFoundShare)} not found, seed ${settings.seed}`],
+    ['faults', faultsText(settings)],
+    ['counts', `${url}/_stats`],
+  ] as const
+  const lines = rows.map(([name, value]) => `${name.padEnd(14)}  ${value}`)
+  return { url, keys, webhook_secret: webhookSecret, quota, latency, jobs, faults: settings.faults, lines }
+}

@@ -1,0 +1,95 @@
+import { chance } from './chance.ts'
+import type { Endpoint } from './questions.ts'
+
+/** Every fault that can be switched on, and what it does. */
+export const faultMeanings = {
+  '500': 'the call is answered 500',
+  '503': 'the call is answered 503 without Retry-After',
+  '503-retry-after': 'the call is answered 503 with Retry-After',
+  slow: 'the answer waits `slowMs` longer',
+  'drop-before': 'the connection is dropped before the call is counted; nothing is done',
+  'drop-after': 'the connection is dropped after the call was counted and its work done; the answer is lost',
+  'not-a-record': 'a single lookup is answered 200 with something that is not a record',
+  '202': 'a single lookup is answered 202 and becomes a job of one',
+  lost: 'the delivery is never sent',
+  late: 'the delivery comes `lateMs` later',
+  early: 'the delivery comes before the 202 is answered',
+  duplicate: 'the delivery comes twice, with one event_id',
+  'bad-signature': 'the delivery comes badly signed first, then as it should',
+  'job-failed': 'the job fails',
+  'missing-result': 'an input of a job has no result',
+  'foreign-result': 'a job has results for inputs that were never asked',
+  shuffle: 'the results of a job are in another order than the inputs',
+} as const
+
+export type FaultName = keyof typeof faultMeanings
+
+/** The share (0 to 1) of the chances to go wrong at which each fault is made; absent is never. */
+export type Faults = Readonly<Partial<Record<FaultName, number>>>
+
+/** The moment at which a fault can be made: one call, one job, or one input of a job. */
+export interface Moment {
+  readonly endpoint: Endpoint
+  /** What is asked, in normal form; all the emails of a bulk call, one alone for 'missing-result'. */
+  readonly inputs: readonly string[]
+  /** How often this was tried before, so that a call that is tried again draws again. */
+  readonly nth: number
+}
+
+/** Decides instead of the shares: true makes the fault, false does not, undefined leaves it to its share. */
+export type Plan = (fault: FaultName, moment: Moment) => boolean | undefined
+
+export interface FaultSettings {
+  readonly seed: number
+  readonly faults: Faults
+  readonly plan: Plan | null
+}
+
+export const faultNames = Object.keys(faultMeanings) as readonly FaultName[]
+
+export function isFaultName(name: string): name is FaultName {
+  return Object.hasOwn(faultMeanings, name)
+}
+
+export function momentText(moment: Moment): string {
+  return `${moment.nth} ${moment.endpoint} ${moment.inputs[0] ?? ''}`
+}
+
+/** Whether a fault is made at this moment: the plan's word, or else a draw that the seed decides. */
+export function isMade(fault: FaultName, moment: Moment, settings: FaultSettings): boolean {
+  const planned = settings.plan?.(fault, moment)
+  if (planned !== undefined) return planned
+  const share = settings.faults[fault] ?? 0
+  return share > 0 && chance(settings.seed, `${fault} ${momentText(moment)}`).below(share)
+}
+
+function shareOf(text: string): number | undefined {
+  const match = /^(\d*\.?\d+)(%?)$/.exec(text)
+  if (match === null) return undefined
+  const share = Number(match[1]) / (match[2] === '%' ? 100 : 1)
+  return share <= 1 ? share : undefined
+}
+
+/**
+ * Reads faults as they are typed: `500=0.05,duplicate=10%`. An empty text is no faults.
+ * Throws an Error that names the part, what was found and what was expected.
+ */
+export function parseFaults(text: string): Faults {
+  const faults: Partial<Record<FaultName, number>> = {}
+  for (const part of text.split(',').map((part) => part.trim())) {
+    if (part === '' && text.trim() === '') continue
+    const [name = '', value, ...rest] = part.split('=').map((side) => side.trim())
+    if (!isFaultName(name)) {
+      throw new Error(`Unknown fault '${name}' in '${part}'. The faults are: ${faultNames.join(', ')}.`)
+    }
+    const share = value === undefined || rest.length > 0 ? undefined : shareOf(value)
+    if (share === undefined) {
+      throw new Error(
+        `Fault '${name}' has no share that can be read in '${part}'. Write ${name}=0.05 or ${name}=5%, from 0 to 1.`,
+      )
+    }
+    if (faults[name] !== undefined) throw new Error(`Fault '${name}' is given twice. Give it once.`)
+    faults[name] = share
+  }
+  return faults
+}

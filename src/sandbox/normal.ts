@@ -1,0 +1,55 @@
+import { domainToASCII } from 'node:url'
+
+/**
+ * The normal forms of inputs: what two ways of writing the same input have in common. Each reader gives
+ * undefined for a text that is not such an input at all, which the service answers with 422.
+ */
+
+/** White space trimmed and squashed; a missing text is an empty one. */
+export function squash(text: string | undefined): string {
+  return text === undefined ? '' : text.trim().replaceAll(/\s+/g, ' ')
+}
+
+function readHost(text: string): string | undefined {
+  const lower = text.toLowerCase()
+  // Most hosts are plain already, and the conversion is the dearest part of reading a call.
+  const host = /^[a-z0-9.-]+$/.test(lower) ? lower : domainToASCII(lower)
+  const labels = host.split('.')
+  // The last label of an IP address is a number, that of a domain never is.
+  if (labels.length < 2 || host.length > 253 || /^\d+$/.test(labels.at(-1) ?? '')) return undefined
+  return labels.every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label)) ? host : undefined
+}
+
+/** One bare email address; its case and the white space around it say nothing. */
+export function readEmail(text: string): string | undefined {
+  const email = text.trim().toLowerCase()
+  const at = email.lastIndexOf('@')
+  const local = email.slice(0, Math.max(at, 0))
+  const host = readHost(email.slice(at + 1))
+  return host === undefined || local.length > 64 || !/^[^\s@<>()[\],;:"\\]+$/.test(local)
+    ? undefined
+    : `${local}@${host}`
+}
+
+/** The host and path of an http(s) URL that has both. */
+export function readProfileUrl(text: string): string | undefined {
+  const url = URL.parse(text.trim())
+  if (url === null || !/^https?:$/.test(url.protocol)) return undefined
+  // A country's host of the network (`no.linkedin.com`) shows the same profile.
+  const host = readHost(url.hostname)?.replace(/^(www\.|.+\.(?=linkedin\.com$))/, '')
+  const path = url.pathname.replace(/\/+$/, '')
+  return host === undefined || path === '' ? undefined : `${host}${decoded(path)}`.toLowerCase()
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
+/** A bare domain, with or without `www.`. */
+export function readDomain(text: string): string | undefined {
+  return readHost(text.trim())?.replace(/^www\.(?=.+\.)/, '')
+}

@@ -1,0 +1,44 @@
+/** The records of service-interface.md, "Resources and their fields". Fields stand in the page's order. */
+export interface PersonRecord {
+  id: string
+  email?: string
+  name?: { full?: string; first?: string; last?: string }
+  title?: string
+  seniority?: string
+  department?: string
+  phone?: string
+  linkedin?: string
+  company?: { id: string; name: string; domain: string }
+  confidence: number
+  last_updated: string
+}
+
+export interface CompanyRecord {
+  id: string
+  name: string
+  legal_name: string
+  domain: string
+  industry: string
+  sub_industry: string
+  employee_count: number
+  employee_range: string
+  revenue: number
+  revenue_range: string
+  founded_year: number
+  location: { city: string; state: string; country: string }
+  technologies: string[]
+  social: { linkedin: string; twitter: string }
+}
+
+/**
+ * One question in normal form. `key` names it: the same for every way of writing the same question, and
+ * never the same for two questions.
+ */
+export type PersonLookup =
+  | { readonly kind: 'email'; readonly key: string }
+  | { readonly kind: 'linkedin'; readonly key: string; readonly url: string }
+  | { readonly kind: 'name'; readonly key: string; readonly name: string; readonly company: string }
+
+export type CompanyLookup =
+  | { readonly kind: 'domain'; readonly key: string }
+  | { readonly kind: 'company'; readonly key: string; readonly name: string }

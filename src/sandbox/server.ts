@@ -1,0 +1,151 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { errorAnswer, readBody, send } from './answers.ts'
+import { authenticate } from './auth.ts'
+import { answerCall } from './calls.ts'
+import type { CallContext } from './decide.ts'
+import { checkOptions } from './check-options.ts'
+import { answerControl } from './control.ts'
+import type { Controls } from './control.ts'
+import { createJobs } from './jobs.ts'
+import type { JobEnd } from './jobs.ts'
+import { defaultOptions } from './options.ts'
+import type { SandboxOptions } from './options.ts'
+import { endpointAt, readQuestion } from './questions.ts'
+import type { Endpoint } from './questions.ts'
+import { createRecorder } from './stats.ts'
+import type { Stats } from './stats.ts'
+
+/** The enrichment service on this machine, running. */
+export interface Sandbox {
+  /** The base address, without a slash at the end. */
+  readonly url: string
+  readonly port: number
+  readonly settings: SandboxOptions
+  readonly keys: readonly string[]
+  readonly webhookSecret: string
+  /** What was counted since the start or the last reset; `inputs` adds the counts of every input. */
+  stats(options?: { inputs?: boolean }): Stats
+  /** Clears the counts. Jobs, deliveries and the open windows of the limit go on. */
+  reset(): void
+  /**
+   * Changes options while it runs; each replaces the one before, so `faults: {}` turns all off. Throws an
+   * Error that names a wrong one.
+   */
+  configure(options: Partial<SandboxOptions>): void
+  /** Resolves when the job has ended, with how; rejects for a job that it does not know. */
+  delivered(jobId: string): Promise<JobEnd>
+  /** Resolves when no job or delivery is pending. */
+  idle(): Promise<void>
+  /** Closes at once: open connections are cut, jobs and deliveries that are pending never come. */
+  close(): Promise<void>
+}
+
+interface Target {
+  readonly path: string
+  readonly query: URLSearchParams | undefined
+}
+
+function readTarget(url: string): Target {
+  const mark = url.indexOf('?')
+  if (mark === -1) return { path: url, query: undefined }
+  return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) }
+}
+
+function answerEndpoint(
+  endpoint: Endpoint,
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams | undefined,
+  context: CallContext,
+): void {
+  readBody(request, (body) => {
+    const options = context.settings()
+    const caller = authenticate(request.headers, query, options)
+    if ('problem' in caller) {
+      context.recorder.request(endpoint, 401)
+      return send(response, errorAnswer(401, 'unauthorized', caller.problem), options)
+    }
+    const { method = '', headers } = request
+    const question =
+      body === undefined
+        ? bodyTooLarge
+        : readQuestion(endpoint, { method, contentType: headers['content-type'], query, body })
+    void answerCall({ request, response, endpoint, question, key: caller.key }, context)
+  })
+}
+
+const bodyTooLarge = {
+  kind: 'problem',
+  problem: { status: 400, code: 'unreadable_body', message: 'the body is larger than 1 MiB' },
+  inputs: [],
+} as const
+
+/** Starts the sandbox. Rejects with an Error for a wrong option, or when it cannot listen there. */
+export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+  let options: SandboxOptions = { ...defaultOptions, ...checkOptions(given) }
+  const settings = () => options
+  const recorder = createRecorder()
+  const jobs = createJobs(settings, recorder)
+  const closing = new AbortController()
+  const context: CallContext = { settings, recorder, jobs, windows: new Map(), closing: closing.signal }
+
+  const controls: Controls = {
+    settings,
+    configure: (changes) => {
+      const checked = checkOptions(changes)
+      if (checked.host !== undefined || checked.port !== undefined) {
+        throw new Error('Sandbox option host and port cannot change while it runs. Start another.')
+      }
+      options = { ...options, ...checked }
+    },
+    stats: ({ inputs = false } = {}) => recorder.snapshot(jobs.pending(), inputs),
+    reset: () => recorder.reset(),
+  }
+
+  const server = createServer({ keepAlive: true, noDelay: true }, (request, response) => {
+    const { path, query } = readTarget(request.url ?? '/')
+    if (path.startsWith('/_')) return answerControl(request, response, path, query, controls)
+    const endpoint = endpointAt(path)
+    if (endpoint !== undefined) return answerEndpoint(endpoint, request, response, query, context)
+    request.resume()
+    recorder.request('other', 404)
+    send(response, errorAnswer(404, 'no_such_endpoint', `there is no ${path}`), options)
+  })
+  // Longer than any client keeps a connection, so that it is never the one to close an idle one under a call.
+  server.keepAliveTimeout = 120_000
+  server.listen(options.port, options.host)
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : options.port
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host
+
+  return {
+    url: `http://${host}:${port}`,
+    port,
+    get settings() {
+      return options
+    },
+    get keys() {
+      return options.keys
+    },
+    get webhookSecret() {
+      return options.webhookSecret
+    },
+    stats: controls.stats,
+    reset: controls.reset,
+    configure: controls.configure,
+    delivered: jobs.delivered,
+    idle: jobs.idle,
+    close: async () => {
+      if (closing.signal.aborted) return
+      closing.abort()
+      jobs.close()
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}

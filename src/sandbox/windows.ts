@@ -1,0 +1,111 @@
+import type { SandboxOptions } from './options.ts'
+
+/** One fixed window of one key. Times are the true clock's milliseconds. */
+export interface Window {
+  readonly startsAt: number
+  readonly endsAt: number
+  readonly used: number
+  readonly refused: number
+  readonly bannedUntil: number
+}
+
+/** What was decided about one call, and the window as it is after it. */
+export interface Verdict {
+  readonly accepted: boolean
+  readonly window: Window
+  readonly limit: number
+  readonly remaining: number
+  /** When calls are accepted again: the end of the window, or of the ban. */
+  readonly resetsAt: number
+}
+
+export type WindowRules = Pick<
+  SandboxOptions,
+  'windowMs' | 'windows' | 'clockSkewMs' | 'banAfter' | 'banMs'
+> & {
+  readonly limit: number
+}
+
+/** The window that holds `now`: the open one, or a new and empty one. */
+export function windowAt(window: Window | undefined, now: number, rules: WindowRules): Window {
+  if (window !== undefined && now < window.endsAt) return window
+  const serverNow = now + rules.clockSkewMs
+  const startsAt =
+    rules.windows === 'first'
+      ? now
+      : now - (serverNow - Math.floor(serverNow / rules.windowMs) * rules.windowMs)
+  return {
+    startsAt,
+    endsAt: startsAt + rules.windowMs,
+    used: 0,
+    refused: 0,
+    bannedUntil: window?.bannedUntil ?? 0,
+  }
+}
+
+/**
+ * Counts one call at its arrival: accepted while the window has room, refused after that. A refused call
+ * costs nothing of the next window, but refusals beyond `banAfter` ban the key.
+ */
+export function take(window: Window | undefined, now: number, rules: WindowRules): Verdict {
+  const { limit } = rules
+  if (window !== undefined && now < window.bannedUntil) {
+    const banned = { ...window, refused: window.refused + 1 }
+    return { accepted: false, window: banned, limit, remaining: 0, resetsAt: window.bannedUntil }
+  }
+  const open = windowAt(window, now, rules)
+  if (open.used < limit) {
+    const used = open.used + 1
+    return {
+      accepted: true,
+      window: { ...open, used },
+      limit,
+      remaining: limit - used,
+      resetsAt: open.endsAt,
+    }
+  }
+  const refused = open.refused + 1
+  const bannedUntil =
+    rules.banAfter !== null && refused > rules.banAfter ? now + rules.banMs : open.bannedUntil
+  const resetsAt = Math.max(open.endsAt, bannedUntil)
+  return { accepted: false, window: { ...open, refused, bannedUntil }, limit, remaining: 0, resetsAt }
+}
+
+/** The headers' view of a window without counting a call. */
+export function look(window: Window | undefined, now: number, rules: WindowRules): Verdict {
+  const open = windowAt(window, now, rules)
+  const remaining = Math.max(0, rules.limit - open.used)
+  return { accepted: true, window: open, limit: rules.limit, remaining, resetsAt: open.endsAt }
+}
+
+const rounded = {
+  up: (milliseconds: number) => String(Math.ceil(milliseconds / 1000)),
+  down: (milliseconds: number) => String(Math.floor(milliseconds / 1000)),
+  ms: (milliseconds: number) => (milliseconds / 1000).toFixed(3),
+}
+
+/** X-RateLimit-Limit, -Remaining and -Reset (service-interface.md, Limits), on the sandbox's own clock. */
+export function limitHeaders(
+  verdict: Verdict,
+  options: Pick<SandboxOptions, 'clockSkewMs' | 'resetRounding'>,
+): Record<string, string> {
+  return {
+    'X-RateLimit-Limit': String(verdict.limit),
+    'X-RateLimit-Remaining': String(verdict.remaining),
+    'X-RateLimit-Reset': rounded[options.resetRounding](verdict.resetsAt + options.clockSkewMs),
+  }
+}
+
+/** Retry-After for a refused call: never a moment too early, so seconds and dates are rounded up. */
+export function retryAfterHeader(
+  verdict: Verdict,
+  now: number,
+  options: Pick<SandboxOptions, 'clockSkewMs' | 'retryAfter'>,
+): Record<string, string> {
+  if (options.retryAfter === 'none') return {}
+  if (options.retryAfter === 'seconds') {
+    return { 'Retry-After': String(Math.ceil((verdict.resetsAt - now) / 1000)) }
+  }
+  const serverSecond = Math.ceil((verdict.resetsAt + options.clockSkewMs) / 1000)
+  return { 'Retry-After': new Date(serverSecond * 1000).toUTCString() }
+}

@@ -1,0 +1,223 @@
+import { describe, expect, it } from 'vitest'
+import { bulk, call, company, emailsFrom, person, sandboxWith, startReceiver } from './support.ts'
+
+const all = { notFoundShare: 0, missingShare: 0 }
+const anyRecord = { confidence: expect.any(Number), last_updated: expect.any(String), id: expect.any(String) }
+
+describe('E1, enrich a person', () => {
+  it('answers 200 with a record for an email', async () => {
+    const response = await person(await sandboxWith(all), 'Anna.Berg@Acme.com')
+    expect(response.status).toBe(200)
+    expect(response.headers['content-type']).toBe('application/json')
+    expect(response.json()).toMatchObject({
+      ...anyRecord,
+      email: 'anna.berg@acme.com',
+      name: { full: 'Anna Berg', first: 'Anna', last: 'Berg' },
+      company: { name: 'Acme', domain: 'acme.com' },
+      phone: expect.stringMatching(/^\+[1-9]\d{7,14}$/),
+      linkedin: expect.stringMatching(/^https:\/\/www\.linkedin\.com\/in\//),
+    })
+  })
+
+  it('answers 200 with a record for the URL of a profile', async () => {
+    const body = { linkedin_url: 'https://no.linkedin.com/in/Anna-Berg/?trk=x' }
+    const response = await call(await sandboxWith(all), '/v1/person/enrich', { body })
+    expect(response.status).toBe(200)
+    expect(response.json()).toMatchObject({ ...anyRecord, linkedin: 'https://linkedin.com/in/anna-berg' })
+  })
+
+  it('answers 200 with a record for a name with a company', async () => {
+    const body = { name: ' Anna  Berg ', company: 'Acme' }
+    const response = await call(await sandboxWith(all), '/v1/person/enrich', { body })
+    expect(response.status).toBe(200)
+    expect(response.json()).toMatchObject({
+      ...anyRecord,
+      name: { full: 'Anna Berg' },
+      company: { name: 'Acme' },
+    })
+  })
+
+  it('answers 404 where nothing matches', async () => {
+    const response = await person(await sandboxWith({ notFoundShare: 1 }), 'a@acme.com')
+    expect(response.status).toBe(404)
+    expect(response.json()).toMatchObject({ error: { code: 'not_found' } })
+  })
+
+  it.each([
+    ['no JSON', { text: '{"email":' }],
+    ['no object', { text: '["a@acme.com"]' }],
+    ['null', { text: 'null' }],
+    ['an empty body', { text: '' }],
+    ['a number for an email', { body: { email: 7 } }],
+    ['null for an email', { body: { email: null } }],
+    ['a list for a name', { body: { name: ['Anna'], company: 'Acme' } }],
+    [
+      'no Content-Type',
+      { text: '{}', headers: { authorization: 'Bearer key-one', 'content-type': 'text/plain' } },
+    ],
+    ['another method', { method: 'PUT', body: { email: 'a@acme.com' } }],
+    ['a body of over 1 MiB', { text: `{"email":"${'a'.repeat(1024 * 1024)}@acme.com"}` }],
+  ] as const)('answers 400 to %s', async (_, options) => {
+    const response = await call(await sandboxWith(all), '/v1/person/enrich', options)
+    expect(response.status).toBe(400)
+    expect(response.json()).toMatchObject({
+      error: { code: expect.any(String), message: expect.any(String) },
+    })
+  })
+
+  it.each([
+    {},
+    { email: '' },
+    { email: 'anna' },
+    { email: 'Anna <anna@acme.com>' },
+    { email: 'a@acme.com, b@acme.com' },
+    { email: 'a@localhost' },
+    { email: 'a@10.0.0.1' },
+    { email: '@acme.com' },
+    { linkedin_url: 'anna-berg' },
+    { linkedin_url: 'linkedin.com/in/anna' },
+    { linkedin_url: 'ftp://linkedin.com/in/anna' },
+    { linkedin_url: 'https://linkedin.com/' },
+    { name: 'Anna Berg' },
+    { company: 'Acme' },
+    { name: ' ', company: 'Acme' },
+  ])('answers 422 to %j', async (body) => {
+    const response = await call(await sandboxWith(all), '/v1/person/enrich', { body })
+    expect(response.status).toBe(422)
+    expect(response.json()).toMatchObject({ error: { code: 'invalid_input' } })
+  })
+})
+
+describe('E2, the short path', () => {
+  it('answers with the same record as E1, and takes an email only', async () => {
+    const sandbox = await sandboxWith(all)
+    const short = await call(sandbox, '/v1/person', { body: { email: 'anna.berg@acme.com' } })
+    expect(short.status).toBe(200)
+    expect(short.text).toBe((await person(sandbox, 'anna.berg@acme.com')).text)
+    const other = await call(sandbox, '/v1/person', { body: { name: 'Anna Berg', company: 'Acme' } })
+    expect(other.status).toBe(422)
+  })
+})
+
+describe('E3, enrich a company', () => {
+  it('answers 200 with every field of a company, in its type', async () => {
+    const response = await company(await sandboxWith(all), ' WWW.Acme-Tools.com ')
+    expect(response.status).toBe(200)
+    const record = response.json()
+    expect(record).toMatchObject({
+      name: 'Acme Tools',
+      domain: 'acme-tools.com',
+      technologies: expect.any(Array),
+    })
+    for (const field of ['id', 'legal_name', 'industry', 'sub_industry', 'employee_range', 'revenue_range']) {
+      expect(record[field]).toEqual(expect.stringMatching(/./))
+    }
+    for (const field of ['employee_count', 'revenue', 'founded_year']) {
+      expect(Number.isInteger(record[field])).toBe(true)
+    }
+    expect(record.location).toEqual({
+      city: expect.any(String),
+      state: expect.any(String),
+      country: expect.any(String),
+    })
+    expect(record.social).toEqual({
+      linkedin: expect.stringMatching(/^https:/),
+      twitter: expect.stringMatching(/^https:/),
+    })
+  })
+
+  it('takes a name too, and the domain before the name', async () => {
+    const sandbox = await sandboxWith(all)
+    const named = await call(sandbox, '/v1/company/enrich?name=Acme%20Tools')
+    expect(named.json()).toMatchObject({ domain: 'acmetools.com' })
+    const both = await call(sandbox, '/v1/company/enrich?name=Other&domain=acme.com')
+    expect(both.json()).toMatchObject({ domain: 'acme.com' })
+  })
+
+  it('answers 404, 422 and 400', async () => {
+    const sandbox = await sandboxWith({ notFoundShare: 1 })
+    expect((await company(sandbox, 'acme.com')).status).toBe(404)
+    for (const wrong of ['', 'acme', 'https://acme.com', 'a@acme.com', '10.0.0.1', '-.com']) {
+      expect((await company(sandbox, wrong)).status).toBe(422)
+    }
+    expect((await call(sandbox, '/v1/company/enrich')).status).toBe(422)
+    expect((await call(sandbox, '/v1/company/enrich', { body: { domain: 'acme.com' } })).status).toBe(400)
+  })
+
+  it('says the same about a company as the records of its people', async () => {
+    const sandbox = await sandboxWith(all)
+    const { id, name, domain } = (await company(sandbox, 'acme.com')).json()
+    expect((await person(sandbox, 'x@acme.com')).json()).toMatchObject({ company: { id, name, domain } })
+  })
+})
+
+describe('E4, people in bulk', () => {
+  it('answers 202 with the identifier of a job', async () => {
+    const receiver = await startReceiver()
+    const response = await bulk(await sandboxWith(all), emailsFrom(100), receiver.url)
+    expect(response.status).toBe(202)
+    expect(Object.keys(response.json())).toEqual(['job_id'])
+  })
+
+  it('also answers one request_id per email, in their order, when it is told to', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ ...all, acceptedShape: 'job_id+request_ids' })
+    const emails = emailsFrom(5)
+    const { job_id: jobId, request_ids: ids } = (await bulk(sandbox, emails, receiver.url)).json()
+    await sandbox.delivered(String(jobId))
+    const results = receiver.received[0]?.event.results ?? []
+    expect(results.map((result) => result.request_id)).toEqual(ids)
+    expect(results.map((result) => result.data?.email)).toEqual(emails)
+  })
+
+  it('answers 422 to invalid input, saying what is wrong', async () => {
+    const sandbox = await sandboxWith(all)
+    const url = 'http://127.0.0.1:9/hook'
+    const message = async (body: object) => {
+      const response = await call(sandbox, '/v1/person/bulk', { body })
+      expect(response.status).toBe(422)
+      return response.text
+    }
+    expect(await message({ webhook_url: url })).toContain('emails is missing or empty')
+    expect(await message({ emails: [], webhook_url: url })).toContain('emails is missing or empty')
+    expect(await message({ emails: emailsFrom(101), webhook_url: url })).toContain('101 entries; at most 100')
+    expect(await message({ emails: ['a@acme.com', 'b', 'c'], webhook_url: url })).toContain('emails at 1, 2')
+    expect(await message({ emails: ['a@acme.com'] })).toContain('webhook_url is missing')
+    expect(await message({ emails: ['a@acme.com'], webhook_url: 'hook' })).toContain('not a URL')
+    expect(sandbox.stats().jobs.accepted).toBe(0)
+  })
+
+  it.each([
+    'http://example.com/hook',
+    'http://10.0.0.1/',
+    'http://127.0.0.1.example.com/',
+    'http://0.0.0.0/',
+  ])('refuses to deliver to another machine: %s', async (url) => {
+    const response = await bulk(await sandboxWith(all), ['a@acme.com'], url)
+    expect(response.status).toBe(422)
+    expect(response.text).toContain('delivers only to this machine')
+  })
+
+  it('refuses to deliver over another protocol', async () => {
+    const response = await bulk(await sandboxWith(all), ['a@acme.com'], 'https://127.0.0.1/hook')
+    expect(response.status).toBe(422)
+    expect(response.text).toContain('over http: only')
+  })
+
+  it('answers 400 to fields of another type', async () => {
+    const sandbox = await sandboxWith(all)
+    for (const body of [
+      { emails: 'a@acme.com' },
+      { emails: [1] },
+      { emails: ['a@acme.com'], webhook_url: 1 },
+    ]) {
+      expect((await call(sandbox, '/v1/person/bulk', { body })).status).toBe(400)
+    }
+  })
+})
+
+it('tells a path that does not exist from a lookup without a match', async () => {
+  const response = await call(await sandboxWith(), '/v2/person/enrich', { body: { email: 'a@acme.com' } })
+  expect(response.status).toBe(404)
+  expect(response.json()).toMatchObject({ error: { code: 'no_such_endpoint' } })
+})

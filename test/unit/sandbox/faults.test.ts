@@ -1,0 +1,334 @@
+import { createHmac } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { faultNames, isMade, parseFaults } from '../../../src/sandbox/faults.ts'
+import type { FaultName, Moment } from '../../../src/sandbox/faults.ts'
+import {
+  bulk,
+  call,
+  company,
+  connectionLost,
+  emailsFrom,
+  endOf,
+  person,
+  sandboxWith,
+  startReceiver,
+  submit,
+} from './support.ts'
+import type { Received } from './support.ts'
+
+const isSigned = ({ body, signature }: Received) =>
+  signature === createHmac('sha256', 'sandbox-webhook-secret').update(body).digest('hex')
+
+const moment = (input: string, nth = 0): Moment => ({ endpoint: 'POST /v1/person', inputs: [input], nth })
+
+describe('the draw of a fault', () => {
+  it.each(faultNames)('makes %s at its share, and never at 0 or always at 1', (fault) => {
+    const made = (share: number) =>
+      emailsFrom(10_000).filter((email) =>
+        isMade(fault, moment(email), { seed: 1, faults: { [fault]: share }, plan: null }),
+      ).length
+    expect([made(0), made(1)]).toEqual([0, 10_000])
+    expect(Math.abs(made(0.05) - 500)).toBeLessThan(90)
+  })
+
+  it('is another for a second try, another fault and another seed, and the same for the same', () => {
+    const settings = { seed: 1, faults: { 500: 0.5, 503: 0.5 }, plan: null }
+    const draws = (fault: FaultName, nth: number, seed = 1) =>
+      emailsFrom(200).map((email) => isMade(fault, moment(email, nth), { ...settings, seed }))
+    expect(draws('500', 0)).toEqual(draws('500', 0))
+    expect(draws('500', 1)).not.toEqual(draws('500', 0))
+    expect(draws('503', 0)).not.toEqual(draws('500', 0))
+    expect(draws('500', 0, 2)).not.toEqual(draws('500', 0))
+  })
+
+  it('is left to the plan where it decides', async () => {
+    const seen: string[] = []
+    const sandbox = await sandboxWith({
+      faults: { 500: 1 },
+      plan: (fault, { inputs, nth }) => {
+        if (fault !== '500') return undefined
+        seen.push(`${inputs[0]} ${nth}`)
+        return nth === 0 ? undefined : false
+      },
+    })
+    expect((await person(sandbox, 'A@acme.com')).status).toBe(500)
+    expect((await person(sandbox, 'a@acme.com')).status).not.toBe(500)
+    expect(seen).toEqual(['a@acme.com 0', 'a@acme.com 1'])
+  })
+})
+
+describe('faults of calls', () => {
+  it('answer 500 and 503, with and without Retry-After, and do no work', async () => {
+    const sandbox = await sandboxWith({ unavailableSeconds: 7 })
+    const answered = []
+    for (const fault of ['500', '503', '503-retry-after'] as const) {
+      sandbox.configure({ faults: { [fault]: 1 } })
+      for (const response of [await person(sandbox, 'a@acme.com'), await company(sandbox, 'acme.com')]) {
+        answered.push([response.status, response.headers['retry-after']])
+        expect(response.json()).toHaveProperty(['error', 'code'])
+      }
+    }
+    expect(answered).toEqual([
+      [500, undefined],
+      [500, undefined],
+      [503, undefined],
+      [503, undefined],
+      [503, '7'],
+      [503, '7'],
+    ])
+    const { inputs, faults } = sandbox.stats()
+    expect(inputs).toMatchObject({ distinct: 2, tried: 6, asked_singly: 0, max_asked: 0 })
+    expect(faults).toEqual({ 500: 2, 503: 2, '503-retry-after': 2 })
+  })
+
+  it('drop the connection before the call is counted: no work is done', async () => {
+    const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 'drop-before': 1 } })
+    await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
+    const { calls, inputs, requests } = sandbox.stats()
+    expect(calls).toEqual({ accepted: 0, refused: 0 })
+    expect(inputs).toMatchObject({ tried: 1, asked_singly: 0, unanswered: 0 })
+    expect(requests).toEqual({ 'POST /v1/person/enrich': { dropped: 1 } })
+  })
+
+  it('drop the connection after the call is counted: its work is done and its answer lost', async () => {
+    const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 'drop-after': 1 } })
+    await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
+    sandbox.configure({ faults: {} })
+    await person(sandbox, 'a@acme.com')
+    const { calls, inputs } = sandbox.stats()
+    expect(calls.accepted).toBe(2)
+    expect(inputs).toMatchObject({ tried: 2, asked_singly: 1, unanswered: 1, max_asked: 1, max_paid: 2 })
+    expect(inputs.repeated).toEqual({ 'a@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 1 } })
+  })
+
+  it('lose the 202 of a job that is done all the same', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { 'drop-after': 1 } })
+    await expect(bulk(sandbox, emailsFrom(3), receiver.url)).rejects.toThrow(connectionLost)
+    await sandbox.idle()
+    expect(receiver.received[0]?.event.results).toHaveLength(3)
+    expect(sandbox.stats().inputs).toMatchObject({ asked_in_bulk: 3, unanswered: 0 })
+  })
+
+  it('count an answer that its caller did not wait for', async () => {
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
+    const plan = () => {
+      arrive()
+      return false
+    }
+    const sandbox = await sandboxWith({ plan, latencyAfterMs: 500 })
+    const caller = new AbortController()
+    const body = { email: 'a@acme.com' }
+    const gone = endOf(call(sandbox, '/v1/person/enrich', { body, signal: caller.signal }))
+    await arrived
+    caller.abort()
+    expect(await gone).toBe('cut')
+    await expect.poll(() => sandbox.stats().inputs.unanswered).toBe(1)
+    expect(sandbox.stats().inputs.asked_singly).toBe(0)
+  })
+
+  it('answer 200 with what is not a record', async () => {
+    const sandbox = await sandboxWith({ faults: { 'not-a-record': 1 } })
+    const responses = await Promise.all(emailsFrom(60).map((email) => person(sandbox, email)))
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
+    const isRecord = ({ text }: { text: string }) => {
+      try {
+        const { id, confidence } = Object(JSON.parse(text)) as Record<string, unknown>
+        return typeof id === 'string' && typeof confidence === 'number'
+      } catch {
+        return false
+      }
+    }
+    expect(responses.filter(isRecord)).toEqual([])
+    expect(new Set(responses.map(({ text }) => text)).size).toBeGreaterThan(4)
+    expect(sandbox.stats().inputs.asked_singly).toBe(0)
+  })
+
+  it('meet the same inputs in every run, in whatever order they come', async () => {
+    const statuses = async (emails: readonly string[]) => {
+      const sandbox = await sandboxWith({ faults: { 500: 0.2, 503: 0.2 }, seed: 5 })
+      const pairs = await Promise.all(
+        emails.map(async (email) => [email, (await person(sandbox, email)).status]),
+      )
+      return Object.fromEntries(pairs) as Record<string, number>
+    }
+    const emails = emailsFrom(100)
+    const first = await statuses(emails)
+    expect(await statuses(emails.toReversed())).toEqual(first)
+    expect(new Set(Object.values(first))).toEqual(new Set([200, 404, 500, 503]))
+  })
+
+  it('delay calls before and after they are counted', async () => {
+    const sandbox = await sandboxWith({
+      latencyBeforeMs: [1, 5],
+      latencyAfterMs: [1, 5],
+      faults: { slow: 1 },
+      slowMs: 5,
+    })
+    const responses = await Promise.all(emailsFrom(20).map((email) => person(sandbox, email)))
+    expect(responses.filter(({ status }) => status !== 200 && status !== 404)).toEqual([])
+    expect(sandbox.stats()).toMatchObject({
+      faults: { slow: 20 },
+      inputs: { asked_singly: 20, max_asked: 1 },
+    })
+  })
+})
+
+describe('faults of deliveries', () => {
+  it('lose a delivery', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { lost: 1 } })
+    expect((await sandbox.delivered(await submit(sandbox, ['a@acme.com'], receiver.url))).outcome).toBe(
+      'lost',
+    )
+    expect(receiver.received).toEqual([])
+    expect(sandbox.stats().jobs).toMatchObject({ lost: 1, completed: 0, pending: 0 })
+  })
+
+  it('delay a delivery', async () => {
+    const receiver = await startReceiver()
+    const plan = (fault: FaultName, { inputs }: Moment) => fault === 'late' && inputs[0] === 'late@acme.com'
+    const sandbox = await sandboxWith({ plan, lateMs: 3_600_000 })
+    await submit(sandbox, ['late@acme.com'], receiver.url)
+    const other = await submit(sandbox, ['other@acme.com'], receiver.url)
+    await sandbox.delivered(other)
+    expect(receiver.received.map(({ event }) => event.job_id)).toEqual([other])
+    expect(sandbox.stats()).toMatchObject({ jobs: { pending: 1, completed: 1 }, faults: { late: 1 } })
+  })
+
+  it('deliver before the 202 is answered', async () => {
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<string>()
+    const { promise: acknowledged, resolve: acknowledge } = Promise.withResolvers<number>()
+    const receiver = await startReceiver(({ event }) => {
+      arrive(event.job_id)
+      return acknowledged
+    })
+    const sandbox = await sandboxWith({ faults: { early: 1 }, jobDelayMs: 3_600_000 })
+    const answer = submit(sandbox, ['a@acme.com'], receiver.url)
+    const jobId = await arrived
+    expect(sandbox.stats().requests).toEqual({})
+    acknowledge(200)
+    expect(await answer).toBe(jobId)
+    expect((await sandbox.delivered(jobId)).outcome).toBe('acknowledged')
+    expect(receiver.received).toHaveLength(1)
+  })
+
+  it.each([0, 5])('deliver twice with one event_id, %i ms apart', async (duplicateMs) => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { duplicate: 1 }, duplicateMs })
+    await sandbox.delivered(await submit(sandbox, ['a@acme.com'], receiver.url))
+    expect(receiver.received).toHaveLength(2)
+    expect(receiver.received[0]?.body).toEqual(receiver.received[1]?.body)
+    expect(receiver.received.every(isSigned)).toBe(true)
+    expect(sandbox.stats()).toMatchObject({
+      jobs: { completed: 1 },
+      deliveries: { attempts: 2, duplicated: 1 },
+    })
+  })
+
+  it('sign badly at first, in every way, and well after that', async () => {
+    const receiver = await startReceiver((delivery) => (isSigned(delivery) ? 200 : 401))
+    const sandbox = await sandboxWith({ faults: { 'bad-signature': 1 } })
+    for (const email of emailsFrom(20)) {
+      const end = await sandbox.delivered(await submit(sandbox, [email], receiver.url))
+      expect(end.outcome).toBe('acknowledged')
+    }
+    expect(receiver.received.map(isSigned)).toEqual(Array.from({ length: 40 }, (_, at) => at % 2 === 1))
+    const lengths = receiver.received
+      .filter((one) => !isSigned(one))
+      .map(({ signature }) => signature?.length)
+    expect(new Set(lengths)).toEqual(new Set([64, 32, undefined]))
+    expect(sandbox.stats().deliveries).toMatchObject({
+      badly_signed: 20,
+      badly_signed_accepted: 0,
+      retried: 0,
+      answers: { 200: 20, 401: 20 },
+    })
+  })
+
+  it('count a receiver that takes a bad signature', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { 'bad-signature': 1 } })
+    await sandbox.delivered(await submit(sandbox, ['a@acme.com'], receiver.url))
+    expect(sandbox.stats().deliveries).toMatchObject({ badly_signed: 1, badly_signed_accepted: 1 })
+  })
+})
+
+describe('faults of jobs', () => {
+  it('fail a job without results, or with a part of them', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { 'job-failed': 1 }, notFoundShare: 0, requestIds: 'index' })
+    const end = await sandbox.delivered(await submit(sandbox, emailsFrom(40), receiver.url))
+    expect(end).toMatchObject({ status: 'failed', outcome: 'acknowledged' })
+    expect(receiver.received[0]?.event).toMatchObject({ status: 'failed', results: [] })
+    sandbox.configure({ failedResults: 'part' })
+    await sandbox.delivered(await submit(sandbox, emailsFrom(40), receiver.url))
+    const { status, results = [] } = receiver.received[1]?.event ?? {}
+    expect(status).toBe('failed')
+    expect(results.length).toBeGreaterThan(5)
+    expect(results.length).toBeLessThan(35)
+    for (const { request_id: at, data } of results) expect(data?.email).toBe(emailsFrom(40)[Number(at)])
+    expect(sandbox.stats().jobs).toMatchObject({ failed: 2, completed: 0 })
+  })
+
+  it('leave results out, add foreign ones, and mix their order', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ requestIds: 'email', notFoundShare: 0 })
+    const emails = emailsFrom(100)
+    const deliver = async (...faults: (readonly [FaultName, number])[]) => {
+      sandbox.configure({ faults: Object.fromEntries(faults) })
+      await sandbox.delivered(await submit(sandbox, emails, receiver.url))
+      return receiver.received.at(-1)?.event.results.map((result) => result.request_id) ?? []
+    }
+    const known = new Set(emails)
+    const missing = await deliver(['missing-result', 0.3])
+    expect(missing).toEqual(emails.filter((email) => missing.includes(email)))
+    expect(Math.abs(missing.length - 70)).toBeLessThan(20)
+    expect(sandbox.stats().faults).toEqual({ 'missing-result': 100 - missing.length })
+    const foreign = await deliver(['foreign-result', 1])
+    expect(foreign.slice(0, 100)).toEqual(emails)
+    expect(foreign.length).toBeGreaterThan(100)
+    expect(foreign.slice(100).filter((email) => known.has(email))).toEqual([])
+    const shuffled = await deliver(['shuffle', 1])
+    expect(shuffled).not.toEqual(emails)
+    expect(shuffled.toSorted()).toEqual(emails.toSorted())
+  })
+
+  it('give a foreign result a request_id that no input has, in every form', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { 'foreign-result': 1 } })
+    for (const requestIds of ['opaque', 'email', 'index'] as const) {
+      sandbox.configure({ requestIds })
+      await sandbox.delivered(await submit(sandbox, emailsFrom(10), receiver.url))
+      const ids = receiver.received.at(-1)?.event.results.map((result) => result.request_id) ?? []
+      expect(ids.length).toBeGreaterThan(10)
+      expect(new Set(ids).size).toBe(ids.length)
+    }
+  })
+})
+
+describe('faults as they are typed', () => {
+  it('are read', () => {
+    expect(parseFaults('')).toEqual({})
+    expect(parseFaults('500=0.05, duplicate=10% ,late=.5,503-retry-after=1')).toEqual({
+      500: 0.05,
+      duplicate: 0.1,
+      late: 0.5,
+      '503-retry-after': 1,
+    })
+  })
+
+  it.each([
+    ['dupe=0.1', "Unknown fault 'dupe' in 'dupe=0.1'. The faults are: 202, 500, 503,"],
+    ['500', "Fault '500' has no share that can be read in '500'. Write 500=0.05 or 500=5%, from 0 to 1."],
+    ['late=2', "no share that can be read in 'late=2'"],
+    ['late=-1', "in 'late=-1'"],
+    ['late=much', "in 'late=much'"],
+    ['late=0.1=0.2', "in 'late=0.1=0.2'"],
+    ['late=0.1,late=0.2', "Fault 'late' is given twice"],
+    ['late=0.1,', "Unknown fault '' in ''"],
+    ['__proto__=1', "Unknown fault '__proto__'"],
+  ])('are refused: %s', (text, message) => {
+    expect(() => parseFaults(text)).toThrow(message)
+  })
+})

@@ -1,0 +1,189 @@
+import { createHmac } from 'node:crypto'
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import {
+  bulk,
+  call,
+  connectionLost,
+  emailsFrom,
+  endOf,
+  person,
+  sandboxWith,
+  startReceiver,
+  submit,
+} from './support.ts'
+import type { Received } from './support.ts'
+
+const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
+
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+describe('a delivery', () => {
+  it('holds one result per input, signed over its bytes', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ webhookSecret: 'a secret' })
+    const emails = emailsFrom(100)
+    const jobId = await submit(sandbox, emails, `${receiver.url}/7?x=1`)
+    expect(await sandbox.delivered(jobId)).toEqual({ jobId, status: 'completed', outcome: 'acknowledged' })
+    expect(receiver.received).toHaveLength(1)
+    const [delivery] = receiver.received as [Received]
+    expect(delivery.path).toBe('/hook/7?x=1')
+    expect(delivery.contentType).toBe('application/json')
+    expect(delivery.signature).toBe(signatureOf(delivery.body, 'a secret'))
+    expect(Object.keys(delivery.event)).toEqual(['event_id', 'job_id', 'status', 'results'])
+    expect(delivery.event).toMatchObject({ job_id: jobId, status: 'completed' })
+    expect(delivery.event.results).toHaveLength(100)
+    expect(new Set(delivery.event.results.map((result) => result.request_id)).size).toBe(100)
+  })
+
+  it('gives the records that single lookups give, and nothing usable for those not found', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ notFoundShare: 0.4, requestIds: 'email' })
+    const emails = emailsFrom(60)
+    await sandbox.delivered(await submit(sandbox, emails, receiver.url))
+    const results = receiver.received[0]?.event.results ?? []
+    const single = await Promise.all(emails.map((email) => person(sandbox, email)))
+    const records = single.map((response) => (response.status === 404 ? 'none' : response.json()))
+    expect(results.map(({ data }) => (data?.confidence === undefined ? 'none' : data))).toEqual(records)
+    const none = results
+      .filter(({ data }) => data?.confidence === undefined)
+      .map(({ data }) => JSON.stringify(data))
+    expect(new Set(none.map((data) => data.slice(0, 5)))).toEqual(new Set(['null', '{}', '{"ema']))
+  })
+
+  it('has request_ids of every form', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith()
+    const emails = [' A@Acme.com', 'b@acme.com']
+    const forms = []
+    for (const requestIds of ['email', 'index', 'opaque'] as const) {
+      sandbox.configure({ requestIds })
+      await sandbox.delivered(await submit(sandbox, emails, receiver.url))
+      forms.push(receiver.received.at(-1)?.event.results.map((result) => result.request_id))
+    }
+    expect(forms).toEqual([
+      emails,
+      ['0', '1'],
+      [expect.stringMatching(/^req_/), expect.stringMatching(/^req_/)],
+    ])
+  })
+
+  it('is sent again, the same bytes, until it is acknowledged', async () => {
+    const answers = [500, 'hang', 302, 204] as const
+    const receiver = await startReceiver((_, before) => answers[before] ?? 200)
+    const sandbox = await sandboxWith({ ackTimeoutMs: 100, retryDelaysMs: [1, 1, 1, 1] })
+    const end = await sandbox.delivered(await submit(sandbox, emailsFrom(3), receiver.url))
+    expect(end.outcome).toBe('acknowledged')
+    const bodies = receiver.received.map(({ body, signature }) => `${signature} ${body.toString()}`)
+    expect(bodies).toHaveLength(4)
+    expect(new Set(bodies).size).toBe(1)
+    expect(sandbox.stats().deliveries).toMatchObject({
+      attempts: 4,
+      retried: 3,
+      acknowledged: 1,
+      answers: { 500: 1, timeout: 1, 302: 1, 204: 1 },
+    })
+  })
+
+  it('is given up after the last retry', async () => {
+    const sandbox = await sandboxWith({ retryDelaysMs: [1, 1] })
+    const jobId = await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await closedPort()}/`)
+    expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')
+    const { jobs, deliveries } = sandbox.stats()
+    expect(jobs).toMatchObject({ accepted: 1, given_up: 1, completed: 0, pending: 0 })
+    expect(deliveries).toMatchObject({ attempts: 3, retried: 2, answers: { unreachable: 3 } })
+  })
+
+  it('has an event_id and a job_id of its own in every job, in every sandbox', async () => {
+    const receiver = await startReceiver()
+    for (const sandbox of [await sandboxWith(), await sandboxWith()]) {
+      for (const email of ['a@acme.com', 'a@acme.com']) await submit(sandbox, [email], receiver.url)
+      await sandbox.idle()
+    }
+    const ids = receiver.received.flatMap(({ event }) => [event.event_id, event.job_id])
+    expect(new Set(ids).size).toBe(8)
+  })
+})
+
+describe('waiting for jobs', () => {
+  it('ends when none is pending', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ jobDelayMs: [0, 20] })
+    await sandbox.idle()
+    const ids = await Promise.all(emailsFrom(10).map((email) => submit(sandbox, [email], receiver.url)))
+    await sandbox.idle()
+    expect(receiver.received.map(({ event }) => event.job_id).sort()).toEqual(ids.toSorted())
+    expect(sandbox.stats().jobs).toMatchObject({ accepted: 10, completed: 10, pending: 0 })
+  })
+
+  it('fails for a job that does not exist', async () => {
+    await expect((await sandboxWith()).delivered('job_x')).rejects.toThrow('no job job_x')
+  })
+
+  it('ends when the sandbox closes, which cuts calls, jobs and retries off at once', async () => {
+    const receiver = await startReceiver(() => 500)
+    const sandbox = await sandboxWith({ retryDelaysMs: [3_600_000] })
+    const retried = await submit(sandbox, ['a@acme.com'], receiver.url)
+    await expect.poll(() => sandbox.stats().deliveries.attempts).toBe(1)
+    sandbox.configure({ jobDelayMs: 3_600_000 })
+    const waiting = await submit(sandbox, ['b@acme.com'], receiver.url)
+    sandbox.configure({ latencyAfterMs: 3_600_000 })
+    const last = endOf(person(sandbox, 'c@acme.com'))
+    await expect.poll(() => sandbox.stats().inputs.tried).toBe(3)
+    await sandbox.close()
+    expect(await last).toBe('cut')
+    expect((await sandbox.delivered(retried)).outcome).toBe('closed')
+    expect((await sandbox.delivered(waiting)).outcome).toBe('closed')
+    await sandbox.idle()
+    await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
+    await sandbox.close()
+  })
+})
+
+describe('a single lookup answered 202', () => {
+  it('is delivered as a job of one to the address that it gave', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ notFoundShare: 0 })
+    const record = (await person(sandbox, 'a@acme.com')).json()
+    sandbox.configure({ faults: { 202: 1 } })
+    const body = { email: 'a@acme.com', webhook_url: receiver.url }
+    const response = await call(sandbox, '/v1/person/enrich', { body })
+    expect(response.status).toBe(202)
+    await sandbox.delivered(String(response.json().job_id))
+    expect(receiver.received.map(({ event }) => event.results.map(({ data }) => data))).toEqual([[record]])
+  })
+
+  it('is delivered to the registered address, or nowhere when there is none', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ faults: { 202: 1 }, webhookUrl: receiver.url })
+    await call(sandbox, '/v1/company/enrich?domain=acme.com')
+    await sandbox.idle()
+    expect(receiver.received).toHaveLength(1)
+    sandbox.configure({ webhookUrl: null })
+    const { job_id: jobId } = (await person(sandbox, 'a@acme.com')).json()
+    expect((await sandbox.delivered(String(jobId))).outcome).toBe('nowhere')
+    expect(sandbox.stats().jobs).toMatchObject({ accepted: 2, completed: 1, nowhere: 1 })
+    expect(sandbox.stats().inputs).toMatchObject({ tried: 2, asked_in_bulk: 1, asked_singly: 0 })
+  })
+
+  it('is refused when its address is on another machine', async () => {
+    const body = { email: 'a@acme.com', webhook_url: 'http://example.com/' }
+    expect((await call(await sandboxWith(), '/v1/person/enrich', { body })).status).toBe(422)
+  })
+})
+
+it('takes the loopback addresses by name and in version 6 too', async () => {
+  const sandbox = await sandboxWith({ retryDelaysMs: [] })
+  const port = await closedPort()
+  for (const host of ['localhost', '[::1]', '127.9.9.9']) {
+    expect((await bulk(sandbox, ['a@acme.com'], `http://${host}:${port}/`)).status).toBe(202)
+  }
+})

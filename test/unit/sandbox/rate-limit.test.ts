@@ -1,0 +1,129 @@
+import { beforeEach, afterEach, describe, expect, it, vi } from 'vitest'
+import { bulk, call, person, sandboxWith, startReceiver } from './support.ts'
+import type { Response } from './support.ts'
+
+// Only the calendar is held: timers and sockets run as they do.
+const start = Date.UTC(2026, 0, 1, 12, 0, 0, 250)
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: start })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const limitOf = ({ headers }: Response) => [
+  headers['x-ratelimit-limit'],
+  headers['x-ratelimit-remaining'],
+  headers['x-ratelimit-reset'],
+]
+const reset = (ms: number) => String(Math.ceil((start + ms) / 1000))
+
+describe('the rate limit', () => {
+  it('is told on every response, and refuses with 429 beyond it', async () => {
+    const sandbox = await sandboxWith({ limit: 3, windowMs: 2_000 })
+    const responses = []
+    for (let at = 0; at < 4; at += 1) responses.push(await person(sandbox, `a${at}@acme.com`))
+    expect(responses.map(limitOf)).toEqual(
+      ['2', '1', '0', '0'].map((remaining) => ['3', remaining, reset(2_000)]),
+    )
+    const [refused] = responses.slice(-1)
+    expect(refused?.status).toBe(429)
+    expect(refused?.headers['retry-after']).toBe('2')
+    expect(refused?.json()).toMatchObject({ error: { code: 'rate_limited' } })
+    expect(responses[0]?.headers['retry-after']).toBeUndefined()
+  })
+
+  it('starts a new window with the first call after the last has ended', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 2_000 })
+    await person(sandbox, 'a@acme.com')
+    vi.setSystemTime(start + 1_999)
+    expect((await person(sandbox, 'b@acme.com')).status).toBe(429)
+    vi.setSystemTime(start + 3_000)
+    const again = await person(sandbox, 'b@acme.com')
+    expect(again.status).not.toBe(429)
+    expect(limitOf(again)).toEqual(['1', '0', reset(5_000)])
+    expect(sandbox.stats().windows).toEqual([
+      { key: 1, starts_at: start, ends_at: start + 2_000, limit: 1, accepted: 1, refused: 1 },
+      { key: 1, starts_at: start + 3_000, ends_at: start + 5_000, limit: 1, accepted: 1, refused: 0 },
+    ])
+    expect(sandbox.stats().calls).toEqual({ accepted: 2, refused: 1 })
+  })
+
+  it('can have its windows on the clock', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 1_000, windows: 'clock' })
+    await person(sandbox, 'a@acme.com')
+    vi.setSystemTime(start + 749)
+    expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
+    vi.setSystemTime(start + 750)
+    expect((await person(sandbox, 'a@acme.com')).status).not.toBe(429)
+  })
+
+  it('counts each key for itself', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 60_000, keys: ['key-one', 'key-two'] })
+    const other = { headers: { 'x-api-key': 'key-two' }, body: { email: 'a@acme.com' } }
+    await person(sandbox, 'a@acme.com')
+    expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
+    expect((await call(sandbox, '/v1/person/enrich', other)).status).not.toBe(429)
+    expect(sandbox.stats().windows.map(({ key, accepted, refused }) => [key, accepted, refused])).toEqual([
+      [1, 1, 1],
+      [2, 1, 0],
+    ])
+  })
+
+  it('counts a bulk call as one, and answers of every status', async () => {
+    const receiver = await startReceiver()
+    const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000 })
+    expect(limitOf(await bulk(sandbox, ['a@acme.com', 'b@acme.com'], receiver.url))[1]).toBe('9')
+    expect(limitOf(await person(sandbox, 'nobody'))[1]).toBe('8')
+    expect(limitOf(await call(sandbox, '/v1/person/enrich', { text: '{' }))[1]).toBe('7')
+    await call(sandbox, '/v1/person/enrich', { body: {}, headers: {} })
+    expect(limitOf(await person(sandbox, 'a@acme.com'))[1]).toBe('6')
+  })
+
+  it('is silent without a limit', async () => {
+    const sandbox = await sandboxWith()
+    const response = await person(sandbox, 'a@acme.com')
+    expect(limitOf(response)).toEqual([undefined, undefined, undefined])
+    expect(sandbox.stats()).toMatchObject({ calls: { accepted: 1, refused: 0 }, windows: [] })
+  })
+
+  it('counts a 500 or a 503, or does not', async () => {
+    const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 500: 1 } })
+    expect(limitOf(await person(sandbox, 'a@acme.com'))[1]).toBe('9')
+    sandbox.configure({ errorsCount: false })
+    const response = await person(sandbox, 'a@acme.com')
+    expect(response.status).toBe(500)
+    expect(limitOf(response)[1]).toBe('9')
+    expect(sandbox.stats().calls.accepted).toBe(1)
+  })
+
+  it('sends its headers on a share of the responses only, and Retry-After with every 429', async () => {
+    const sandbox = await sandboxWith({ limit: 300, windowMs: 60_000, headersShare: 0.3 })
+    const responses = await Promise.all(
+      Array.from({ length: 400 }, (_, at) => person(sandbox, `a${at}@acme.com`)),
+    )
+    const told = responses.filter(({ headers }) => headers['x-ratelimit-limit'] !== undefined).length
+    expect(told).toBeGreaterThan(80)
+    expect(told).toBeLessThan(160)
+    const refused = responses.filter(({ status }) => status === 429)
+    expect(refused).toHaveLength(100)
+    expect(new Set(refused.map(({ headers }) => headers['retry-after']))).toEqual(new Set(['60']))
+  })
+
+  it('has a clock that can be wrong, in Date and Reset alike', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 2_000, clockSkewMs: 90_000 })
+    const { headers } = await person(sandbox, 'a@acme.com')
+    expect(headers['x-ratelimit-reset']).toBe(reset(92_000))
+    expect(headers.date).toBe('Thu, 01 Jan 2026 12:01:30 GMT')
+    sandbox.configure({ dateHeader: false })
+    expect((await person(sandbox, 'a@acme.com')).headers.date).toBeUndefined()
+  })
+
+  it('changes while it runs', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 60_000 })
+    await person(sandbox, 'a@acme.com')
+    sandbox.configure({ limit: 5 })
+    expect(limitOf(await person(sandbox, 'a@acme.com'))).toEqual(['5', '3', reset(60_000)])
+    expect(sandbox.stats().windows).toMatchObject([{ limit: 5, accepted: 2 }])
+  })
+})

@@ -1,0 +1,146 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { limitHeaders, look, retryAfterHeader, take } from '../../../src/sandbox/windows.ts'
+import type { Verdict, Window, WindowRules } from '../../../src/sandbox/windows.ts'
+
+const rules = fc.record({
+  limit: fc.integer({ min: 1, max: 20 }),
+  windowMs: fc.integer({ min: 1, max: 5_000 }),
+  windows: fc.constantFrom('first' as const, 'clock' as const),
+  clockSkewMs: fc.integer({ min: -400_000, max: 400_000 }),
+  banAfter: fc.constant(null),
+  banMs: fc.constant(0),
+})
+const waits = fc.array(fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 9_000 })), {
+  minLength: 1,
+  maxLength: 200,
+})
+
+const firstCall = 1_700_000_000_123
+
+function takeAll(gaps: readonly number[], applied: WindowRules): { now: number; verdict: Verdict }[] {
+  let window: Window | undefined
+  let now = firstCall
+  return gaps.map((gap) => {
+    now += gap
+    const verdict = take(window, now, applied)
+    window = verdict.window
+    return { now, verdict }
+  })
+}
+
+/** The calls of each window, in the order of the windows. */
+function byWindow(calls: ReturnType<typeof takeAll>): ReturnType<typeof takeAll>[] {
+  return [...Map.groupBy(calls, ({ verdict }) => verdict.window.startsAt).values()]
+}
+
+const startOf = (calls: ReturnType<typeof takeAll>) => calls[0]?.verdict.window.startsAt ?? Number.NaN
+
+describe('fixed windows', () => {
+  it('accept exactly the limit, of calls at any times', () => {
+    fc.assert(
+      fc.property(rules, waits, (applied, gaps) => {
+        for (const calls of byWindow(takeAll(gaps, applied))) {
+          const wanted = calls.map((_, at) => Math.max(0, applied.limit - at - 1))
+          expect(calls.map(({ verdict }) => verdict.remaining)).toEqual(wanted)
+          expect(calls.map(({ verdict }) => verdict.accepted)).toEqual(
+            calls.map((_, at) => at < applied.limit),
+          )
+        }
+      }),
+    )
+    expect.hasAssertions()
+  })
+
+  it('hold each of their calls, last as long as they should, and never overlap', () => {
+    fc.assert(
+      fc.property(rules, waits, (applied, gaps) => {
+        const windows = byWindow(takeAll(gaps, applied))
+        for (const { now, verdict } of windows.flat()) {
+          expect(verdict.window.endsAt - verdict.window.startsAt).toBe(applied.windowMs)
+          expect(now).toBeGreaterThanOrEqual(verdict.window.startsAt)
+          expect(now).toBeLessThan(verdict.window.endsAt)
+        }
+        for (const [at, calls] of windows.slice(1).entries()) {
+          expect(startOf(calls)).toBeGreaterThanOrEqual(startOf(windows[at] ?? []) + applied.windowMs)
+        }
+      }),
+    )
+    expect.hasAssertions()
+  })
+
+  it('start with the first call after the last window', () => {
+    fc.assert(
+      fc.property(rules, waits, (applied, gaps) => {
+        const windows = byWindow(takeAll(gaps, { ...applied, windows: 'first' }))
+        expect(windows.map(startOf)).toEqual(windows.map((calls) => calls[0]?.now))
+      }),
+    )
+    expect.hasAssertions()
+  })
+
+  it('start on the clock of the service, however wrong it is', () => {
+    fc.assert(
+      fc.property(rules, waits, (applied, gaps) => {
+        const windows = byWindow(takeAll(gaps, { ...applied, windows: 'clock' }))
+        const off = windows.map((calls) => (startOf(calls) + applied.clockSkewMs) % applied.windowMs)
+        expect(off.every((ms) => ms === 0)).toBe(true)
+      }),
+    )
+    expect.hasAssertions()
+  })
+
+  it('follow a limit that is changed in the middle', () => {
+    const base = { windowMs: 1_000, windows: 'first', clockSkewMs: 0, banAfter: null, banMs: 0 } as const
+    const first = take(undefined, 0, { ...base, limit: 2 })
+    const second = take(first.window, 1, { ...base, limit: 2 })
+    expect(take(second.window, 2, { ...base, limit: 2 }).accepted).toBe(false)
+    expect(take(second.window, 2, { ...base, limit: 3 })).toMatchObject({ accepted: true, remaining: 0 })
+    expect(look(second.window, 2, { ...base, limit: 1 })).toMatchObject({ remaining: 0 })
+  })
+
+  it('ban a key that goes on after being refused', () => {
+    const applied = {
+      windowMs: 10,
+      windows: 'first',
+      clockSkewMs: 0,
+      limit: 1,
+      banAfter: 1,
+      banMs: 100,
+    } as const
+    const calls = takeAll([0, 1, 1, 48, 51, 1], applied).map(({ verdict }) => verdict)
+    expect(calls.map((verdict) => verdict.accepted)).toEqual([true, false, false, false, false, true])
+    expect(calls[3]?.resetsAt).toBe(firstCall + 102)
+  })
+})
+
+describe('headers', () => {
+  const window = { startsAt: 0, endsAt: 1_700_000_001_250, used: 3, refused: 0, bannedUntil: 0 }
+  const verdict = { accepted: true, window, limit: 10, remaining: 7, resetsAt: window.endsAt }
+
+  it.each([
+    ['up', 0, '1700000002'],
+    ['down', 0, '1700000001'],
+    ['ms', 0, '1700000001.250'],
+    ['up', 90_000, '1700000092'],
+    ['down', -90_000, '1699999911'],
+  ] as const)('round Reset %s with a clock off by %i ms', (resetRounding, clockSkewMs, reset) => {
+    expect(limitHeaders(verdict, { resetRounding, clockSkewMs })).toEqual({
+      'X-RateLimit-Limit': '10',
+      'X-RateLimit-Remaining': '7',
+      'X-RateLimit-Reset': reset,
+    })
+  })
+
+  it('give Retry-After in seconds, as a date of the clock of the service, or not', () => {
+    const now = 1_700_000_000_000
+    const options = { clockSkewMs: 60_000 }
+    expect(retryAfterHeader(verdict, now, { ...options, retryAfter: 'seconds' })).toEqual({
+      'Retry-After': '2',
+    })
+    expect(retryAfterHeader(verdict, now, { ...options, retryAfter: 'date' })).toEqual({
+      'Retry-After': 'Tue, 14 Nov 2023 22:14:22 GMT',
+    })
+    expect(retryAfterHeader(verdict, now, { ...options, retryAfter: 'none' })).toEqual({})
+  })
+})
