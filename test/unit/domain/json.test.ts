@@ -1,0 +1,70 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { identifier, parseJson } from '../../../src/domain/json.ts'
+
+const ok = (value: unknown): unknown => ({ ok: true, value })
+
+describe('parseJson', () => {
+  test('reads what JSON.parse reads, but for numbers that a double cannot hold', () => {
+    fc.assert(
+      fc.property(fc.json(), (json) => {
+        fc.pre(!/\d{16}|e[+-]?\d{3}/i.test(json))
+        expect(parseJson(json)).toEqual(ok(JSON.parse(json)))
+      }),
+    )
+  })
+
+  test.each([
+    ['{"id":12345678901234567890}', { id: '12345678901234567890' }],
+    ['[-9007199254740993]', ['-9007199254740993']],
+    ['[1e400]', ['1e400']],
+    ['[9007199254740991]', [9007199254740991]],
+    ['[0.30000000000000004]', [0.1 + 0.2]],
+    ['["12345678901234567890"]', ['12345678901234567890']],
+    ['\uFEFF{}', {}],
+  ])('%s', (json, value) => {
+    expect(parseJson(json)).toEqual(ok(value))
+  })
+
+  test.each([
+    ['', 'empty'],
+    [' \n', 'empty'],
+    ['{', 'not JSON'],
+    ['{"a":01}', 'not JSON'],
+    ['"half', 'not JSON'],
+    ['<html>secret</html>', 'not JSON'],
+  ])('%j is %s', (json, reason) => {
+    expect(parseJson(json)).toEqual({ ok: false, reason })
+  })
+
+  test('nesting is counted outside of strings only, and refused before it is parsed', () => {
+    const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
+    expect(parseJson(nested(100)).ok).toBe(true)
+    expect(parseJson(nested(101))).toEqual({ ok: false, reason: 'nested more than 100 levels deep' })
+    expect(parseJson('{"a":'.repeat(101) + '1' + '}'.repeat(101)).ok).toBe(false)
+    const text = `${'['.repeat(200)}"\\`
+    expect(parseJson(JSON.stringify([text, text]))).toEqual(ok([text, text]))
+    expect(parseJson(`[${Array.from({ length: 500 }, () => '[[]]').join()}]`).ok).toBe(true)
+    // Ten million brackets keep JSON.parse busy for seconds; the test would time out.
+    expect(parseJson(nested(5_000_000)).ok).toBe(false)
+  })
+
+  test('a key __proto__ is a field', () => {
+    const parsed = parseJson('{"__proto__":{"n":12345678901234567890}}')
+    expect(JSON.stringify(parsed)).toBe('{"ok":true,"value":{"__proto__":{"n":"12345678901234567890"}}}')
+  })
+})
+
+test.each([
+  ['a', 'a'],
+  [7, '7'],
+  [0, '0'],
+  ['', null],
+  ['  ', null],
+  [null, null],
+  [undefined, null],
+  [{}, null],
+  [true, null],
+])('the identifier of %j is %j', (value, id) => {
+  expect(identifier(value)).toBe(id)
+})
