@@ -1,0 +1,39 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+
+const wellFormed = /^[0-9a-f]{64}$/
+
+/** The signature of a body: HMAC-SHA256 in lowercase hexadecimal (interface document, Events 1). */
+export function signWebhook(body: Buffer | string, secret: string): string {
+  return hmac(body, secret).toString('hex')
+}
+
+/**
+ * Whether `signature` (the `x-webhook-signature` header) was made from exactly these bytes with one of the
+ * secrets. Give the body as received: JSON that was parsed and written anew has other bytes. All secrets are
+ * tried, each in constant time, so that the time taken tells nothing.
+ *
+ * Strict where the interface is explicit: 64 lowercase hexadecimal digits and nothing else, so uppercase, a
+ * prefix (`sha256=`), white space, and a header given twice are refused. Throws a TypeError when there is no
+ * secret or an empty one: anybody could sign with that.
+ */
+export function verifyWebhook(
+  body: Buffer | string,
+  signature: string | readonly string[] | undefined,
+  secrets: string | readonly string[],
+): boolean {
+  const all = typeof secrets === 'string' ? [secrets] : secrets
+  if (all.length === 0 || all.includes('')) {
+    throw new TypeError(
+      'a webhook secret is missing or empty: expected at least one (FILLRATE_WEBHOOK_SECRET)',
+    )
+  }
+  const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
+  if (typeof given !== 'string' || !wellFormed.test(given)) return false
+  const claimed = Buffer.from(given, 'hex')
+  let matches = 0
+  for (const secret of all) matches |= Number(timingSafeEqual(hmac(body, secret), claimed))
+  return matches === 1
+}
+
+const hmac = (body: Buffer | string, secret: string): Buffer =>
+  createHmac('sha256', secret).update(body).digest()

@@ -1,0 +1,154 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseEvent } from '../../../src/webhook/event.ts'
+import type { WebhookEvent } from '../../../src/webhook/event.ts'
+
+const parse = (value: unknown): ReturnType<typeof parseEvent> =>
+  parseEvent(Buffer.from(JSON.stringify(value)))
+
+const eventOf = (value: unknown): WebhookEvent => {
+  const parsed = typeof value === 'string' ? parseEvent(Buffer.from(value)) : parse(value)
+  if (!parsed.ok) throw new Error(parsed.reason)
+  return parsed.event
+}
+
+describe('parseEvent', () => {
+  test('reads the delivery of the document', () => {
+    const data = { email: 'a@x.example', confidence: 0.9 }
+    const raw = { request_id: 'r1', data, took_ms: 12 }
+    expect(parse({ event_id: 'e1', job_id: 'j1', status: 'completed', results: [raw], more: true })).toEqual({
+      ok: true,
+      event: {
+        eventId: 'e1',
+        jobId: 'j1',
+        status: 'completed',
+        results: [{ requestId: 'r1', data, raw }],
+      },
+    })
+  })
+
+  test.each([
+    ['COMPLETED', 'completed'],
+    [' Failed ', 'failed'],
+    ['partially_completed', 'partially_completed'],
+    [undefined, null],
+    [3, null],
+  ])('the status %j is %j', (status, read) => {
+    expect(eventOf({ event_id: 'e1', status }).status).toBe(read)
+  })
+
+  test('numbers are identifiers, exactly as they were written', () => {
+    const event = eventOf(
+      '{"event_id":12345678901234567890,"job_id":7,"results":[{"request_id":12345678901234567891,"data":null}]}',
+    )
+    expect(event).toMatchObject({ eventId: '12345678901234567890', jobId: '7' })
+    expect(event.results[0]?.requestId).toBe('12345678901234567891')
+  })
+
+  test.each([[undefined], [null], [[]], [{}]])('the results %j are none', (results) => {
+    expect(eventOf({ event_id: 'e1', results }).results).toEqual([])
+  })
+
+  test('a map of results by identifier is read as a list', () => {
+    const results = { r1: { confidence: 1 }, r2: { data: null, request_id: 'r2' }, r3: null }
+    expect(eventOf({ event_id: 'e1', results }).results).toMatchObject([
+      { requestId: 'r1', data: { confidence: 1 } },
+      { requestId: 'r2', data: null },
+      { requestId: 'r3', data: null },
+    ])
+  })
+
+  test.each([null, 7, 'text', [[1]], true])('an item %j is kept, though it ties to nothing', (item) => {
+    expect(eventOf({ event_id: 'e1', results: [item] }).results).toEqual([
+      { requestId: null, data: null, raw: item },
+    ])
+  })
+
+  test('data lies under its usual names, or is the item', () => {
+    const record = { title: 'CTO', confidence: 1 }
+    const results = [
+      { request_id: 'r1', person: record },
+      { requestId: 2, result: record },
+      { request_id: 'r3', ...record },
+      { request_id: 'r4' },
+      { request_id: 'r5', data: {}, error: 'timeout' },
+    ]
+    expect(
+      eventOf({ event_id: 'e1', results }).results.map(({ requestId, data }) => [requestId, data]),
+    ).toEqual([
+      ['r1', record],
+      ['2', record],
+      ['r3', results[2]],
+      ['r4', null],
+      ['r5', results[4]],
+    ])
+  })
+
+  test('strings come without what cannot be stored', () => {
+    const event = eventOf(
+      '{"event_id":"e1","job_id":"j\\u00001","results":[{"data":{"title":"C\\ud800TO"}}]}',
+    )
+    expect(event.jobId).toBe('j1')
+    expect(event.results[0]?.data).toEqual({ title: 'CTO' })
+  })
+
+  test.each<[string, string | Buffer, string, string | null]>([
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'the body is not UTF-8', null],
+    ['nothing', '', 'the body is empty', null],
+    ['no JSON', '{"event_id":"e1"', 'the body is not JSON', null],
+    ['a list', '[{"event_id":"e1"}]', 'the body is JSON, but no object', null],
+    ['null', 'null', 'the body is JSON, but no object', null],
+    [
+      'deep nesting',
+      `{"event_id":"e1","a":${'['.repeat(1e6)}`,
+      'the body is nested more than 100 levels deep',
+      null,
+    ],
+    ['no event_id', '{"job_id":"j1"}', 'there is no event_id', null],
+    ['an empty event_id', '{"event_id":" "}', 'there is no event_id', null],
+    ['an inherited event_id', '{"__proto__":{"event_id":"e1"}}', 'there is no event_id', null],
+    ['an object as event_id', '{"event_id":{}}', 'there is no event_id', null],
+    [
+      'a long event_id',
+      `{"event_id":"${'e'.repeat(513)}"}`,
+      'the event_id is longer than 512 characters',
+      null,
+    ],
+    ['NUL in the event_id', '{"event_id":"e\\u0000"}', 'the event_id holds a NUL or half a character', null],
+    ['a text as results', '{"event_id":"e1","results":"a@x.example"}', 'results is no list', 'e1'],
+    [
+      'a flood',
+      `{"event_id":"e1","results":[${'0,'.repeat(10_000)}0]}`,
+      'there are more than 10000 results',
+      'e1',
+    ],
+  ])('%s is not ok', (_, body, reason, eventId) => {
+    expect(parseEvent(Buffer.from(body))).toEqual({ ok: false, reason, eventId })
+  })
+
+  test('no body makes it fail, and a reason holds nothing of it', () => {
+    const part = fc.oneof(fc.json(), fc.constantFrom('{', '}', '"', 'event_id', '\\u0000', 'personal'))
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.uint8Array(),
+          fc.array(part).map((parts) => Buffer.from(parts.join(''))),
+        ),
+        (body) => {
+          const parsed = parseEvent(Buffer.from(body))
+          expect(parsed.ok ? '' : parsed.reason).not.toContain('personal')
+        },
+      ),
+    )
+  })
+
+  test('whatever the results are, each item of a list stays whole, in order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.jsonValue({ maxDepth: 3 }), { maxLength: 20 }), (results) => {
+        const wellFormed: unknown = JSON.parse(JSON.stringify(results))
+        fc.pre(!/\\u|\d{16}|e[+-]?\d{3}/i.test(JSON.stringify(results)))
+        expect(eventOf({ event_id: 'e1', results }).results.map(({ raw }) => raw)).toEqual(wellFormed)
+      }),
+    )
+  })
+})

@@ -1,0 +1,39 @@
+import { describe, expect, test } from 'vitest'
+import { readResult } from '../../../src/webhook/result.ts'
+
+const person = { email: 'A@x.example', title: 'CTO', confidence: 0.7 }
+const none = { found: false, record: null, confidence: null, email: null, fault: null }
+
+describe('readResult', () => {
+  test.each([person, { person }, { data: { person } }, { results: [person] }])(
+    'finds the record in %j',
+    (data) => {
+      expect(readResult(data)).toEqual({
+        found: true,
+        record: person,
+        confidence: 0.7,
+        email: 'A@x.example',
+        fault: null,
+      })
+    },
+  )
+
+  test.each([undefined, null, {}, [[]], '', { title: 'CTO' }, { confidence: null }, { status: 404 }])(
+    '%j is not found',
+    (data) => {
+      expect(readResult(data)).toEqual(none)
+    },
+  )
+
+  test('a miss may still name its email', () => {
+    expect(readResult({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
+    expect(readResult({ email: 7 })).toEqual(none)
+  })
+
+  test.each([{ error: 'upstream timeout' }, { success: false }, { status: 503 }, 'a text', 5])(
+    '%j is a fault of the service and no miss',
+    (data) => {
+      expect(readResult(data)).toEqual({ ...none, fault: expect.any(String) })
+    },
+  )
+})
