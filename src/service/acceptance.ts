@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import { firstOf, identifier, isObject } from '../domain/json.ts'
+import type { JsonObject } from '../domain/json.ts'
+
+/** What a 202 says of the work it accepts. Its shape is not shown, so every usual one is read. */
+export type Acceptance = {
+  /** The service's own name for the job; null where it gave none. */
+  jobId: string | null
+  /** What will tie each result to its input: by email, or in the order of the emails. Null where not told. */
+  requestIds: string[] | Record<string, string> | null
+}
+
+const id = z
+  .union([z.string(), z.number()])
+  .transform((value) => String(value).trim())
+  .pipe(z.string().min(1))
+
+const idsInOrder = z.array(id).min(1)
+
+const idsByKey = z.record(z.string(), id).refine((map) => Object.keys(map).length > 0)
+
+const namedIds = z.array(z.looseObject({})).min(1)
+
+/** Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. */
+export function readAcceptance(value: unknown): Acceptance {
+  if (!isObject(value)) return { jobId: identifier(value), requestIds: null }
+  const wrapped = ['data', 'job', 'batch', 'result'].map((field) => firstOf(value, [field])).filter(isObject)
+  const levels = [value, ...wrapped]
+  return { jobId: jobIdOf(levels), requestIds: requestIdsOf(levels) }
+}
+
+function jobIdOf(levels: readonly JsonObject[]): string | null {
+  // The plain names last: beside a job_id, an id may be that of the request.
+  for (const fields of [['job_id', 'jobId', 'batch_id', 'batchId'], ['job', 'batch'], ['id']]) {
+    for (const level of levels) {
+      const found = identifier(firstOf(level, fields))
+      if (found !== null) return found
+    }
+  }
+  return null
+}
+
+function requestIdsOf(levels: readonly JsonObject[]): Acceptance['requestIds'] {
+  for (const level of levels) {
+    for (const field of ['request_ids', 'requestIds', 'requests', 'results', 'items']) {
+      const ids = readIds(firstOf(level, [field]))
+      if (ids !== null) return ids
+    }
+  }
+  return null
+}
+
+function readIds(value: unknown): Acceptance['requestIds'] {
+  const inOrder = idsInOrder.safeParse(value)
+  if (inOrder.success) return inOrder.data
+  const named = namedIds.safeParse(value)
+  if (named.success) return readNamed(named.data)
+  const byKey = idsByKey.safeParse(value)
+  return byKey.success ? byEmail(Object.entries(byKey.data)) : null
+}
+
+function readNamed(items: readonly JsonObject[]): Acceptance['requestIds'] {
+  const pairs: Array<[email: string | null, id: string]> = []
+  for (const item of items) {
+    const itemId = id.safeParse(firstOf(item, ['request_id', 'requestId', 'id']))
+    if (!itemId.success) return null
+    const email = firstOf(item, ['email', 'input'])
+    pairs.push([typeof email === 'string' && email.includes('@') ? email : null, itemId.data])
+  }
+  const named = pairs.filter((pair): pair is [string, string] => pair[0] !== null)
+  if (named.length === pairs.length) return Object.fromEntries(named)
+  // Some with an email and some without cannot be told apart by order either.
+  return named.length === 0 ? pairs.map(([, itemId]) => itemId) : null
+}
+
+/** A map from email to identifier, or the other way round. */
+function byEmail(entries: Array<[string, string]>): Record<string, string> | null {
+  if (entries.every(([key]) => key.includes('@'))) return Object.fromEntries(entries)
+  if (entries.every(([, value]) => value.includes('@'))) {
+    return Object.fromEntries(entries.map(([key, value]) => [value, key]))
+  }
+  return null
+}

@@ -1,0 +1,130 @@
+import { circuitBreaker, CircuitState, ConsecutiveBreaker, handleWhen, isBrokenCircuitError } from 'cockatiel'
+import type { FailureReason, IBackoff, IHalfOpenAfterBackoffContext } from 'cockatiel'
+import {
+  CircuitOpenError,
+  ConnectionError,
+  MalformedAnswerError,
+  ServerError,
+  ServiceError,
+  TimeoutError,
+  UnavailableError,
+} from './errors.ts'
+
+export type BreakerState = 'closed' | 'open' | 'half_open'
+
+export type BreakerOptions = {
+  /** Faults in a row that open it; 10. Five would open now and then at a service that fails one call in ten. */
+  failures?: number
+  /** The pause before the first probe, in milliseconds; 5,000. It doubles with each probe that fails. */
+  firstPauseMs?: number
+  /** The longest pause, in milliseconds; 60,000. A Retry-After that is longer is kept all the same. */
+  longestPauseMs?: number
+}
+
+export type Breaker = {
+  /** Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged. */
+  execute<T>(call: () => Promise<T>): Promise<T>
+  readonly state: BreakerState
+  /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
+  readonly nextProbeAt: number | null
+  /** Tells each change of state; gives the function that ends this. */
+  onChange(listener: (state: BreakerState) => void): () => void
+}
+
+const states: Readonly<Record<CircuitState, BreakerState>> = {
+  [CircuitState.Closed]: 'closed',
+  [CircuitState.Open]: 'open',
+  [CircuitState.HalfOpen]: 'half_open',
+  [CircuitState.Isolated]: 'open',
+}
+
+/**
+ * Stops calling a service that fails, and probes it with one call after a growing pause. Only faults of the
+ * service count (5xx, time-outs, lost connections, answers that are none); a 4xx shows that it lives. A call
+ * that its caller aborted shows nothing. The clock is Date.now, because cockatiel's cannot be replaced.
+ */
+export function createBreaker(options: BreakerOptions = {}): Breaker {
+  const { failures = 10, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
+  let nextProbeAt: number | null = null
+
+  const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
+    duration: previousMs ?? 0,
+    next({ result }) {
+      const grown = previousMs === null ? firstPauseMs : Math.min(previousMs * 2, longestPauseMs)
+      const duration = Math.max(grown, retryAfterOf(result))
+      nextProbeAt = Date.now() + duration
+      return { ...pause(grown), duration }
+    },
+  })
+
+  const policy = circuitBreaker(
+    // A probe that was aborted must not close the circuit, as cockatiel would have it for an unhandled error.
+    handleWhen((error) => isFault(error) || policy.state === CircuitState.HalfOpen),
+    { breaker: new ConsecutiveBreaker(failures), halfOpenAfter: pause(null) },
+  )
+  policy.onReset(() => (nextProbeAt = null))
+
+  return {
+    async execute<T>(call: () => Promise<T>): Promise<T> {
+      // Cockatiel would make it wait for the probe's outcome, with a permit of the rate limit in its hand.
+      if (policy.state === CircuitState.HalfOpen) throw openError(nextProbeAt)
+      try {
+        const outcome = await policy.execute(() => settle(call))
+        if (outcome.ok) return outcome.value
+        throw outcome.error
+      } catch (error) {
+        throw isBrokenCircuitError(error) ? openError(nextProbeAt) : error
+      }
+    },
+    get state() {
+      return states[policy.state]
+    },
+    get nextProbeAt() {
+      return nextProbeAt
+    },
+    onChange(listener) {
+      const subscription = policy.onStateChange((state) => listener(states[state]))
+      return () => subscription.dispose()
+    },
+  }
+}
+
+type Outcome<T> = { ok: true; value: T } | { ok: false; error: unknown }
+
+/** What shows that the service lives, a refusal too, is a success to cockatiel: it ends a row of faults. */
+async function settle<T>(call: () => Promise<T>): Promise<Outcome<T>> {
+  try {
+    return { ok: true, value: await call() }
+  } catch (error) {
+    if (isAnswered(error)) return { ok: false, error }
+    throw error
+  }
+}
+
+const isFault = (error: unknown): boolean =>
+  error instanceof ServerError ||
+  error instanceof UnavailableError ||
+  error instanceof TimeoutError ||
+  error instanceof ConnectionError ||
+  error instanceof MalformedAnswerError
+
+const isAnswered = (error: unknown): boolean =>
+  error instanceof ServiceError && error.status !== null && !isFault(error)
+
+function retryAfterOf(reason: FailureReason<unknown>): number {
+  const error = 'error' in reason ? reason.error : null
+  return error instanceof ServiceError ? (error.retryAfterMs ?? 0) : 0
+}
+
+/** While a probe is under way the time of the next is not known; a second keeps callers from spinning. */
+function openError(nextProbeAt: number | null): CircuitOpenError {
+  const wait = Math.max(1_000, (nextProbeAt ?? 0) - Date.now())
+  return new CircuitOpenError(
+    'not sent: the service has failed too often in a row. It is probed now and then',
+    {
+      endpoint: 'any',
+      maybeSent: false,
+      retryAfterMs: wait,
+    },
+  )
+}

@@ -1,0 +1,133 @@
+/**
+ * What the caller should do about a failure (DESIGN section 9):
+ * - `refuse`: the input is at fault; ask again only when it changes
+ * - `retry`: the service is; ask again later, with backoff, a bounded number of times
+ * - `wait`: nothing is at fault; ask again later, and do not count it as an attempt
+ * - `next_key`: ask again at once, with a new permit: the client has moved to its next key
+ * - `stop`: every further call would fail in the same way; somebody has to change a setting
+ */
+export type Remedy = 'refuse' | 'retry' | 'wait' | 'next_key' | 'stop'
+
+export type FailureFacts = {
+  /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
+  endpoint: string
+  status?: number | null
+  retryAfterMs?: number | null
+  maybeSent?: boolean
+  cause?: unknown
+  /** The beginning of the answer's body. */
+  detail?: string
+}
+
+/**
+ * A call that brought no answer of use. No message, and no property that a log would print, holds the key,
+ * the input or the answer: `detail` is not enumerable, and only code that asks for it by name sees it.
+ */
+export abstract class ServiceError extends Error {
+  abstract readonly remedy: Remedy
+  readonly endpoint: string
+  /** The HTTP status, null where there was no answer. */
+  readonly status: number | null
+  /** How long the service asks to wait, in milliseconds; null where it did not say. */
+  readonly retryAfterMs: number | null
+  /** Whether the request may have reached the service, and so may have been done and paid for. */
+  readonly maybeSent: boolean
+  /** The first few hundred characters of the answer's body; may hold personal data. */
+  declare readonly detail: string
+
+  constructor(message: string, facts: FailureFacts) {
+    super(`${facts.endpoint}: ${message}`, facts.cause === undefined ? undefined : { cause: facts.cause })
+    this.name = new.target.name
+    this.endpoint = facts.endpoint
+    this.status = facts.status ?? null
+    this.retryAfterMs = facts.retryAfterMs ?? null
+    this.maybeSent = facts.maybeSent ?? true
+    Object.defineProperty(this, 'detail', { value: (facts.detail ?? '').slice(0, 500), enumerable: false })
+  }
+}
+
+/** 400: the service cannot read the request. */
+export class BadRequestError extends ServiceError {
+  readonly remedy = 'refuse'
+}
+
+/** 422: the service can read the request and will not take this input. */
+export class UnprocessableError extends ServiceError {
+  readonly remedy = 'refuse'
+}
+
+/** 401: the service does not accept the key. */
+export class UnauthorizedError extends ServiceError {
+  readonly remedy: 'next_key' | 'stop'
+  /** Which key, by its name that is no secret. */
+  readonly keyId: string
+  /** Whether the client has moved to another key, which the next call will use. */
+  readonly hasNextKey: boolean
+
+  constructor(message: string, facts: FailureFacts & { keyId: string; hasNextKey: boolean }) {
+    super(message, facts)
+    this.keyId = facts.keyId
+    this.hasNextKey = facts.hasNextKey
+    this.remedy = facts.hasNextKey ? 'next_key' : 'stop'
+  }
+}
+
+/** 403 that is no rate limit: the key is known and may not do this. Treated like a refused key. */
+export class ForbiddenError extends UnauthorizedError {}
+
+/** 429, or a 403 that speaks of a limit. */
+export class RateLimitedError extends ServiceError {
+  readonly remedy = 'wait'
+}
+
+/** 500 and every other 5xx but 503. */
+export class ServerError extends ServiceError {
+  readonly remedy = 'retry'
+}
+
+/** 503: the service says that it is unavailable for now. */
+export class UnavailableError extends ServiceError {
+  readonly remedy = 'retry'
+}
+
+/** The whole exchange took longer than allowed. */
+export class TimeoutError extends ServiceError {
+  readonly remedy = 'retry'
+}
+
+/** No connection, or one that was lost before the answer was complete. */
+export class ConnectionError extends ServiceError {
+  readonly remedy = 'retry'
+}
+
+/** The caller's AbortSignal ended the call; its reason is the `cause`. */
+export class AbortedError extends ServiceError {
+  readonly remedy = 'wait'
+}
+
+/** A status of success with a body that is no answer. */
+export class MalformedAnswerError extends ServiceError {
+  readonly remedy = 'retry'
+  /** The body as it came, at most 64 KiB of it, for inspection; may hold personal data. */
+  declare readonly body: Buffer
+
+  constructor(message: string, facts: FailureFacts & { body: Buffer }) {
+    super(message, facts)
+    Object.defineProperty(this, 'body', { value: facts.body.subarray(0, 64 * 1024), enumerable: false })
+  }
+}
+
+/** A status that the interface does not name for this endpoint. */
+export class UnexpectedStatusError extends ServiceError {
+  readonly remedy: 'retry' | 'refuse' | 'stop'
+
+  constructor(message: string, facts: FailureFacts & { remedy: 'retry' | 'refuse' | 'stop' }) {
+    super(message, facts)
+    this.remedy = facts.remedy
+  }
+}
+
+/** The circuit breaker did not let the call go: the service has failed too often in a row. */
+export class CircuitOpenError extends ServiceError {
+  readonly remedy = 'wait'
+}

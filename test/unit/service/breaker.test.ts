@@ -1,0 +1,159 @@
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createBreaker } from '../../../src/service/breaker.ts'
+import type { Breaker, BreakerState } from '../../../src/service/breaker.ts'
+import {
+  AbortedError,
+  BadRequestError,
+  CircuitOpenError,
+  ConnectionError,
+  MalformedAnswerError,
+  RateLimitedError,
+  ServerError,
+  TimeoutError,
+  UnavailableError,
+} from '../../../src/service/errors.ts'
+import { rejection } from './loopback-service.ts'
+
+const endpoint = 'GET /v1/company/enrich'
+const fault = (): Promise<never> => Promise.reject(new ServerError('it failed', { endpoint, status: 500 }))
+const fine = (): Promise<string> => Promise.resolve('fine')
+
+const failTimes = async (breaker: Breaker, times: number): Promise<void> => {
+  for (let i = 0; i < times; i++) await rejection(breaker.execute(fault), ServerError)
+}
+
+beforeEach(() => {
+  // Only the clock: cockatiel reads Date.now and sets no timer.
+  vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+  onTestFinished(() => void vi.useRealTimers())
+})
+
+describe('the breaker', () => {
+  test('opens after faults in a row, refuses without calling, and closes after a probe that went well', async () => {
+    const breaker = createBreaker({ failures: 3 })
+    const seen: BreakerState[] = []
+    breaker.onChange((state) => seen.push(state))
+    await failTimes(breaker, 2)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['closed', null])
+    await failTimes(breaker, 1)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 5_000])
+
+    vi.setSystemTime(4_000)
+    const call = vi.fn<typeof fine>(fine)
+    const error = await rejection(breaker.execute(call), CircuitOpenError)
+    expect(error).toMatchObject({ remedy: 'wait', maybeSent: false, retryAfterMs: 1_000 })
+    expect(call).not.toHaveBeenCalled()
+
+    vi.setSystemTime(5_000)
+    expect(await breaker.execute(call)).toBe('fine')
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['closed', null])
+    expect(seen).toEqual(['open', 'half_open', 'closed'])
+  })
+
+  test('the pause doubles up to a minute, and begins anew after it closed', async () => {
+    const breaker = createBreaker({ failures: 1 })
+    const pauses: number[] = []
+    await failTimes(breaker, 1)
+    for (let i = 0; i < 6; i++) {
+      const next = breaker.nextProbeAt ?? 0
+      pauses.push(next - Date.now())
+      vi.setSystemTime(next)
+      if (i < 5) await failTimes(breaker, 1)
+    }
+    expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
+    await breaker.execute(fine)
+    await failTimes(breaker, 1)
+    expect((breaker.nextProbeAt ?? 0) - Date.now()).toBe(5_000)
+  })
+
+  test('a Retry-After is the least pause', async () => {
+    const breaker = createBreaker({ failures: 1 })
+    const asked = new UnavailableError('later', { endpoint, status: 503, retryAfterMs: 90_000 })
+    await rejection(
+      breaker.execute(() => Promise.reject(asked)),
+      UnavailableError,
+    )
+    expect(breaker.nextProbeAt).toBe(90_000)
+    vi.setSystemTime(89_999)
+    await rejection(breaker.execute(fine), CircuitOpenError)
+    vi.setSystemTime(90_000)
+    await failTimes(breaker, 1)
+    expect(breaker.nextProbeAt).toBe(100_000)
+  })
+
+  test('one call probes; the others are refused at once and do not wait for it', async () => {
+    const breaker = createBreaker({ failures: 1 })
+    await failTimes(breaker, 1)
+    vi.setSystemTime(5_000)
+    const probe = Promise.withResolvers<string>()
+    const probing = breaker.execute(() => probe.promise)
+    expect(breaker.state).toBe('half_open')
+    await rejection(breaker.execute(fine), CircuitOpenError)
+    probe.resolve('alive')
+    expect(await probing).toBe('alive')
+    expect(await breaker.execute(fine)).toBe('fine')
+  })
+
+  test('every fault of the service counts', async () => {
+    const breaker = createBreaker({ failures: 5 })
+    for (const error of [
+      new ServerError('', { endpoint, status: 502 }),
+      new UnavailableError('', { endpoint, status: 503 }),
+      new TimeoutError('', { endpoint }),
+      new ConnectionError('', { endpoint }),
+    ]) {
+      await rejection(
+        breaker.execute(() => Promise.reject(error)),
+        error.constructor as typeof ServerError,
+      )
+    }
+    expect(breaker.state).toBe('closed')
+    const last = new MalformedAnswerError('', { endpoint, status: 200, body: Buffer.alloc(0) })
+    await rejection(
+      breaker.execute(() => Promise.reject(last)),
+      MalformedAnswerError,
+    )
+    expect(breaker.state).toBe('open')
+  })
+
+  test('a 4xx shows that the service lives: it never opens, and ends a row of faults', async () => {
+    const breaker = createBreaker({ failures: 2 })
+    const limited = new RateLimitedError('', { endpoint, status: 429 })
+    const refused = new BadRequestError('', { endpoint, status: 400 })
+    for (let i = 0; i < 5; i++) {
+      await failTimes(breaker, 1)
+      await rejection(
+        breaker.execute(() => Promise.reject(limited)),
+        RateLimitedError,
+      )
+      await failTimes(breaker, 1)
+      await rejection(
+        breaker.execute(() => Promise.reject(refused)),
+        BadRequestError,
+      )
+    }
+    expect(breaker.state).toBe('closed')
+  })
+
+  test('an aborted call neither counts nor ends a row, and an aborted probe does not close it', async () => {
+    const breaker = createBreaker({ failures: 2 })
+    const abort = (): Promise<never> => Promise.reject(new AbortedError('', { endpoint, maybeSent: true }))
+    await failTimes(breaker, 1)
+    await rejection(breaker.execute(abort), AbortedError)
+    await rejection(breaker.execute(abort), AbortedError)
+    expect(breaker.state).toBe('closed')
+    await failTimes(breaker, 1)
+    expect(breaker.state).toBe('open')
+    vi.setSystemTime(5_000)
+    await rejection(breaker.execute(abort), AbortedError)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
+  })
+
+  test('a listener that left is told nothing', async () => {
+    const breaker = createBreaker({ failures: 1 })
+    const listener = vi.fn<(state: BreakerState) => void>()
+    breaker.onChange(listener)()
+    await failTimes(breaker, 1)
+    expect(listener).not.toHaveBeenCalled()
+  })
+})

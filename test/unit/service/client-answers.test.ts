@@ -1,0 +1,247 @@
+import { describe, expect, test } from 'vitest'
+import { clientOf, recordingCall, serve, serveAlways } from './loopback-service.ts'
+
+const person = {
+  id: 'p1',
+  email: 'ada@example.com',
+  title: 'Countess',
+  confidence: 0.92,
+  unknown: { kept: [1] },
+}
+const company = { id: 'c1', name: 'Acme', domain: 'acme.example', employee_count: '250', revenue: '1000000' }
+
+describe('what goes on the wire', () => {
+  test('E1 posts each set of inputs under its wire names', async () => {
+    const service = await serveAlways(200, person)
+    const client = clientOf(service)
+    await client.enrichPerson({ email: 'ada@example.com' })
+    await client.enrichPerson({ linkedinUrl: 'https://linkedin.com/in/ada' })
+    await client.enrichPerson({ name: 'Ada Lovelace', company: 'Acme' })
+    expect(service.heard.map(({ method, url }) => `${method} ${url}`)).toEqual(
+      Array.from({ length: 3 }, () => 'POST /v1/person/enrich'),
+    )
+    expect(service.heard.map(({ body }) => JSON.parse(body))).toEqual([
+      { email: 'ada@example.com' },
+      { linkedin_url: 'https://linkedin.com/in/ada' },
+      { name: 'Ada Lovelace', company: 'Acme' },
+    ])
+    expect(service.heard[0]?.headers).toMatchObject({
+      'content-type': 'application/json',
+      accept: 'application/json',
+      authorization: 'Bearer key-of-the-test',
+      'user-agent': 'fillrate',
+    })
+  })
+
+  test('E2 posts the email on the short path', async () => {
+    const service = await serveAlways(200, { result: person })
+    const answer = await clientOf(service).findPerson('ada@example.com')
+    expect(answer).toEqual({ outcome: 'found', record: person, confidence: 0.92 })
+    expect(service.heard[0]).toMatchObject({
+      method: 'POST',
+      url: '/v1/person',
+      body: '{"email":"ada@example.com"}',
+    })
+  })
+
+  test('E3 asks for the domain in the query, escaped, without a body', async () => {
+    const service = await serveAlways(200, company)
+    const answer = await clientOf(service).enrichCompany({ domain: 'acme.example&x=1' })
+    expect(answer).toEqual({ outcome: 'found', record: company, confidence: null })
+    expect(service.heard[0]).toMatchObject({
+      method: 'GET',
+      url: '/v1/company/enrich?domain=acme.example%26x%3D1',
+      body: '',
+    })
+    expect(service.heard[0]?.headers['content-type']).toBeUndefined()
+  })
+
+  test('E4 posts emails and webhook address', async () => {
+    const service = await serveAlways(202, { job_id: 'j1' })
+    const answer = await clientOf(service).submitBulk({
+      emails: ['a@x.example', 'b@x.example'],
+      webhookUrl: 'http://127.0.0.1:1/webhooks/enrichment/7',
+    })
+    expect(answer).toEqual({ jobId: 'j1', requestIds: null, raw: { job_id: 'j1' } })
+    expect(service.heard[0]).toMatchObject({ method: 'POST', url: '/v1/person/bulk' })
+    expect(JSON.parse(service.heard[0]?.body ?? '')).toEqual({
+      emails: ['a@x.example', 'b@x.example'],
+      webhook_url: 'http://127.0.0.1:1/webhooks/enrichment/7',
+    })
+  })
+
+  test.each([
+    ['/', '/v1/person'],
+    ['/api/enrich/', '/api/enrich/v1/person'],
+    ['/v1', '/v1/person'],
+    ['/api/v1/', '/api/v1/person'],
+  ])('a base address with the path %s leads to %s', async (path, url) => {
+    const service = await serveAlways(404, {})
+    await clientOf({ baseUrl: service.baseUrl + path }).findPerson('a@x.example')
+    expect(service.heard[0]?.url).toBe(url)
+  })
+
+  test.each([
+    ['bearer', { authorization: 'Bearer k/1+=' }, ''],
+    ['x-api-key', { 'x-api-key': 'k/1+=' }, ''],
+    ['basic', { authorization: `Basic ${Buffer.from('k/1+=:').toString('base64')}` }, ''],
+    ['query', {}, '&api_key=k%2F1%2B%3D'],
+  ] as const)('the style %s shows the key in its place only', async (auth, headers, query) => {
+    const service = await serveAlways(404, {})
+    await clientOf(service, { auth, apiKey: 'k/1+=' }).enrichCompany({ domain: 'x.example' })
+    expect(service.heard[0]?.url).toBe(`/v1/company/enrich?domain=x.example${query}`)
+    expect(service.heard[0]?.headers).toMatchObject(headers)
+    const shown = ['authorization', 'x-api-key'].filter(
+      (name) => service.heard[0]?.headers[name] !== undefined,
+    )
+    expect(shown).toEqual(Object.keys(headers))
+  })
+
+  test('calls one after the other share one connection', async () => {
+    const service = await serveAlways(404, { message: 'no match' })
+    const client = clientOf(service, { connections: 1 })
+    for (let i = 0; i < 5; i++) await client.findPerson(`a${i}@x.example`)
+    expect(new Set(service.heard.map(({ socket }) => socket.remotePort)).size).toBe(1)
+  })
+
+  test('the pool opens no more connections than it may', async () => {
+    const service = await serveAlways(404, {})
+    const client = clientOf(service, { connections: 3 })
+    await Promise.all(Array.from({ length: 30 }, (_, i) => client.findPerson(`a${i}@x.example`)))
+    expect(service.heard).toHaveLength(30)
+    expect(new Set(service.heard.map(({ socket }) => socket.remotePort)).size).toBeLessThanOrEqual(3)
+  })
+})
+
+describe('an input that cannot be asked about costs no call', () => {
+  test.each([
+    ['no input', {}],
+    ['an empty email', { email: ' ' }],
+    ['a name alone', { name: 'Ada Lovelace' }],
+    ['a number', { email: 7 }],
+  ])('%s', async (_, input) => {
+    const service = await serveAlways(200, person)
+    const client = clientOf(service)
+    await expect(client.enrichPerson(input as { email: string })).rejects.toThrow(
+      new TypeError('the input is not one to ask about: expected email, or linkedinUrl, or name and company'),
+    )
+    expect(service.heard).toEqual([])
+  })
+
+  test.each([
+    ['no emails', [], 'http://x.example/w'],
+    ['101 emails', Array.from({ length: 101 }, (_, i) => `a${i}@x.example`), 'http://x.example/w'],
+    ['an empty one among them', ['a@x.example', ''], 'http://x.example/w'],
+    ['no address to deliver to', ['a@x.example'], 'x.example/w'],
+  ])('a submission with %s', async (_, emails, webhookUrl) => {
+    const service = await serveAlways(202, { job_id: 'j1' })
+    await expect(clientOf(service).submitBulk({ emails, webhookUrl })).rejects.toThrow(TypeError)
+    expect(service.heard).toEqual([])
+  })
+})
+
+describe('a single lookup', () => {
+  test('404 is not found, with whatever body', async () => {
+    for (const body of ['', '{}', { error: 'no match' }, 'nothing here']) {
+      const service = await serveAlways(404, body)
+      expect(await clientOf(service).enrichPerson({ email: 'a@x.example' })).toEqual({ outcome: 'not_found' })
+    }
+  })
+
+  test('202 is a job of one, also when it does not name it', async () => {
+    const named = await serveAlways(202, { data: { job_id: 77 } })
+    expect(await clientOf(named).enrichPerson({ email: 'a@x.example' })).toEqual({
+      outcome: 'accepted',
+      jobId: '77',
+    })
+    const nameless = await serveAlways(202, '')
+    expect(await clientOf(nameless).enrichPerson({ email: 'a@x.example' })).toEqual({
+      outcome: 'accepted',
+      jobId: null,
+    })
+  })
+
+  test('a 200 that only names a job was put in a queue', async () => {
+    const service = await serveAlways(200, { job_id: 'j9', status: 'queued' })
+    expect(await clientOf(service).enrichPerson({ email: 'a@x.example' })).toEqual({
+      outcome: 'accepted',
+      jobId: 'j9',
+    })
+  })
+
+  test('a record with a byte order mark, split over many chunks, is read whole', async () => {
+    const text = `\uFEFF${JSON.stringify({ ...person, name: { full: 'Ådå Løvelace' } })}`
+    const bytes = Buffer.from(text)
+    const service = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      for (let i = 0; i < bytes.length; i += 3) response.write(bytes.subarray(i, i + 3))
+      response.end()
+    })
+    expect(await clientOf(service).enrichPerson({ email: 'ada@example.com' })).toMatchObject({
+      outcome: 'found',
+      record: { name: { full: 'Ådå Løvelace' } },
+    })
+  })
+
+  test('strings with NUL and lone surrogates come without them; identifiers beyond 2^53 come whole', async () => {
+    const service = await serveAlways(
+      200,
+      '{"id":12345678901234567890,"title":"C\\u0000T\\ud800O 😀","__proto__":{"x":"\\u0000"},"confidence":1}',
+    )
+    const answer = await clientOf(service).enrichPerson({ email: 'a@x.example' })
+    expect(answer).toMatchObject({
+      outcome: 'found',
+      record: { id: '12345678901234567890', title: 'CTO 😀' },
+      confidence: 1,
+    })
+    expect(({} as { x?: unknown }).x).toBeUndefined()
+  })
+
+  test('an observer is told once that the call was sent and once that it was answered', async () => {
+    const service = await serve((_, response) => {
+      response.writeEarlyHints({ link: '</x>; rel=preload' })
+      response.writeHead(404).end()
+    })
+    const call = recordingCall()
+    await clientOf(service).enrichPerson({ email: 'a@x.example' }, { call })
+    expect(call.told).toEqual(['sent', 'answered 404'])
+  })
+
+  test('an observer hears the head before the body is there', async () => {
+    let finish: () => void = () => {}
+    const service = await serve((_, response) => {
+      response.writeHead(200, { 'x-ratelimit-remaining': '41' })
+      response.write('{')
+      finish = () => response.end('"confidence":1}')
+    })
+    const answered = new Promise<unknown>((resolve) => {
+      const call = { sent: () => {}, answered: resolve, lost: () => {} }
+      void clientOf(service).enrichPerson({ email: 'a@x.example' }, { call })
+    })
+    expect(await answered).toMatchObject({ status: 200, headers: { 'x-ratelimit-remaining': '41' } })
+    finish()
+  })
+})
+
+describe('a submission', () => {
+  const input = { emails: ['a@x.example'], webhookUrl: 'http://127.0.0.1:1/w' }
+
+  test('a 202 whose body is no JSON, or breaks off, is a job without a name', async () => {
+    const strange = await serveAlways(202, '<html>')
+    expect(await clientOf(strange).submitBulk(input)).toEqual({ jobId: null, requestIds: null, raw: null })
+    const broken = await serve((_, response) => {
+      response.writeHead(202, { 'content-length': '100' })
+      response.write('{"job_id"', () => response.destroy())
+    })
+    expect(await clientOf(broken).submitBulk(input)).toEqual({ jobId: null, requestIds: null, raw: null })
+  })
+
+  test('a 200 that names a job is an acceptance', async () => {
+    const service = await serveAlways(200, { id: 5 })
+    expect(await clientOf(service).submitBulk(input)).toEqual({
+      jobId: '5',
+      requestIds: null,
+      raw: { id: 5 },
+    })
+  })
+})

@@ -1,0 +1,160 @@
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import {
+  BadRequestError,
+  ForbiddenError,
+  MalformedAnswerError,
+  RateLimitedError,
+  ServerError,
+  ServiceError,
+  UnauthorizedError,
+  UnavailableError,
+  UnexpectedStatusError,
+  UnprocessableError,
+} from '../../../src/service/errors.ts'
+import { clientOf, recordingCall, rejection, serve, serveAlways } from './loopback-service.ts'
+
+const input = { email: 'secret.person@x.example' }
+const bulk = { emails: [input.email], webhookUrl: 'http://127.0.0.1:1/w' }
+
+describe('a status for each failure', () => {
+  test.each([
+    [400, BadRequestError, 'refuse'],
+    [401, UnauthorizedError, 'stop'],
+    [402, UnexpectedStatusError, 'stop'],
+    [403, ForbiddenError, 'stop'],
+    [405, UnexpectedStatusError, 'stop'],
+    [408, UnexpectedStatusError, 'retry'],
+    [413, UnexpectedStatusError, 'refuse'],
+    [422, UnprocessableError, 'refuse'],
+    [425, UnexpectedStatusError, 'retry'],
+    [429, RateLimitedError, 'wait'],
+    [500, ServerError, 'retry'],
+    [502, ServerError, 'retry'],
+    [503, UnavailableError, 'retry'],
+    [599, ServerError, 'retry'],
+    [204, UnexpectedStatusError, 'retry'],
+    [301, UnexpectedStatusError, 'stop'],
+    [307, UnexpectedStatusError, 'stop'],
+  ])('%i', async (status, kind, remedy) => {
+    const service = await serveAlways(status, '', { location: 'http://127.0.0.1:1/else' })
+    const call = recordingCall()
+    for (const client of [clientOf(service), clientOf(service)]) {
+      const ask = service.heard.length === 0 ? client.enrichPerson(input, { call }) : client.submitBulk(bulk)
+      const error = await rejection<ServiceError>(ask, kind)
+      expect(error).toMatchObject({ name: kind.name, status, remedy, maybeSent: true, retryAfterMs: null })
+      expect(error.message).toContain(String(status))
+    }
+    expect(service.heard).toHaveLength(2)
+    expect(call.told).toEqual(['sent', `answered ${status}`])
+  })
+
+  test('Retry-After is read from every failure, a date by the clock of the service', async () => {
+    const date = 'Tue, 01 Jan 2030 00:00:00 GMT'
+    const later = 'Tue, 01 Jan 2030 00:00:07 GMT'
+    for (const [status, header, wait] of [
+      [429, '3', 3_000],
+      [503, later, 7_000],
+      [500, 'soon', null],
+    ] as const) {
+      const service = await serveAlways(status, '', { 'retry-after': header, date })
+      const error = await rejection(clientOf(service).enrichPerson(input), ServiceError)
+      expect(error).toMatchObject({ status, retryAfterMs: wait })
+    }
+  })
+
+  test.each<[string, Record<string, string>, string]>([
+    ['a Retry-After', { 'retry-after': '2' }, ''],
+    ['nothing remaining', { 'x-ratelimit-remaining': '0' }, ''],
+    ['words', {}, '{"error":"Rate limit exceeded"}'],
+  ])('a 403 with %s is a rate limit and refuses no key', async (_, headers, body) => {
+    const service = await serveAlways(403, body, headers)
+    const client = clientOf(service)
+    await rejection(client.enrichPerson(input), RateLimitedError)
+    expect(client.allKeysRefused).toBe(false)
+  })
+
+  test('a 403 with room in the limit is no rate limit', async () => {
+    const service = await serveAlways(403, '', { 'x-ratelimit-remaining': '10' })
+    const client = clientOf(service)
+    await rejection(client.enrichPerson(input), ForbiddenError)
+    expect(client.allKeysRefused).toBe(true)
+  })
+
+  test.each<[string, Record<string, string>, string]>([
+    ['a web page', { 'content-type': 'text/html; charset=utf-8' }, '<h1>404</h1>'],
+    ['a router that knows no such route', {}, '404 page not found'],
+    ['a framework that knows no such route', {}, '{"message":"Route POST:/v1/person/enrich not found"}'],
+  ])('a 404 from %s is a wrong address and not a miss', async (_, headers, body) => {
+    const service = await serveAlways(404, body, headers)
+    const error = await rejection(clientOf(service).enrichPerson(input), UnexpectedStatusError)
+    expect(error.remedy).toBe('stop')
+    expect(error.message).toContain('FILLRATE_BASE_URL')
+  })
+
+  test('a 404 page with rate-limit headers comes from the service, and is a miss', async () => {
+    const service = await serveAlways(404, '<p>', { 'content-type': 'text/html', 'x-ratelimit-limit': '50' })
+    expect(await clientOf(service).enrichPerson(input)).toEqual({ outcome: 'not_found' })
+  })
+
+  test('a failure keeps its meaning when its body breaks off', async () => {
+    const service = await serve((_, response) => {
+      response.writeHead(429, { 'retry-after': '4', 'content-length': '100' })
+      response.write('{', () => response.destroy())
+    })
+    const error = await rejection(clientOf(service).enrichPerson(input), RateLimitedError)
+    expect(error.retryAfterMs).toBe(4_000)
+  })
+})
+
+describe('a 200 that is no answer', () => {
+  test.each<[string, unknown, string]>([
+    ['a web page', '<html><body>secret.person@x.example</body></html>', 'not JSON'],
+    ['nothing', '', 'empty'],
+    ['null', 'null', 'an empty answer'],
+    ['a text', '"secret.person@x.example"', 'a string where a person record was expected'],
+    ['half a record', '{"confidence":', 'not JSON'],
+    [
+      'success: false',
+      { success: false, error: { code: 'upstream', message: 'timed out' } },
+      'success: false',
+    ],
+    ['an error', { error: 'internal', email: input.email }, 'a field "error"'],
+    ['brackets', '['.repeat(5_000), 'nested more than 100 levels deep'],
+    ['Latin-1', Buffer.from('{"confidence":1,"title":"Rådgiver"}', 'latin1'), 'not UTF-8'],
+  ])('%s', async (_, body, reason) => {
+    const service = await serveAlways(200, body)
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    expect(error.message).toMatch(/^POST \/v1\/person\/enrich: the service answered 200 with /)
+    expect(error.message).toContain(reason)
+    expect(error).toMatchObject({ status: 200, remedy: 'retry', maybeSent: true })
+    const sent = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+    expect(error.body).toEqual(Buffer.from(sent))
+  })
+
+  test('gzip, which was not asked for, is named', async () => {
+    const service = await serveAlways(200, gzipSync('{"confidence":1}'), { 'content-encoding': 'gzip' })
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    expect(error.message).toContain('encoded')
+  })
+
+  test('a body without end is cut off, and 64 KiB of it are kept', async () => {
+    const service = await serve((_, response) => {
+      const chunk = Buffer.alloc(1024 * 1024, 'x')
+      const write = (): void => {
+        while (!response.destroyed && response.write(chunk));
+      }
+      response.on('drain', write)
+      write()
+    })
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    expect(error.message).toContain('larger than')
+    expect(error.body).toHaveLength(64 * 1024)
+  })
+
+  test('a 200 to a submission without a job', async () => {
+    const service = await serveAlways(200, { ok: true })
+    const error = await rejection(clientOf(service).submitBulk(bulk), MalformedAnswerError)
+    expect(error.message).toContain('no job identifier')
+  })
+})

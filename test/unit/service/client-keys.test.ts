@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest'
+import { EnrichmentClient } from '../../../src/service/client.ts'
+import type { KeyRefusal } from '../../../src/service/client.ts'
+import { UnauthorizedError } from '../../../src/service/errors.ts'
+import { keyIdOf, KeyRing } from '../../../src/service/keys.ts'
+import { clientOf, recordingCall, rejection, serve } from './loopback-service.ts'
+
+const input = { email: 'a@x.example' }
+
+/** A service that knows some keys and answers 404 to them. */
+const serveKeys = (valid: ReadonlySet<string>) =>
+  serve(({ headers }, response) => {
+    const key = headers.authorization?.replace('Bearer ', '') ?? ''
+    response.writeHead(valid.has(key) ? 404 : 401).end()
+  })
+
+describe('several keys', () => {
+  test('a refused key gives way to the next, which only the next call uses', async () => {
+    const service = await serveKeys(new Set(['old']))
+    const refusals: KeyRefusal[] = []
+    const client = clientOf(service, {
+      apiKey: ['new', 'old'],
+      onKeyRefused: (refusal) => refusals.push(refusal),
+    })
+    expect([client.keyCount, client.keyId]).toEqual([2, keyIdOf('new')])
+
+    const call = recordingCall()
+    const error = await rejection(client.enrichPerson(input, { call }), UnauthorizedError)
+    expect(error).toMatchObject({ status: 401, hasNextKey: true, remedy: 'next_key', keyId: keyIdOf('new') })
+    expect(call.told).toEqual(['sent', 'answered 401'])
+    expect(service.heard).toHaveLength(1)
+    expect(client.keyId).toBe(keyIdOf('old'))
+    expect(refusals).toEqual([{ keyId: keyIdOf('new'), status: 401, nextKeyId: keyIdOf('old'), usable: 1 }])
+
+    expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
+    expect(client.allKeysRefused).toBe(false)
+  })
+
+  test('many calls on the wire with one refused key skip no key', async () => {
+    const service = await serveKeys(new Set(['second', 'third']))
+    const refusals: KeyRefusal[] = []
+    const client = clientOf(service, {
+      apiKey: ['first', 'second', 'third'],
+      onKeyRefused: (refusal) => refusals.push(refusal),
+    })
+    const errors = await Promise.all(
+      Array.from({ length: 20 }, () => rejection(client.enrichPerson(input), UnauthorizedError)),
+    )
+    expect(errors.every(({ hasNextKey }) => hasNextKey)).toBe(true)
+    expect(refusals).toHaveLength(1)
+    expect(client.keyId).toBe(keyIdOf('second'))
+  })
+
+  test('when all are refused, further calls are not sent until the keys are tried again', async () => {
+    const valid = new Set<string>()
+    const service = await serveKeys(valid)
+    const client = clientOf(service, { apiKey: ['new', 'old'] })
+    await rejection(client.enrichPerson(input), UnauthorizedError)
+    const last = await rejection(client.enrichPerson(input), UnauthorizedError)
+    expect(last).toMatchObject({ hasNextKey: false, remedy: 'stop', maybeSent: true })
+    expect(last.message).toContain('FILLRATE_API_KEY')
+    expect(client.allKeysRefused).toBe(true)
+
+    const unsent = await rejection(client.enrichPerson(input), UnauthorizedError)
+    expect(unsent).toMatchObject({ hasNextKey: false, status: null, maybeSent: false })
+    expect(service.heard).toHaveLength(2)
+
+    valid.add('new')
+    client.retryKeys()
+    expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
+    expect(client.keyId).toBe(keyIdOf('new'))
+  })
+})
+
+describe('options that cannot be right', () => {
+  test('the name of a key is the beginning of its SHA-256', () => {
+    // printf abc | sha256sum
+    expect(keyIdOf('abc')).toBe('ba7816bf')
+  })
+
+  test('the same key twice is one', () => {
+    expect(new KeyRing(['a', 'a ', 'b']).count).toBe(2)
+  })
+
+  test.each([
+    [[], 'no API key'],
+    [[''], 'API key 1 of 1 is empty'],
+    [['fine', 'hush hush'], 'API key 2 of 2 is not one word'],
+    [['hush\r\nx: y'], 'API key 1 of 1 is not one word'],
+  ])('keys %j', (apiKey, message) => {
+    const make = (): EnrichmentClient => new EnrichmentClient({ baseUrl: 'http://127.0.0.1:1', apiKey })
+    expect(make).toThrow(TypeError)
+    expect(make).toThrow(message)
+    expect(make).not.toThrow(/hush/)
+  })
+
+  test.each([
+    'not an address',
+    'ftp://127.0.0.1',
+    'http://user:hush@127.0.0.1',
+    'http://127.0.0.1/?api_key=hush',
+    'http://127.0.0.1/#hush',
+  ])('the base address %s', (baseUrl) => {
+    const make = (): EnrichmentClient => new EnrichmentClient({ baseUrl, apiKey: 'k' })
+    expect(make).toThrow(/FILLRATE_BASE_URL/)
+    expect(make).not.toThrow(/hush/)
+  })
+
+  test.each([{ timeoutMs: 0 }, { timeoutMs: Number.NaN }, { connections: -1 }, { connections: 1.5 }])(
+    '%j',
+    (option) => {
+      expect(() => new EnrichmentClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k', ...option })).toThrow(
+        TypeError,
+      )
+    },
+  )
+})

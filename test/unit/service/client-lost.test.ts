@@ -1,0 +1,196 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { AbortedError, ConnectionError, TimeoutError } from '../../../src/service/errors.ts'
+import { clientOf, recordingCall, rejection, serve, serveAlways } from './loopback-service.ts'
+
+const input = { email: 'secret.person@x.example' }
+
+describe('a lost call', () => {
+  test('no answer within the time-out, which may have been sent', async () => {
+    const service = await serve(() => {})
+    const call = recordingCall()
+    const error = await rejection(
+      clientOf(service, { timeoutMs: 100 }).enrichPerson(input, { call }),
+      TimeoutError,
+    )
+    expect(error).toMatchObject({ status: null, maybeSent: true, remedy: 'retry' })
+    expect(error.message).toContain('no answer came within 100 ms')
+    expect(call.told).toEqual(['sent', 'lost'])
+  })
+
+  test('a body that stops is a time-out after an answer', async () => {
+    const service = await serve((_, response) => {
+      response.writeHead(200)
+      response.write('{')
+    })
+    const call = recordingCall()
+    const error = await rejection(
+      clientOf(service, { timeoutMs: 100 }).enrichPerson(input, { call }),
+      TimeoutError,
+    )
+    expect(error).toMatchObject({ status: 200, maybeSent: true })
+    expect(call.told).toEqual(['sent', 'answered 200'])
+  })
+
+  test('a call that waits for a connection until its time is over was not sent', async () => {
+    const service = await serve(() => {})
+    const client = clientOf(service, { connections: 1, timeoutMs: 150 })
+    const [first, second] = [recordingCall(), recordingCall()]
+    const errors = await Promise.all([
+      rejection(client.enrichPerson(input, { call: first }), TimeoutError),
+      rejection(client.enrichPerson(input, { call: second }), TimeoutError),
+    ])
+    expect(errors.map(({ maybeSent }) => maybeSent)).toEqual([true, false])
+    expect([first.told, second.told]).toEqual([['sent', 'lost'], []])
+    expect(service.heard).toHaveLength(1)
+  })
+
+  test('a refused connection was not sent', async () => {
+    const closed = createServer().listen(0, '127.0.0.1')
+    await once(closed, 'listening')
+    const { port } = closed.address() as AddressInfo
+    closed.close()
+    await once(closed, 'close')
+    const call = recordingCall()
+    const client = clientOf({ baseUrl: `http://127.0.0.1:${port}` })
+    const error = await rejection(client.enrichPerson(input, { call }), ConnectionError)
+    expect(error).toMatchObject({ status: null, maybeSent: false, remedy: 'retry' })
+    expect(error.message).toContain('ECONNREFUSED')
+    expect(error.cause).toMatchObject({ code: 'ECONNREFUSED' })
+    expect(call.told).toEqual([])
+  })
+
+  test('TLS where there is none was not sent', async () => {
+    const service = await serveAlways(200, {})
+    const client = clientOf({ baseUrl: service.baseUrl.replace('http:', 'https:') })
+    const error = await rejection(client.enrichPerson(input), ConnectionError)
+    expect(error.maybeSent).toBe(false)
+    expect(service.heard).toEqual([])
+  })
+
+  test('a connection reset before the answer may have been sent', async () => {
+    const service = await serve(({ socket }) => socket.resetAndDestroy())
+    const call = recordingCall()
+    const error = await rejection(clientOf(service).enrichPerson(input, { call }), ConnectionError)
+    expect(error).toMatchObject({ status: null, maybeSent: true })
+    expect(error.message).toContain('the connection was lost')
+    expect(call.told).toEqual(['sent', 'lost'])
+  })
+
+  test('a connection reset in the middle of the body', async () => {
+    const service = await serve(({ socket }, response) => {
+      response.writeHead(200, { 'content-length': '100' })
+      response.write('{"confidence":1', () => socket.resetAndDestroy())
+    })
+    const call = recordingCall()
+    const error = await rejection(clientOf(service).enrichPerson(input, { call }), ConnectionError)
+    expect(error).toMatchObject({ status: 200, maybeSent: true })
+    expect(error.message).toContain('the answer broke off')
+    expect(call.told).toEqual(['sent', 'answered 200'])
+  })
+
+  test('bytes that are no HTTP are kept out of the error', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.end('secret.person@x.example\r\n\r\n')
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const client = clientOf({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` })
+    const error = await rejection(client.enrichPerson(input), ConnectionError)
+    expect(inspect(error, { depth: 10 })).not.toContain('secret.person')
+  })
+
+  test('a call after a lost one finds a new connection', async () => {
+    let isFirst = true
+    const service = await serve(({ socket }, response) => {
+      if (isFirst) socket.resetAndDestroy()
+      else response.writeHead(404).end()
+      isFirst = false
+    })
+    const client = clientOf(service, { connections: 1 })
+    await rejection(client.enrichPerson(input), ConnectionError)
+    expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
+  })
+
+  test('a closed client sends nothing, and can be closed twice', async () => {
+    const service = await serveAlways(404)
+    const client = clientOf(service)
+    await client.close()
+    await client.close()
+    const error = await rejection(client.enrichPerson(input), ConnectionError)
+    expect(error.maybeSent).toBe(false)
+    expect(service.heard).toEqual([])
+  })
+
+  test('closing lets the calls under way end', async () => {
+    let finish: () => void = () => {}
+    const arrived = Promise.withResolvers<void>()
+    const service = await serve((_, response) => {
+      finish = () => response.writeHead(404).end()
+      arrived.resolve()
+    })
+    const client = clientOf(service)
+    const answer = client.enrichPerson(input)
+    await arrived.promise
+    const closed = client.close()
+    finish()
+    expect(await answer).toEqual({ outcome: 'not_found' })
+    await closed
+  })
+})
+
+describe('an aborted call', () => {
+  test('before it starts is not sent', async () => {
+    const service = await serveAlways(404)
+    const error = await rejection(
+      clientOf(service).enrichPerson(input, { signal: AbortSignal.abort(new Error('enough')) }),
+      AbortedError,
+    )
+    expect(error).toMatchObject({ maybeSent: false, remedy: 'wait', cause: { message: 'enough' } })
+    expect(service.heard).toEqual([])
+  })
+
+  test('on the wire may have been sent', async () => {
+    const controller = new AbortController()
+    const service = await serve(() => controller.abort())
+    const call = recordingCall()
+    const error = await rejection(
+      clientOf(service).enrichPerson(input, { call, signal: controller.signal }),
+      AbortedError,
+    )
+    expect(error.maybeSent).toBe(true)
+    expect(call.told).toEqual(['sent', 'lost'])
+  })
+
+  test('while it waits for a connection is not sent, and frees its place', async () => {
+    const controller = new AbortController()
+    const held = Promise.withResolvers<() => void>()
+    const service = await serve((_, response) => held.resolve(() => response.writeHead(404).end()))
+    const client = clientOf(service, { connections: 1 })
+    const first = client.enrichPerson(input)
+    const finish = await held.promise
+    const waiting = rejection(client.enrichPerson(input, { signal: controller.signal }), AbortedError)
+    controller.abort()
+    expect((await waiting).maybeSent).toBe(false)
+    finish()
+    expect(await first).toEqual({ outcome: 'not_found' })
+    expect(service.heard).toHaveLength(1)
+  })
+
+  test('many calls can share one signal, which holds none of them afterwards', async () => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error): number => warnings.push(warning)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    const service = await serveAlways(404)
+    const client = clientOf(service)
+    const { signal } = new AbortController()
+    await Promise.all(Array.from({ length: 50 }, () => client.enrichPerson(input, { signal })))
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(warnings).toEqual([])
+  })
+})
