@@ -1,0 +1,235 @@
+import Bottleneck from 'bottleneck'
+import { Busy } from './quota/busy.ts'
+import { Permits } from './quota/permits.ts'
+import { Quota } from './quota/quota.ts'
+import { WaitingList } from './quota/waiting-list.ts'
+import type { Priority, Waiting } from './quota/waiting-list.ts'
+
+export type { Priority } from './quota/waiting-list.ts'
+export type { Permits } from './quota/permits.ts'
+
+/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
+export interface KnownLimit {
+  readonly limit: number
+  readonly windowMs: number | null
+  /** Milliseconds since the epoch. */
+  readonly observedAt: number
+}
+
+export interface RateState {
+  /** The quota's named state; docs/rate.md draws them. */
+  readonly state: string
+  readonly limit: number | null
+  readonly windowMs: number | null
+  /** Calls counted against the limit since the limiter started. */
+  readonly used: number
+  /** What the limit would have permitted while there was work; null while unlimited or unknown. */
+  readonly permitted: number | null
+  /** Used of permitted, 0 to 1. */
+  readonly utilisation: number | null
+  readonly windowUsed: number
+  /** Milliseconds since the epoch. */
+  readonly nextWindowAt: number | null
+  /** Why it waits, in words; null when it does not. */
+  readonly waiting: string | null
+  /** 429s seen. */
+  readonly throttled: number
+  /** Another client seems to spend the key. */
+  readonly foreign: boolean
+}
+
+export interface LimiterOptions {
+  /** Calls under way at once; the pump bounds them too, so this is only a hint. */
+  readonly concurrency: number
+  /** Milliseconds since the epoch, never going back. */
+  readonly now?: () => number
+  readonly warm?: KnownLimit | null
+  /** The share of the quota that is kept for what is urgent. */
+  readonly reserve?: number
+  /** The limit or its window was learnt, or has changed. */
+  readonly onChange?: (known: KnownLimit) => void
+}
+
+export interface Limiter {
+  /**
+   * Resolves when at least one permit is granted, with as many as there are, up to `upTo`. Rejects with the
+   * signal's reason when it is aborted, leaving nothing behind.
+   */
+  acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
+  state(): RateState
+  /** Leaves no timer and no queue; whoever waits is rejected. */
+  stop(): Promise<void>
+}
+
+/** The epoch by the monotonic clock: the calendar may be set while a window runs, and must not end it. */
+const monotonic = (): number => performance.timeOrigin + performance.now()
+
+export function createLimiter(options: LimiterOptions): Limiter {
+  return new BottleneckLimiter(options)
+}
+
+/**
+ * Hands out the permits that the quota grants. One Bottleneck job is one turn: it begins with the one permit
+ * that the reservoir was raised by, and takes what else the quota grants at that moment, because Bottleneck starts
+ * no more than 500 jobs a second. Who waits is kept here and not in Bottleneck's queue, from which an aborted
+ * acquire could not be taken out again; a turn serves whoever is first when it begins.
+ *
+ * Rules that Bottleneck 2.19.5 made: the reservoir starts at 0 and is only ever raised, never set and never
+ * refreshed; no minTime, no expiration, no retry in `failed`; stop only with dropWaitingJobs.
+ */
+class BottleneckLimiter implements Limiter {
+  readonly #now: () => number
+  readonly #bottleneck = new Bottleneck({ reservoir: 0 })
+  readonly #quota: Quota
+  readonly #waiting = new WaitingList()
+  readonly #busy = new Busy()
+  readonly #onChange: ((known: KnownLimit) => void) | undefined
+  /** Turns queued or begun, and of these the ones whose permit is in the reservoir. */
+  #turns = 0
+  #paid = 0
+  #timer: NodeJS.Timeout | null = null
+  #stopped: Promise<void> | null = null
+  #told = ''
+
+  constructor(options: LimiterOptions) {
+    this.#now = options.now ?? monotonic
+    this.#onChange = options.onChange
+    this.#quota = new Quota()
+  }
+
+  acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits> {
+    if (!Number.isInteger(upTo) || upTo < 1)
+      throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
+    if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
+    if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        this.#waiting.remove(waiting)
+        this.#note()
+        reject(signal?.reason as Error)
+      }
+      const waiting: Waiting = {
+        upTo,
+        priority,
+        serve: (permits) => {
+          signal?.removeEventListener('abort', onAbort)
+          resolve(permits)
+        },
+        refuse: (reason) => {
+          signal?.removeEventListener('abort', onAbort)
+          reject(reason)
+        },
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      this.#waiting.add(waiting)
+      this.#note()
+      this.#advance()
+    })
+  }
+
+  state(): RateState {
+    const now = this.#now()
+    const { limit, windowMs, calls, throttled } = this.#quota
+    const permitted =
+      limit === null || windowMs === null
+        ? null
+        : Math.max(calls.sent, Math.floor((limit * this.#busy.milliseconds(now)) / windowMs))
+    return {
+      state: this.#quota.state(now),
+      limit,
+      windowMs,
+      used: calls.sent,
+      permitted,
+      utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
+      windowUsed: 0,
+      nextWindowAt: null,
+      waiting: null,
+      throttled,
+      foreign: false,
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    this.#waiting.refuseAll(new Error('the limiter was stopped'))
+    await this.#bottleneck.stop({ dropWaitingJobs: true })
+    await this.#bottleneck.disconnect()
+  }
+
+  /** Raises the reservoir by one for each waiting acquire that the quota has a permit for. */
+  #advance(): void {
+    if (this.#stopped !== null) return
+    while (this.#turns < this.#waiting.count) this.#queueTurn()
+    const now = this.#now()
+    while (this.#paid < this.#waiting.count && this.#quota.grantable(now) >= 1) {
+      this.#quota.grant(1)
+      this.#paid++
+      void this.#bottleneck.incrementReservoir(1)
+    }
+    this.#setTimer(now)
+  }
+
+  #queueTurn(): void {
+    this.#turns++
+    this.#bottleneck
+      .schedule(() => this.#turn())
+      .catch((error: unknown) => {
+        // Only the stop drops a turn.
+        if (this.#stopped === null) throw error
+      })
+  }
+
+  #turn(): Promise<void> {
+    this.#turns--
+    this.#paid--
+    const now = this.#now()
+    const waiting = this.#waiting.first
+    if (waiting === null || this.#stopped !== null) {
+      this.#quota.giveBack(1)
+    } else {
+      this.#waiting.remove(waiting)
+      const more = Math.min(waiting.upTo - 1, this.#quota.grantable(now))
+      this.#quota.grant(more)
+      waiting.serve(new Permits(this.#quota, 1 + more, this.#now, () => this.#changed()))
+      this.#note()
+    }
+    this.#advance()
+    return Promise.resolve()
+  }
+
+  /** Something was sent, answered or given back. */
+  #changed(): void {
+    this.#note()
+    const { limit, windowMs } = this.#quota
+    const known = `${limit} ${windowMs}`
+    if (limit !== null && known !== this.#told) {
+      this.#told = known
+      this.#onChange?.({ limit, windowMs, observedAt: this.#now() })
+    }
+    if (this.#waiting.count > this.#paid) this.#advance()
+  }
+
+  #note(): void {
+    this.#busy.note(this.#now(), this.#waiting.count > 0 || this.#quota.calls.isMoving)
+  }
+
+  /** While nobody waits there is nothing to wake for. The timer keeps the process alive, as a waiting call should. */
+  #setTimer(now: number): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    if (this.#waiting.count <= this.#paid) return
+    const at = this.#quota.nextLook(now)
+    if (at === null) return
+    const wait = Math.min(longestTimer, Math.max(1, Math.ceil(at - now)))
+    this.#timer = setTimeout(() => this.#advance(), wait)
+  }
+}
+
+/** setTimeout takes no more than 2^31 - 1 ms. */
+const longestTimer = 2 ** 31 - 1

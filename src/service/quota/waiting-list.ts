@@ -1,0 +1,48 @@
+import type { Permits } from './permits.ts'
+
+/** What is urgent goes first: a sync's lookups, then a nightly run's, then a backfill's. */
+export type Priority = 'sync' | 'nightly' | 'backfill'
+
+const order: readonly Priority[] = ['sync', 'nightly', 'backfill']
+
+export interface Waiting {
+  readonly upTo: number
+  readonly priority: Priority
+  readonly serve: (permits: Permits) => void
+  readonly refuse: (reason: Error) => void
+}
+
+/** Who waits for permits, by priority and then in the order of coming. */
+export class WaitingList {
+  readonly #lines: Record<Priority, Set<Waiting>> = {
+    sync: new Set(),
+    nightly: new Set(),
+    backfill: new Set(),
+  }
+
+  get count(): number {
+    return this.#lines.sync.size + this.#lines.nightly.size + this.#lines.backfill.size
+  }
+
+  get first(): Waiting | null {
+    for (const priority of order) {
+      for (const waiting of this.#lines[priority]) return waiting
+    }
+    return null
+  }
+
+  add(waiting: Waiting): void {
+    this.#lines[waiting.priority].add(waiting)
+  }
+
+  remove(waiting: Waiting): void {
+    this.#lines[waiting.priority].delete(waiting)
+  }
+
+  refuseAll(reason: Error): void {
+    for (const priority of order) {
+      for (const waiting of this.#lines[priority]) waiting.refuse(reason)
+      this.#lines[priority].clear()
+    }
+  }
+}
