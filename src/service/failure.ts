@@ -133,7 +133,7 @@ export function isMissingRoute(headers: Headers, body: Buffer): boolean {
     return false
   }
   if (/text\/html/i.test(String(headers['content-type'] ?? ''))) return true
-  return /page not found|cannot (?:get|post) \/|route .{0,200}not found|default backend|no such (?:route|endpoint)/i.test(
+  return /page not found|cannot (?:get|post) \/|route .{0,200}not found|default backend|(?:no[\s_-]such|unknown)[\s_-](?:route|endpoint|path)/i.test(
     excerpt(body),
   )
 }

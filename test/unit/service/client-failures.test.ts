@@ -84,6 +84,7 @@ describe('a status for each failure', () => {
   test.each<[string, Record<string, string>, string]>([
     ['a web page', { 'content-type': 'text/html; charset=utf-8' }, '<h1>404</h1>'],
     ['a router that knows no such route', {}, '404 page not found'],
+    ['a service that knows no such endpoint', {}, '{"error":{"code":"no_such_endpoint"}}'],
     ['a framework that knows no such route', {}, '{"message":"Route POST:/v1/person/enrich not found"}'],
   ])('a 404 from %s is a wrong address and not a miss', async (_, headers, body) => {
     const service = await serveAlways(404, body, headers)

@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
@@ -190,6 +190,7 @@ describe('an aborted call', () => {
     const client = clientOf(service)
     const { signal } = new AbortController()
     await Promise.all(Array.from({ length: 50 }, () => client.enrichPerson(input, { signal })))
+    expect(getEventListeners(signal, 'abort')).toEqual([])
     await new Promise((resolve) => setImmediate(resolve))
     expect(warnings).toEqual([])
   })
