@@ -285,3 +285,11 @@ export async function nextNotBefore(db: Connection, run: number): Promise<Date |
      where run = ${run} and state = ${pending} and not_before > now()`.execute(db)
   return rows[0]?.at ?? null
 }
+
+/** How often a lookup has found something so far, over all that were decided. */
+export async function matchesSoFar(db: Connection): Promise<{ found: number; asked: number }> {
+  const { rows } = await sql<{ found: number; asked: number }>`
+    select count(*) filter (where state = 'found') as found, count(*) as asked
+      from fillrate.lookups where state in ('found', 'not_found')`.execute(db)
+  return rows[0] ?? { found: 0, asked: 0 }
+}

@@ -180,21 +180,46 @@ export async function countCells(db: Connection, run: number): Promise<Cells> {
   return rows[0] ?? { written: 0, kept: 0, conflicts: 0 }
 }
 
-export interface Waiting {
-  /** Rows that wait, of any run. */
-  readonly rows: number
-  /** Of these, the rows of this run. */
-  readonly mine: number
-  /** Rows of any run whose lookup waits for a delivery. */
-  readonly forDelivery: number
+/** Whether any row of a run waits: cheap enough to ask often. */
+export async function anyWaiting(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.rows where run = ${run} and state = ${waiting}) as any`.execute(db)
+  return rows[0]?.any ?? false
 }
 
-/** What the rows of some sources wait for. */
-export async function countWaiting(db: Connection, run: number, sources: readonly string[]): Promise<Waiting> {
+/** Rows of a run that wait. */
+export async function countWaiting(db: Connection, run: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.rows where run = ${run} and state = ${waiting}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+export interface Waiting {
+  /** Rows of this run. */
+  readonly mine: number
+  /** Of these, those whose lookup is with a job. */
+  readonly forDelivery: number
+  /** Of these, those whose lookup belongs to a run that is no more. */
+  readonly abandoned: number
+  /** Rows of other live runs in the same sources. */
+  readonly others: number
+}
+
+/** What the waiting rows of some sources wait for. Reads them all: not to be asked often. */
+export async function whatWaits(
+  db: Connection,
+  run: number,
+  sources: readonly string[],
+  live: readonly number[],
+): Promise<Waiting> {
+  const others = live.filter((id) => id !== run)
   const { rows } = await sql<Waiting>`
-    select count(*) as rows, count(*) filter (where r.run = ${run}) as mine,
-           count(*) filter (where l.state = 'submitted') as "forDelivery"
+    select count(*) filter (where r.run = ${run}) as mine,
+           count(*) filter (where r.run = ${run} and l.state = 'submitted') as "forDelivery",
+           count(*) filter (where r.run = ${run} and l.state = 'pending'
+                              and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
+           count(*) filter (where r.run = any(${others}::bigint[])) as others
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
      where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
-  return rows[0] ?? { rows: 0, mine: 0, forDelivery: 0 }
+  return rows[0] ?? { mine: 0, forDelivery: 0, abandoned: 0, others: 0 }
 }

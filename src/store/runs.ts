@@ -94,12 +94,16 @@ export async function live(db: Connection): Promise<LiveRun[]> {
   return rows
 }
 
-/** Runs whose process has not been heard of are interrupted. @returns their ids */
-export async function interruptDead(db: Connection): Promise<number[]> {
+/**
+ * Runs whose process has not been heard of are interrupted.
+ * @param except the caller's own: after an outage it may find its own lease run out
+ * @returns their ids
+ */
+export async function interruptDead(db: Connection, except: number | null): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
        set state = ${Run.interrupted}, reason = 'its process is gone', finished_at = now()
-     where state = ${running} and leased_until < now()
+     where state = ${running} and leased_until < now() and id is distinct from ${except}
     returning id`.execute(db)
   return rows.map((row) => row.id)
 }

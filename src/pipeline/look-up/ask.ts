@@ -1,7 +1,7 @@
 import type { AskEvent } from '../../domain/lookup.ts'
-import type { CallObserver } from '../../service/call.ts'
 import type { Answer, EnrichmentClient } from '../../service/client.ts'
-import { CircuitOpenError, ServiceError } from '../../service/errors.ts'
+import { CircuitOpenError, RateLimitedError, ServiceError } from '../../service/errors.ts'
+import type { PermittedCall } from '../../service/quota/permits.ts'
 import type { LeasedLookup } from '../../store/lookups.ts'
 import type { CallDeps } from '../deps.ts'
 
@@ -19,7 +19,7 @@ export type Asked =
 export async function ask(
   deps: Pick<CallDeps, 'client' | 'breaker'>,
   lookup: LeasedLookup,
-  call: CallObserver,
+  call: PermittedCall,
   signal: AbortSignal,
 ): Promise<Asked> {
   try {
@@ -35,6 +35,8 @@ export async function ask(
   } catch (error) {
     if (error instanceof ServiceError) return afterFailure(error)
     throw error
+  } finally {
+    call.end()
   }
 }
 
@@ -43,7 +45,7 @@ const decided = (event: AskEvent): Asked => ({ event, stop: null, throttled: fal
 function send(
   client: EnrichmentClient,
   lookup: LeasedLookup,
-  options: { readonly call: CallObserver; readonly signal: AbortSignal },
+  options: { readonly call: PermittedCall; readonly signal: AbortSignal },
 ): Promise<Answer> {
   const { input } = lookup
   switch (lookup.kind) {
@@ -73,7 +75,7 @@ function afterFailure(error: ServiceError): Asked {
       return {
         event: { type: 'put_back', reason, retryAfterMs },
         stop: error.remedy === 'stop' ? error : null,
-        throttled: error.status === 429,
+        throttled: error instanceof RateLimitedError,
       }
     }
   }

@@ -1,8 +1,8 @@
 import { afterAsk } from '../../domain/lookup.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
-import type { CallObserver } from '../../service/call.ts'
 import type { ServiceError } from '../../service/errors.ts'
+import type { PermittedCall } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
@@ -14,12 +14,20 @@ import { Leases } from './leases.ts'
 
 export interface LookUpResult {
   readonly asked: number
-  readonly person: number
-  readonly company: number
   readonly retried: number
   readonly throttled: number
   /** The service refuses us for good: no further call makes sense until somebody acts. */
   readonly stop: ServiceError | null
+}
+
+export interface LookUpOptions {
+  readonly most: number
+  /** Ends it early: what is under way is finished, nothing new is begun. */
+  readonly signal: AbortSignal
+  /** One call is made, to one of the two endpoints. */
+  readonly onAsked?: (call: 'person' | 'company') => void
+  /** Some answers are stored. */
+  readonly onAnswer?: () => void
 }
 
 /**
@@ -28,15 +36,13 @@ export interface LookUpResult {
  * A permit comes first, then the lease, then the call: so no more lookups are leased than there are calls on the
  * wire, and a crash leaves at most one a slot in doubt. A slot is free again when its answer is stored, not when it
  * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together.
- *
- * @param signal ends it early: what is under way is finished, nothing new is begun
  */
 export async function tick(
   deps: CallDeps,
   run: LiveRun,
-  options: { readonly most: number; readonly signal: AbortSignal; readonly onAnswer?: (() => void) | undefined },
+  options: LookUpOptions,
 ): Promise<LookUpResult> {
-  const count = { asked: 0, person: 0, company: 0, retried: 0, throttled: 0 }
+  const count = { asked: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
@@ -47,8 +53,8 @@ export async function tick(
     options.onAnswer?.()
   })
 
-  async function handle(lookup: lookups.LeasedLookup, call: CallObserver): Promise<void> {
-    count[lookup.kind === 'domain' ? 'company' : 'person']++
+  async function handle(lookup: lookups.LeasedLookup, call: PermittedCall): Promise<void> {
+    options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
       await jobs.acceptSingle(deps.db, lookup, asked.acceptedAs, run.id, deps.rules.bulkDeadlineMs)

@@ -2,28 +2,39 @@ import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
+import type { Database } from '../../store/open.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
 
-/** A row of a source that may be picked. */
+/**
+ * What a row of a page is to a run:
+ * - `open`: to be picked
+ * - `left_behind`: it waits in a run that is no more; to be picked
+ * - `complete`: nothing could be written
+ * - `settled`: settled with the same inputs, and not due
+ * - `held`: another live run has it
+ */
+export type Fate = 'open' | 'left_behind' | 'complete' | 'settled' | 'held'
+
 export interface Candidate extends PageRow {
-  /** It waits in a run that is no more, or is to be picked again. */
-  readonly left_behind: boolean
+  readonly fate: Fate
 }
 
 export interface Page {
+  /** The rows that are `open` or `left_behind`, in key order. */
   readonly candidates: Candidate[]
+  /** How many rows of the page met each fate; they sum to `scanned`. */
+  readonly fates: Partial<Record<Fate, number>>
   /** Where the next page begins; null when this one was the last. */
   readonly next: string | null
-  /** Rows of the source that the page held. */
   readonly scanned: number
 }
 
 /**
- * One keyset page of a source, without the rows that have nothing to fill or were settled with the same inputs and
- * are not due: they are left out in SQL, so that a pass over an enriched table moves no data.
+ * One keyset page of a source. Rows that have nothing to fill, or were settled with the same inputs and are not due,
+ * are left out in SQL, so that a pass over an enriched table moves no data.
  */
 export async function readPage(
-  tx: StoreTransaction,
+  db: Database | StoreTransaction,
   source: Source,
   options: {
     readonly after: string | null
@@ -33,31 +44,33 @@ export async function readPage(
     readonly live: readonly number[]
   },
 ): Promise<Page> {
-  const page = pageQuery(source, {
-    after: options.after,
-    limit: options.size,
-    where: options.where,
-    changedSince: options.changedSince,
-  })
-  const { rows } = await sql<Candidate & { wanted: boolean; scanned: number }>`
+  const { after, size, where, changedSince } = options
+  const page = pageQuery(source, { after, limit: size, where, changedSince })
+  const live = sql`${[...options.live]}::bigint[]`
+  const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
     with page as materialized (${page}),
     judged as (
-      select page.*, (select count(*) from page) as scanned,
-             coalesce(r.state = ${sql.lit(Row.waiting)} and (r.run is null or r.run <> all(${[...options.live]}::bigint[])), false)
-               as left_behind,
-             coalesce(case
-               when r.key is null then page.lacks
-               when r.state = ${sql.lit(Row.waiting)} then r.run is null or r.run <> all(${[...options.live]}::bigint[])
-               else page.lacks and (r.input_hash is distinct from page.input_hash or r.next_at <= now())
-             end, false) as wanted
+      select page.*, case
+               when r.state = ${sql.lit(Row.waiting)} and r.run = any(${live}) then 'held'
+               when r.state = ${sql.lit(Row.waiting)} then 'left_behind'
+               when not page.lacks then 'complete'
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
+               else 'settled'
+             end as fate
         from page left join fillrate.rows r on r.source = ${source.name} and r.key = page.key
+    ), counted as (
+      select sum(count)::bigint as scanned, jsonb_object_agg(fate, count) as fates
+        from (select fate, count(*) as count from judged group by fate) by_fate
     )
-    select * from judged where wanted or n = scanned order by n`.execute(tx)
+    select judged.*, counted.* from judged cross join counted
+     where fate in ('open', 'left_behind') or n = scanned
+     order by n`.execute(db)
   const last = rows.at(-1)
   const scanned = last?.scanned ?? 0
   return {
-    candidates: rows.filter((row) => row.wanted),
-    next: last && scanned === options.size ? last.key : null,
+    candidates: rows.filter((row) => row.fate === 'open' || row.fate === 'left_behind'),
+    fates: last?.fates ?? {},
+    next: last && scanned === size ? last.key : null,
     scanned,
   }
 }
@@ -70,5 +83,5 @@ export async function readKeys(
 ): Promise<Candidate[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<PageRow>`${keysQuery(source, keys)}`.execute(tx)
-  return rows.map((row) => ({ ...row, left_behind: true }))
+  return rows.map((row) => ({ ...row, fate: 'left_behind' }))
 }

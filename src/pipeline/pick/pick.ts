@@ -30,6 +30,8 @@ export interface Pass {
   after: string | null
   picked: number
   scanned: number
+  /** Rows that the budget would not pay: they must be found again, though they do not change. */
+  leftOut: number
   changedSince: Date | null
   readonly startedAt: Date
 }
@@ -46,6 +48,7 @@ export async function beginPass(deps: Pick<Deps, 'db' | 'now'>, source: Source, 
     after: null,
     picked: 0,
     scanned: 0,
+    leftOut: 0,
     changedSince: since === null ? null : new Date(since.getTime() - LATE_COMMIT_MS),
     startedAt: new Date(deps.now()),
   }
@@ -91,6 +94,7 @@ export async function tick(
   pass.picked += outcome.picked
   pass.scanned += outcome.scanned
   pass.after = outcome.next
+  pass.leftOut += outcome.leftOut
   if (outcome.next === null) await advance(deps, pass, options)
   return {
     picked: outcome.picked,
@@ -142,7 +146,8 @@ async function advance(deps: Pick<Deps, 'db'>, pass: Pass, options: PickOptions)
     pass.phase = 'table'
   } else {
     pass.phase = 'done'
-    if (pass.source.mapping.changedAt !== null && options.where === null && options.limit === null)
+    const whole = options.where === null && options.limit === null && pass.leftOut === 0
+    if (pass.source.mapping.changedAt !== null && whole)
       await passes.passed(deps.db, pass.source.name, mappingHash(pass.source), pass.startedAt)
   }
 }

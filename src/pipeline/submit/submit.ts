@@ -3,8 +3,8 @@ import pLimit from 'p-limit'
 import { afterSubmit, type SubmitEvent } from '../../domain/job.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
-import type { CallObserver } from '../../service/call.ts'
-import { ServiceError } from '../../service/errors.ts'
+import { RateLimitedError, ServiceError } from '../../service/errors.ts'
+import type { PermittedCall } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
@@ -99,7 +99,7 @@ async function post(
   deps: CallDeps,
   job: jobs.OutgoingJob,
   webhookUrl: string,
-  call: CallObserver,
+  call: PermittedCall,
 ): Promise<{ event: SubmitEvent; stop: ServiceError | null; throttled: boolean }> {
   try {
     const accepted = await deps.breaker.execute(() =>
@@ -112,7 +112,9 @@ async function post(
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return { event: afterFailure(error), stop: error.remedy === 'stop' ? error : null, throttled: error.status === 429 }
+    return { event: afterFailure(error), stop: error.remedy === 'stop' ? error : null, throttled: error instanceof RateLimitedError }
+  } finally {
+    call.end()
   }
 }
 

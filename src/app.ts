@@ -1,0 +1,232 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Logger } from 'pino'
+import type { Config } from './config/config.ts'
+import type { Environment } from './config/environment.ts'
+import { ConfigProblems } from './config/problems.ts'
+import { bulkOf, type Bulk } from './daemon/bulk.ts'
+import { takeTurn } from './daemon/caller.ts'
+import { openReceiver, type OpenReceiver } from './daemon/receiver.ts'
+import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
+import type { RouteOption } from './domain/route.ts'
+import type { Trigger } from './domain/run.ts'
+import type { Rules } from './pipeline/deps.ts'
+import { plan as makePlan, type Plan } from './pipeline/plan.ts'
+import type { RunProgress } from './pipeline/run/progress.ts'
+import type { RunReport } from './pipeline/run/report.ts'
+import { run as runOnce } from './pipeline/run/run.ts'
+import { createBreaker } from './service/breaker.ts'
+import { EnrichmentClient } from './service/client.ts'
+import { openSource, type Source } from './sources/source.ts'
+import { pendingMigrations } from './store/migrate.ts'
+import { openDatabase, type Database } from './store/open.ts'
+import * as rateLimits from './store/rate-limits.ts'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly environment: Environment
+  readonly log: Logger
+  /** Told of every statement sent. */
+  readonly onStatement?: (sql: string) => void
+}
+
+export interface PassOptions {
+  /** Names of sources; none means all. */
+  readonly sources: readonly string[]
+  readonly limit: number | null
+  /** Undefined: the configuration's. */
+  readonly budget?: number | 'unlimited' | undefined
+  readonly where: string | null
+  readonly route: RouteOption
+  readonly signal: AbortSignal
+}
+
+export interface RunRequest extends PassOptions {
+  readonly trigger?: Trigger
+  /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
+  readonly waitMs: number
+  readonly onProgress?: (progress: RunProgress) => void
+}
+
+export interface App {
+  readonly db: Database
+  readonly sources: ReadonlyMap<string, Source>
+  /** Whether lookups can go in bulk, and if not, why. */
+  readonly bulk: Bulk
+  /** What the limit belongs to; null without an address and a key. */
+  readonly scope: string | null
+  run(request: RunRequest): Promise<RunReport>
+  plan(request: PassOptions): Promise<Plan>
+  serve(options: Pick<ServeOptions, 'signal' | 'onListening'>): Promise<void>
+  close(): Promise<void>
+}
+
+/** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
+const SOURCE_TIMEOUT_MS = 60_000
+
+/**
+ * Builds everything out of a configuration and an environment, and holds the configuration against the database.
+ * @throws ConfigProblems, SourceProblems, SchemaMissing, or what Postgres says when it can't be reached
+ */
+export async function openApp(options: AppOptions): Promise<App> {
+  const { config, environment, log } = options
+  const url = demand(environment.databaseUrl, 'DATABASE_URL', 'the address of the CRM database, postgres://user@host/name')
+  const db = openDatabase({
+    url,
+    ...(options.onStatement && { onStatement: options.onStatement }),
+    onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
+  })
+  try {
+    if ((await pendingMigrations(db)).length > 0) throw new SchemaMissing()
+    const sources = new Map<string, Source>()
+    for (const mapping of Object.values(config.sources)) sources.set(mapping.name, await openSource(db, mapping))
+    return build(options, db, sources)
+  } catch (error) {
+    await db.destroy()
+    throw error
+  }
+}
+
+/** The `fillrate` schema is not there, or is an older one. */
+export class SchemaMissing extends Error {
+  override readonly name = 'SchemaMissing'
+  constructor() {
+    super('the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first')
+  }
+}
+
+function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
+  const { config, environment, log } = options
+  const bulk = bulkOf(environment)
+  const rules: Rules = {
+    attempts: config.attempts,
+    concurrency: config.service.concurrency,
+    bulkMinimum: config.bulk.minimum,
+    bulkDeadlineMs: config.bulk.deadlineMs,
+    refreshAfterMs: config.refreshAfterMs,
+    retryNotFoundAfterMs: config.retryNotFoundAfterMs,
+    sourceTimeoutMs: SOURCE_TIMEOUT_MS,
+  }
+  const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
+  // Unique for each start, so that a process is never taken for the one before it with the same number.
+  const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
+  let client: EnrichmentClient | null = null
+  const openClient = (): EnrichmentClient =>
+    (client ??= new EnrichmentClient({
+      baseUrl: demand(environment.baseUrl, 'FILLRATE_BASE_URL', 'the address of the enrichment service'),
+      apiKey: demand(environment.apiKeys.length > 0 ? environment.apiKeys : null, 'FILLRATE_API_KEY', 'a key of the enrichment service'),
+      auth: environment.auth,
+      timeoutMs: config.service.timeoutMs,
+      connections: config.service.concurrency,
+      onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
+    }))
+  const scopeOf = (): string | null =>
+    environment.baseUrl === null || environment.apiKeys.length === 0
+      ? null
+      : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
+  const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
+    openReceiver({ db, environment, log, onDelivered, sources: [...sources.keys()], scope: scopeOf() })
+
+  return {
+    db,
+    sources,
+    bulk,
+    get scope() {
+      return scopeOf()
+    },
+    run: async (request) => {
+      const chosen = chooseSources(sources, request.sources)
+      const budget = budgetOf(request, config)
+      refuseImpossibleRoute(request.route, bulk)
+      const calling = openClient()
+      const scope = scopeOf() ?? ''
+      let delivered = (): void => {}
+      const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
+      try {
+        return await runOnce(
+          {
+            ...deps,
+            owner,
+            client: calling,
+            breaker: createBreaker(),
+            webhookUrl: open && ((job) => `${open.publicUrl}/webhooks/enrichment/${job}`),
+            takeTurn: () =>
+              takeTurn({ db, scope, owner, log, concurrency: rules.concurrency, reserve: config.service.reserve }),
+          },
+          {
+            sources: chosen,
+            trigger: request.trigger ?? 'manual',
+            limit: request.limit,
+            budget,
+            where: request.where,
+            route: request.route,
+            waitMs: request.waitMs,
+            signal: request.signal,
+            ...(request.onProgress && { onProgress: request.onProgress }),
+            onStarted: (wake) => {
+              delivered = wake.delivered
+            },
+          },
+        )
+      } finally {
+        await open?.close()
+      }
+    },
+    plan: async (request) => {
+      refuseImpossibleRoute(request.route, bulk)
+      const scope = scopeOf()
+      return makePlan(deps, {
+        sources: chooseSources(sources, request.sources),
+        limit: request.limit,
+        budget: toNumber(request.budget ?? config.budget),
+        where: request.where,
+        route: request.route,
+        bulkPossible: bulk.possible,
+        knownLimit: scope === null ? null : await rateLimits.recall(db, scope),
+        signal: request.signal,
+      })
+    },
+    serve: (request) => serveForever(deps, { ...request, receiver }),
+    close: async () => {
+      await client?.close()
+      await db.destroy()
+    },
+  }
+}
+
+function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
+  if (names.length === 0) return [...sources.values()]
+  return [...new Set(names)].map((name) => {
+    const source = sources.get(name)
+    if (source) return source
+    throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
+  })
+}
+
+/** A run never spends by surprise: somebody must have said how much. */
+function budgetOf(request: PassOptions, config: Config): number | null {
+  const budget = request.budget ?? config.budget
+  if (budget === null)
+    throw problem(
+      'budget',
+      'none',
+      'how many lookups this run may ask',
+      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
+    )
+  return toNumber(budget)
+}
+
+const toNumber = (budget: number | 'unlimited' | null): number | null => (budget === 'unlimited' ? null : budget)
+
+function refuseImpossibleRoute(route: RouteOption, bulk: Bulk): void {
+  if (route === 'bulk' && !bulk.possible) throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
+}
+
+function demand<T>(value: T | null, name: string, expected: string): T {
+  if (value === null) throw problem(name, 'not set', expected, 'set it in the environment or in a .env file')
+  return value
+}
+
+function problem(place: string, found: string, expected: string, todo: string | null = null): ConfigProblems {
+  return new ConfigProblems('the command and its environment', [{ place, found, expected, todo }])
+}

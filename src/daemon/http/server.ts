@@ -1,0 +1,72 @@
+import fastify, { type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Receive } from '../../pipeline/receive.ts'
+import { webhook } from './webhook.ts'
+
+export interface ServerOptions {
+  readonly host: string
+  /** 0 takes any free port. */
+  readonly port: number
+  /** Null: no secret is set, so no delivery can be verified, and there is no webhook. */
+  readonly receive: Receive | null
+  readonly onDelivered: () => void
+  /** Why the process can't work now; null when it can. */
+  readonly notReady: () => Promise<string | null>
+  readonly status: () => Promise<object>
+  /** Demanded for everything but the webhook and health, where it is set. */
+  readonly token: string | null
+  readonly log: Logger
+}
+
+export interface HttpServer {
+  readonly host: string
+  readonly port: number
+  /** Stops accepting, lets requests under way end, closes idle connections. */
+  close(): Promise<void>
+}
+
+/** How long a sender may take for a whole request. Slower ones are cut off: they hold a connection for nothing. */
+const REQUEST_TIMEOUT_MS = 30_000
+
+/**
+ * Opens the process's one HTTP server.
+ * @throws with code EADDRINUSE where the port is taken
+ */
+export async function openServer(options: ServerOptions): Promise<HttpServer> {
+  const server = fastify({
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionTimeout: REQUEST_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    logger: false,
+  })
+  if (options.receive)
+    webhook(server, {
+      receive: options.receive,
+      onDelivered: options.onDelivered,
+      onFailed: (error) => options.log.error({ reason: error.message }, 'a delivery could not be stored'),
+    })
+  health(server, options)
+  server.get('/api/status', async (request, reply) => {
+    if (options.token !== null && request.headers.authorization !== `Bearer ${options.token}`)
+      return reply.code(401).send({ error: 'FILLRATE_DASHBOARD_TOKEN is wanted as a bearer token' })
+    return options.status()
+  })
+  await server.listen({ host: options.host, port: options.port })
+  const address = server.server.address()
+  const port = typeof address === 'object' && address ? address.port : options.port
+  return {
+    host: options.host,
+    port,
+    close: async () => {
+      await server.close()
+    },
+  }
+}
+
+function health(server: FastifyInstance, options: ServerOptions): void {
+  server.get('/healthz', () => ({ service: 'fillrate', ok: true }))
+  server.get('/readyz', async (_, reply) => {
+    const reason = await options.notReady()
+    return reason === null ? { ready: true } : reply.code(503).send({ ready: false, reason })
+  })
+}

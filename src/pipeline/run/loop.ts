@@ -1,0 +1,52 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { isOutage } from '../../store/outage.ts'
+import type { Nudge } from './nudge.ts'
+
+export interface LoopOptions {
+  readonly name: string
+  /** One bounded batch. @returns how much it did; 0 when there was nothing to do */
+  readonly tick: () => Promise<number>
+  readonly nudge: Nudge
+  /** Ends the loop after the tick that is under way. */
+  readonly signal: AbortSignal
+  readonly log: Logger
+  /** The least time between two ticks that were not full, so that work gathers into batches. Milliseconds. */
+  readonly paceMs?: number
+  /** What a full tick does: then the next follows at once. */
+  readonly full?: number
+}
+
+const SHORTEST_LOOK_MS = 100
+const LONGEST_LOOK_MS = 1_000
+
+/** Does ticks until told to stop; while there is nothing to do it looks less and less often. Outlasts an outage of Postgres. */
+export async function loop(options: LoopOptions): Promise<void> {
+  const { signal, nudge, paceMs = 0, full = Number.POSITIVE_INFINITY } = options
+  let look = SHORTEST_LOOK_MS
+  let outage = 0
+  while (!signal.aborted) {
+    let did: number
+    try {
+      did = await options.tick()
+      outage = 0
+    } catch (error) {
+      if (signal.aborted && isAbort(error)) return
+      if (!isOutage(error)) throw error
+      const ms = Math.min(5_000, 200 * 2 ** outage++)
+      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, 'waiting for Postgres')
+      await sleep(ms, undefined, { signal }).catch(() => {})
+      continue
+    }
+    if (did >= full) continue
+    if (did > 0) {
+      look = SHORTEST_LOOK_MS
+      if (paceMs > 0) await sleep(paceMs, undefined, { signal }).catch(() => {})
+      continue
+    }
+    await nudge.wait(look, signal)
+    look = Math.min(LONGEST_LOOK_MS, look * 2)
+  }
+}
+
+const isAbort = (error: unknown): boolean => error instanceof Error && error.name === 'AbortError'

@@ -1,0 +1,131 @@
+import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
+import type { RateState } from '../../service/limiter.ts'
+import * as jobs from '../../store/jobs.ts'
+import * as lookups from '../../store/lookups.ts'
+import type { Database } from '../../store/open.ts'
+import * as rows from '../../store/rows.ts'
+
+export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'failed'
+
+/** What a run did. The row states sum to `picked`. Kept with the run, and printed by `run --json`. */
+export interface RunReport {
+  readonly run: number
+  readonly status: RunStatus
+  readonly reason: string | null
+  readonly rows: { readonly picked: number } & Record<RowState, number>
+  /** Rows that were not picked because the budget would not pay their lookup. */
+  readonly left_out: number
+  readonly lookups: {
+    readonly distinct: number
+    /** Answered without a call of this run. */
+    readonly stored: number
+    readonly asked: number
+    readonly found: number
+    readonly not_found: number
+    readonly refused: number
+    readonly failed: number
+    /** Calls whose answer was lost with the process that made them: they may have been paid. */
+    readonly in_doubt: number
+  }
+  /** Calls that this process made, for whichever run. */
+  readonly requests: Requests
+  readonly jobs: {
+    readonly submitted: number
+    readonly completed: number
+    readonly failed: number
+    readonly expired: number
+    readonly in_doubt: number
+    readonly waiting: number
+  }
+  readonly cells: { readonly written: number; readonly kept: number; readonly conflicts: number }
+  readonly rate: {
+    readonly limit: number | null
+    readonly window_ms: number | null
+    readonly used: number
+    readonly permitted: number | null
+    readonly utilisation: number | null
+  }
+  readonly duration_ms: number
+}
+
+export interface Requests {
+  readonly person: number
+  readonly company: number
+  readonly bulk: number
+  readonly retried: number
+  readonly throttled: number
+}
+
+/** Counts a run's work where it is kept, in Postgres: right whichever processes did it. */
+export async function makeReport(
+  db: Database,
+  run: {
+    readonly id: number
+    readonly status: RunStatus
+    readonly reason: string | null
+    readonly leftOut: number
+    readonly requests: Requests
+    readonly rate: RateState | null
+    readonly durationMs: number
+  },
+): Promise<RunReport> {
+  const [states, distinct, asked, jobStates, cells] = await Promise.all([
+    rows.countStates(db, { run: run.id }),
+    rows.countLookups(db, run.id),
+    lookups.totalsOf(db, run.id),
+    jobs.countStates(db, run.id),
+    rows.countCells(db, run.id),
+  ])
+  const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
+  return {
+    run: run.id,
+    status: run.status,
+    reason: run.reason,
+    rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
+    left_out: run.leftOut,
+    lookups: {
+      distinct,
+      stored: Math.max(0, distinct - asked.asked),
+      asked: asked.asked,
+      found: asked.found,
+      not_found: asked.notFound,
+      refused: asked.refused,
+      failed: asked.failed,
+      in_doubt: asked.inDoubt,
+    },
+    requests: run.requests,
+    jobs: {
+      submitted: submitted + completed + failed + expired,
+      completed,
+      failed,
+      expired,
+      in_doubt,
+      waiting: submitted + submitting,
+    },
+    cells,
+    rate: {
+      limit: run.rate?.limit ?? null,
+      window_ms: run.rate?.windowMs ?? null,
+      used: run.rate?.used ?? 0,
+      permitted: run.rate?.permitted ?? null,
+      utilisation: run.rate?.utilisation ?? null,
+    },
+    duration_ms: Math.round(run.durationMs),
+  }
+}
+
+/** 0 done; 1 failed; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
+export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows'>): 0 | 1 | 3 | 4 | 130 {
+  switch (report.status) {
+    case 'failed':
+      return 1
+    case 'interrupted':
+      return 130
+    case 'budget_reached':
+      return 4
+    case 'completed': {
+      const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)
+      return open > 0 ? 3 : 0
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import { readFileSync } from 'node:fs'
+import { globSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { expect, test } from 'vitest'
+
+/** The floors of the house, the ground first. A file imports only from lower floors or its own folder. */
+const FLOORS: Readonly<Record<string, number>> = {
+  domain: 0,
+  config: 1,
+  service: 1,
+  sources: 1,
+  store: 1,
+  webhook: 1,
+  pipeline: 2,
+  daemon: 3,
+  'app.ts': 4,
+  cli: 4,
+  'index.ts': 5,
+  'main.ts': 5,
+}
+
+const files = globSync('src/**/*.ts')
+const roomOf = (file: string): string => file.split('/')[1] ?? ''
+
+/** Static, dynamic and type imports of a file that stay within the project. */
+function importsOf(file: string): string[] {
+  const text = readFileSync(file, 'utf8')
+  const specifiers = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)].map((match) => match[1] ?? '')
+  return specifiers.map((specifier) => normalize(join(dirname(file), specifier)))
+}
+
+test('every file is in a room that has a floor', () => {
+  const homeless = files.filter((file) => roomOf(file) !== 'sandbox' && FLOORS[roomOf(file)] === undefined)
+  expect(homeless).toEqual([])
+})
+
+test('a file imports only from lower floors or its own room', () => {
+  const breaches = files.flatMap((file) =>
+    importsOf(file)
+      .filter((imported) => imported.startsWith('src/'))
+      .filter((imported) => !mayImport(roomOf(file), roomOf(imported)))
+      .map((imported) => `${file} imports ${imported}`),
+  )
+  expect(breaches).toEqual([])
+})
+
+function mayImport(from: string, to: string): boolean {
+  if (from === to) return true
+  if (from === 'sandbox') return false
+  if (to === 'sandbox') return from === 'cli'
+  if (from === 'cli' && to === 'app.ts') return true
+  return (FLOORS[from] ?? -1) > (FLOORS[to] ?? Number.POSITIVE_INFINITY)
+}
+
+test('there are no cycles, type imports included', () => {
+  const graph = new Map(files.map((file) => [file, importsOf(file)]))
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) {
+      cycles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+      return
+    }
+    if (done.has(file)) return
+    for (const imported of graph.get(file) ?? []) visit(imported, [...path, file])
+    done.add(file)
+  }
+  for (const file of files) visit(file, [])
+  expect(cycles).toEqual([])
+})
+
+test('only the limiter imports Bottleneck', () => {
+  const users = files.filter((file) => readFileSync(file, 'utf8').includes("from 'bottleneck'"))
+  expect(users).toEqual(['src/service/limiter.ts'])
+})
+
+test('only main touches the process', () => {
+  const users = files.filter((file) => /\bprocess\.(exit|exitCode|on|once|env|argv|stdout|stderr)\b/.test(readFileSync(file, 'utf8')))
+  expect(users).toEqual(['src/main.ts'])
+})
+
+test('files stay small enough to be about one thing', () => {
+  const long = files.filter((file) => readFileSync(file, 'utf8').split('\n').length > 320)
+  expect(long).toEqual([])
+})
