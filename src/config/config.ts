@@ -1,0 +1,46 @@
+import type { SourceMapping } from '../domain/mapping.ts'
+
+/** How many lookups a run may ask the service. */
+export type Budget = number | 'unlimited'
+
+/** One line of the schedule: when to run which sources. */
+export interface ScheduleEntry {
+  /** Five fields: minute, hour, day of month, month, day of week; or a name such as `@daily`. */
+  readonly cron: string
+  /** IANA name. Null: the zone of the machine. */
+  readonly timezone: string | null
+  readonly sources: readonly string[]
+  /** Null: the configuration's own. */
+  readonly budget: Budget | null
+  /** Rows. Null: all. */
+  readonly limit: number | null
+  /** Whether a tick that was missed is run once at the next start. */
+  readonly catchUp: boolean
+}
+
+/** A configuration that has been checked, with every default filled in. */
+export interface Config {
+  /** The file that it came from. Null: from code. */
+  readonly path: string | null
+  readonly sources: Readonly<Record<string, SourceMapping>>
+  readonly service: {
+    /** Calls under way at once. */
+    readonly concurrency: number
+    readonly timeoutMs: number
+    /** Calls of every window that are left to other clients of the same key. */
+    readonly reserve: number
+  }
+  readonly bulk: {
+    /** Lookups by email that must wait before they go in bulk. */
+    readonly minimum: number
+    /** After this long without a delivery a job is given up. */
+    readonly deadlineMs: number
+  }
+  readonly refreshAfterMs: number
+  readonly retryNotFoundAfterMs: number
+  /** Tries of one lookup before it is failed. */
+  readonly attempts: number
+  /** Null: a run must be given `--budget`. */
+  readonly budget: Budget | null
+  readonly schedule: readonly ScheduleEntry[]
+}

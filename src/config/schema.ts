@@ -1,0 +1,97 @@
+import { z } from 'zod'
+import { expectedDuration, parseDuration } from './duration.ts'
+import { checkCron, checkTimezone } from './cron.ts'
+import { flag, objectOr, text, whole } from './leaves.ts'
+import { sourceSchema } from './source-schema.ts'
+
+const duration = (minimumMs: number) =>
+  z.string({ error: expectedDuration }).transform((value, context) => {
+    const parsed = parseDuration(value)
+    if (parsed !== null && parsed >= minimumMs) return parsed
+    const expected = parsed === null ? expectedDuration : 'a duration above zero'
+    context.addIssue({ code: 'custom', message: expected })
+    return z.NEVER
+  })
+
+const expectedBudget = "a whole number of lookups, such as 10000, or 'unlimited'"
+const budget = z.union(
+  [z.int({ error: expectedBudget }).min(0, { error: expectedBudget }), z.literal('unlimited')],
+  {
+    error: expectedBudget,
+  },
+)
+
+/** Source names are typed in commands, and stand in addresses and in the labels of metrics. */
+const expectedName = "a source's name: letters, digits, _ and -, at most 63, the first one a letter"
+const sourceName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: expectedName })
+
+const scheduleEntry = z.strictObject(
+  {
+    cron: text('cron text')
+      .superRefine(checkCron)
+      .describe('Minute, hour, day of month, month, day of week.'),
+    timezone: text('a time zone')
+      .superRefine(checkTimezone)
+      .optional()
+      .describe('IANA name. Default: the zone of the machine.'),
+    sources: z
+      .array(z.string({ error: "a source's name" }), { error: 'a list of sources' })
+      .min(1, { error: 'at least one source; leave `sources` out for all' })
+      .optional()
+      .describe('Default: all.'),
+    budget: budget.optional().describe("Lookups that one run may ask. Default: the configuration's."),
+    limit: whole(1, 1_000_000_000).optional().describe('Rows that one run may pick. Default: all.'),
+    catchUp: flag.optional().describe('Whether a missed tick is run once at the next start. Default: true.'),
+  },
+  { error: objectOr("{ cron: '0 2 * * *' }") },
+)
+
+/** What a configuration file holds: `ConfigInput` in, and checked values out. Every default is filled in by `resolve.ts`. */
+export const configSchema = z.strictObject(
+  {
+    $schema: z.string({ error: 'the address of a JSON Schema' }).optional(),
+    sources: z
+      .record(sourceName, sourceSchema, { error: objectOr("{ contacts: { kind: 'person', … } }") })
+      .refine((sources) => Object.keys(sources).length > 0, { error: 'at least one source' })
+      .describe('The mappings, by name.'),
+    service: z
+      .strictObject(
+        {
+          concurrency: whole(1, 1024).optional().describe('Calls under way at once. Default: 32.'),
+          timeout: duration(1).optional().describe('For one call. Default: 30s.'),
+          reserve: whole(0, 1_000_000)
+            .optional()
+            .describe('Calls of every window that are left to other clients of the same key. Default: 0.'),
+        },
+        { error: objectOr("{ concurrency: 32, timeout: '30s' }") },
+      )
+      .optional(),
+    bulk: z
+      .strictObject(
+        {
+          minimum: whole(1, 1_000_000_000)
+            .optional()
+            .describe('Lookups by email that must wait before they go in bulk. Default: 50.'),
+          deadline: duration(1)
+            .optional()
+            .describe('After this long without a delivery a job is given up. Default: 6h.'),
+        },
+        { error: objectOr("{ minimum: 50, deadline: '6h' }") },
+      )
+      .optional(),
+    refreshAfter: duration(0)
+      .optional()
+      .describe('After this long a found record is asked for again. Default: 90d.'),
+    retryNotFoundAfter: duration(0)
+      .optional()
+      .describe('After this long a lookup that found nothing is asked again. Default: 30d.'),
+    attempts: whole(1, 100).optional().describe('Tries of one lookup before it is failed. Default: 5.'),
+    budget: budget
+      .optional()
+      .describe('Lookups that one run may ask. Without it a run must be given --budget.'),
+    schedule: z.array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" }).optional(),
+  },
+  { error: "an object such as { sources: { contacts: { kind: 'person', … } } }" },
+)
+
+export type ParsedConfig = z.output<typeof configSchema>
