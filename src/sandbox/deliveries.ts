@@ -15,7 +15,8 @@ export type Deliveries = ReturnType<typeof createDeliveries>
 
 /** Sends signed deliveries and repeats those that are not acknowledged, the same bytes each time. */
 export function createDeliveries(settings: () => SandboxOptions, recorder: Recorder, signal: AbortSignal) {
-  const agent = new Agent({ keepAlive: true })
+  // More connections at once than a receiver's queue of new ones holds (511 in Node) would be lost for seconds.
+  const agent = new Agent({ keepAlive: true, maxSockets: 100 })
 
   async function sendOnce(url: URL, body: Buffer, signature: string | undefined): Promise<Posted> {
     const posted = await post({ url, body, signature, timeoutMs: settings().ackTimeoutMs, agent, signal })

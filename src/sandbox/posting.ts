@@ -26,12 +26,15 @@ export function post({ url, body, signature, timeoutMs, agent, signal }: Posting
     response.resume()
     resolve(response.statusCode ?? 'unreachable')
   })
-  const timer = setTimeout(() => {
-    resolve('timeout')
-    sent.destroy()
-  }, timeoutMs)
+  // From the connection on: the wait for one, behind other deliveries, is not the receiver's time.
+  sent.once('socket', () => {
+    const timer = setTimeout(() => {
+      resolve('timeout')
+      sent.destroy()
+    }, timeoutMs)
+    sent.once('close', () => clearTimeout(timer))
+  })
   sent.on('error', () => resolve(signal.aborted ? 'closed' : 'unreachable'))
-  sent.on('close', () => clearTimeout(timer))
   sent.end(body)
   return promise
 }

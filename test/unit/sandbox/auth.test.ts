@@ -31,6 +31,7 @@ describe('keys', () => {
     { 'x-api-key': 'KEY-ONE' },
     basic('key-one'),
     basic('key-one:password'),
+    basic('key-one::'),
     basic(':key-one'),
   ])('are missing or invalid in %j', async (headers) => {
     const sandbox = await sandboxWith({ limit: 10 })

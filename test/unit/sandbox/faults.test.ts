@@ -213,6 +213,14 @@ describe('faults of deliveries', () => {
     expect(receiver.received).toHaveLength(1)
   })
 
+  it('answer the 202 after an early delivery that was refused, without waiting for the retries', async () => {
+    const receiver = await startReceiver(() => 500)
+    const sandbox = await sandboxWith({ faults: { early: 1 }, retryDelaysMs: [3_600_000] })
+    await submit(sandbox, ['a@acme.com'], receiver.url)
+    expect(receiver.received).toHaveLength(1)
+    expect(sandbox.stats().jobs.pending).toBe(1)
+  })
+
   it.each([0, 5])('deliver twice with one event_id, %i ms apart', async (duplicateMs) => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { duplicate: 1 }, duplicateMs })

@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
+import { promisify } from 'node:util'
 import { createServer } from 'node:http'
+import type { Server } from 'node:http'
 import { once } from 'node:events'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import {
   bulk,
   call,
@@ -17,13 +20,18 @@ import type { Received } from './support.ts'
 
 const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
 
+function portOf(server: Server): number {
+  const address = server.address()
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
 async function closedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const address = server.address()
+  const port = portOf(server)
   server.close()
   await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
+  return port
 }
 
 describe('a delivery', () => {
@@ -93,6 +101,21 @@ describe('a delivery', () => {
     })
   })
 
+  it('frees the connection of a receiver that does not answer in time', async () => {
+    const { promise: isFreed, resolve: free } = Promise.withResolvers<boolean>()
+    const silent = createServer((_, response) => response.on('close', () => free(true))).listen(
+      0,
+      '127.0.0.1',
+    )
+    onTestFinished(() => silent.closeAllConnections())
+    onTestFinished(() => void silent.close())
+    await once(silent, 'listening')
+    const sandbox = await sandboxWith({ ackTimeoutMs: 20, retryDelaysMs: [] })
+    const jobId = await submit(sandbox, ['a@acme.com'], `http://127.0.0.1:${portOf(silent)}/`)
+    expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')
+    expect(await isFreed).toBe(true)
+  })
+
   it('is given up after the last retry', async () => {
     const sandbox = await sandboxWith({ retryDelaysMs: [1, 1] })
     const jobId = await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await closedPort()}/`)
@@ -111,6 +134,15 @@ describe('a delivery', () => {
     const ids = receiver.received.flatMap(({ event }) => [event.event_id, event.job_id])
     expect(new Set(ids).size).toBe(8)
   })
+})
+
+it('delivers a great many jobs at once, each once', async () => {
+  const receiver = await startReceiver()
+  const sandbox = await sandboxWith({ jobDelayMs: 50 })
+  const ids = await Promise.all(emailsFrom(1_200).map((email) => submit(sandbox, [email], receiver.url)))
+  await sandbox.idle()
+  expect(receiver.received.map(({ event }) => event.job_id).sort()).toEqual(ids.toSorted())
+  expect(sandbox.stats().deliveries).toMatchObject({ attempts: 1_200, retried: 0, answers: { 200: 1_200 } })
 })
 
 describe('waiting for jobs', () => {
@@ -146,6 +178,25 @@ describe('waiting for jobs', () => {
     await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
     await sandbox.close()
   })
+})
+
+it('leaves nothing behind that would keep a process alive', async () => {
+  const program = `
+    import { startSandbox } from ${JSON.stringify(new URL('../../../src/sandbox/server.ts', import.meta.url).href)}
+    const hour = 3_600_000
+    const sandbox = await startSandbox({ latencyAfterMs: hour, jobDelayMs: hour })
+    const headers = { 'content-type': 'application/json', authorization: 'Bearer sandbox-key' }
+    const call = (path, fields) =>
+      fetch(sandbox.url + path, { method: 'POST', headers, body: JSON.stringify(fields) }).catch(() => undefined)
+    const ask = call('/v1/person', { email: 'a@acme.com' })
+    while (sandbox.stats().inputs.tried === 0) await new Promise(setImmediate)
+    sandbox.configure({ latencyAfterMs: 0 })
+    await call('/v1/person/bulk', { emails: ['a@acme.com'], webhook_url: 'http://127.0.0.1:9/' })
+    await sandbox.close()
+    await ask
+    console.log('closed')`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
+  expect(stdout).toBe('closed\n')
 })
 
 describe('a single lookup answered 202', () => {
