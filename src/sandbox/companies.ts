@@ -32,7 +32,7 @@ const rangeOf = (value: number, steps: Steps) => steps.find(([below]) => value <
 
 export const capitalised = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
 
-export function nameOfDomain(domain: string): string {
+function nameOfDomain(domain: string): string {
   const [label = domain] = domain.split('.')
   return label.split('-').filter(Boolean).map(capitalised).join(' ')
 }

@@ -13,10 +13,10 @@ export interface Controls {
 }
 
 /** A secret as it may be shown: its end, so that two can be told apart. */
-export const masked = (secret: string) => `…${secret.length > 8 ? secret.slice(-4) : ''}`
+const masked = (secret: string) => `…${secret.length > 8 ? secret.slice(-4) : ''}`
 
 /** The settings as they may be shown; `plan` is a function, so only whether there is one. */
-export function shownSettings(options: SandboxOptions): object {
+function shownSettings(options: SandboxOptions): object {
   return {
     ...options,
     keys: options.keys.map(masked),

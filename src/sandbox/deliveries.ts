@@ -11,8 +11,6 @@ export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
 
 const isAcknowledged = (posted: Posted) => typeof posted === 'number' && posted >= 200 && posted < 300
 
-export type Deliveries = ReturnType<typeof createDeliveries>
-
 /** Sends signed deliveries and repeats those that are not acknowledged, the same bytes each time. */
 export function createDeliveries(settings: () => SandboxOptions, recorder: Recorder, signal: AbortSignal) {
   // More connections at once than a receiver's queue of new ones holds (511 in Node) would be lost for seconds.

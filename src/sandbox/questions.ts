@@ -3,7 +3,7 @@ import type { CompanyLookup, PersonLookup } from './records.ts'
 import { readDomain, readEmail, readProfileUrl, squash } from './normal.ts'
 
 /** The endpoints of service-interface.md, E1 to E4. */
-export const endpoints = [
+const endpoints = [
   'POST /v1/person/enrich',
   'POST /v1/person',
   'GET /v1/company/enrich',
@@ -12,10 +12,10 @@ export const endpoints = [
 export type Endpoint = (typeof endpoints)[number]
 
 /** Emails in one bulk call (service-interface.md, Limits). */
-export const bulkLimit = 100
+const bulkLimit = 100
 
 /** A call that cannot be answered: 400 where it cannot be read, 422 where what it asks is not valid. */
-export interface Problem {
+interface Problem {
   readonly status: 400 | 422
   readonly code: string
   readonly message: string

@@ -6,7 +6,7 @@ import type { Endpoint } from './questions.ts'
 import type { Verdict } from './windows.ts'
 
 /** The calls of one window of one key; `key` is its position in the list of keys, from 1. Unix milliseconds. */
-export interface WindowStats {
+interface WindowStats {
   readonly key: number
   readonly starts_at: number
   readonly ends_at: number
@@ -15,7 +15,7 @@ export interface WindowStats {
   refused: number
 }
 
-export interface JobStats {
+interface JobStats {
   accepted: number
   /** Delivered with the status completed, or failed, and acknowledged. */
   completed: number
@@ -26,7 +26,7 @@ export interface JobStats {
   nowhere: number
 }
 
-export interface DeliveryStats {
+interface DeliveryStats {
   /** Posts sent, of every kind. */
   attempts: number
   acknowledged: number

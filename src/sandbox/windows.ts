@@ -27,7 +27,7 @@ export type WindowRules = Pick<
 }
 
 /** The window that holds `now`: the open one, or a new and empty one. */
-export function windowAt(window: Window | undefined, now: number, rules: WindowRules): Window {
+function windowAt(window: Window | undefined, now: number, rules: WindowRules): Window {
   if (window !== undefined && now < window.endsAt) return window
   const serverNow = now + rules.clockSkewMs
   const startsAt =

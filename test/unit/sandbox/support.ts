@@ -71,7 +71,7 @@ export async function submit(
   return jobId
 }
 
-export interface Result {
+interface Result {
   readonly request_id: string
   readonly data: Record<string, unknown> | null
 }
