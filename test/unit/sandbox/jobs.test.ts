@@ -195,7 +195,10 @@ it('leaves nothing behind that would keep a process alive', async () => {
     await sandbox.close()
     await ask
     console.log('closed')`
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
+  // Ended after 20 s, so that a failure leaves no process either.
+  const options = { timeout: 20_000 }
+  const run = promisify(execFile)
+  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], options)
   expect(stdout).toBe('closed\n')
 })
 
