@@ -52,7 +52,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index jobs_by_job_id on fillrate.jobs (job_id) where job_id is not null`.execute(db)
   await sql`create index jobs_submitting on fillrate.jobs (created_at) where state = 'submitting'`.execute(db)
-  await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(db)
+  await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
+    db,
+  )
   await sql`create index jobs_by_run on fillrate.jobs (run)`.execute(db)
 
   await sql`
@@ -124,7 +126,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     db,
   )
   await sql`create index rows_waiting on fillrate.rows (lookup) where state = 'waiting'`.execute(db)
-  await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(db)
+  await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(
+    db,
+  )
   await sql`create index rows_by_run on fillrate.rows (run, state)`.execute(db)
   await sql`create index rows_by_lookup on fillrate.rows (lookup)`.execute(db)
   await sql`create index rows_due on fillrate.rows (source, next_at) where next_at is not null`.execute(db)
@@ -142,8 +146,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       settled_at timestamptz,
       check (body is not null or raw is not null)
     )`.execute(db)
-  await sql`create index deliveries_received on fillrate.deliveries (received_at) where state = 'received'`.execute(db)
-  await sql`create index deliveries_orphaned on fillrate.deliveries (job_id) where state = 'orphaned'`.execute(db)
+  await sql`create index deliveries_received on fillrate.deliveries (received_at) where state = 'received'`.execute(
+    db,
+  )
+  await sql`create index deliveries_orphaned on fillrate.deliveries (job_id) where state = 'orphaned'`.execute(
+    db,
+  )
   await sql`create index deliveries_by_job on fillrate.deliveries (job)`.execute(db)
 
   await sql`

@@ -70,7 +70,11 @@ const SOURCE_TIMEOUT_MS = 60_000
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { config, environment, log } = options
-  const url = demand(environment.databaseUrl, 'DATABASE_URL', 'the address of the CRM database, postgres://user@host/name')
+  const url = demand(
+    environment.databaseUrl,
+    'DATABASE_URL',
+    'the address of the CRM database, postgres://user@host/name',
+  )
   const db = openDatabase({
     url,
     ...(options.onStatement && { onStatement: options.onStatement }),
@@ -79,7 +83,8 @@ export async function openApp(options: AppOptions): Promise<App> {
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissing()
     const sources = new Map<string, Source>()
-    for (const mapping of Object.values(config.sources)) sources.set(mapping.name, await openSource(db, mapping))
+    for (const mapping of Object.values(config.sources))
+      sources.set(mapping.name, await openSource(db, mapping))
     return build(options, db, sources)
   } catch (error) {
     await db.destroy()
@@ -91,7 +96,9 @@ export async function openApp(options: AppOptions): Promise<App> {
 export class SchemaMissing extends Error {
   override readonly name = 'SchemaMissing'
   constructor() {
-    super('the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first')
+    super(
+      'the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first',
+    )
   }
 }
 
@@ -114,7 +121,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   const openClient = (): EnrichmentClient =>
     (client ??= new EnrichmentClient({
       baseUrl: demand(environment.baseUrl, 'FILLRATE_BASE_URL', 'the address of the enrichment service'),
-      apiKey: demand(environment.apiKeys.length > 0 ? environment.apiKeys : null, 'FILLRATE_API_KEY', 'a key of the enrichment service'),
+      apiKey: demand(
+        environment.apiKeys.length > 0 ? environment.apiKeys : null,
+        'FILLRATE_API_KEY',
+        'a key of the enrichment service',
+      ),
       auth: environment.auth,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
@@ -151,7 +162,14 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
             breaker: createBreaker(),
             webhookUrl: open && ((job) => `${open.publicUrl}/webhooks/enrichment/${job}`),
             takeTurn: () =>
-              takeTurn({ db, scope, owner, log, concurrency: rules.concurrency, reserve: config.service.reserve }),
+              takeTurn({
+                db,
+                scope,
+                owner,
+                log,
+                concurrency: rules.concurrency,
+                reserve: config.service.reserve,
+              }),
           },
           {
             sources: chosen,
@@ -216,10 +234,12 @@ function budgetOf(request: PassOptions, config: Config): number | null {
   return toNumber(budget)
 }
 
-const toNumber = (budget: number | 'unlimited' | null): number | null => (budget === 'unlimited' ? null : budget)
+const toNumber = (budget: number | 'unlimited' | null): number | null =>
+  budget === 'unlimited' ? null : budget
 
 function refuseImpossibleRoute(route: RouteOption, bulk: Bulk): void {
-  if (route === 'bulk' && !bulk.possible) throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
+  if (route === 'bulk' && !bulk.possible)
+    throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
 }
 
 function demand<T>(value: T | null, name: string, expected: string): T {

@@ -77,7 +77,10 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
       await limiter.stop()
       await remembering
       await callers.release(db, scope, token).catch((error: unknown) => {
-        log.warn({ reason: (error as Error).message }, 'the turn as the caller was not given up; it runs out by itself')
+        log.warn(
+          { reason: (error as Error).message },
+          'the turn as the caller was not given up; it runs out by itself',
+        )
       })
     },
   }

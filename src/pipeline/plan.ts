@@ -49,7 +49,12 @@ export interface Plan {
     readonly to_ask: Readonly<Record<LookupKind, number>>
     readonly asked: number
   }
-  readonly calls: { readonly person: number; readonly company: number; readonly bulk: number; readonly total: number }
+  readonly calls: {
+    readonly person: number
+    readonly company: number
+    readonly bulk: number
+    readonly total: number
+  }
   readonly cost: {
     /** Lookups that would be asked, within the budget. */
     readonly lookups: number
@@ -109,7 +114,16 @@ async function planSource(
   distinct: Set<string>,
   toAsk: Map<string, LookupKind>,
 ): Promise<SourcePlan> {
-  const count = { rows: 0, complete: 0, settled: 0, held: 0, beyond_limit: 0, picked: 0, suppressed: 0, askable: 0 }
+  const count = {
+    rows: 0,
+    complete: 0,
+    settled: 0,
+    held: 0,
+    beyond_limit: 0,
+    picked: 0,
+    suppressed: 0,
+    askable: 0,
+  }
   const invalid: Record<string, number> = {}
   let after: string | null = null
   do {

@@ -30,9 +30,14 @@ export async function tick(deps: Pick<Deps, 'db' | 'log'>, ownRun: number | null
     return expired.length
   })
   const attachedDeliveries = await deliveries.attachOrphans(deps.db)
-  if (interrupted.length > 0) deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')
+  if (interrupted.length > 0)
+    deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')
   if (expiredLeases > 0)
-    deps.log.warn({ lookups: expiredLeases }, 'the process that asked these lookups is gone: they are asked again')
-  if (expiredJobs > 0) deps.log.warn({ jobs: expiredJobs }, 'jobs were not delivered in time: their inputs are asked singly')
+    deps.log.warn(
+      { lookups: expiredLeases },
+      'the process that asked these lookups is gone: they are asked again',
+    )
+  if (expiredJobs > 0)
+    deps.log.warn({ jobs: expiredJobs }, 'jobs were not delivered in time: their inputs are asked singly')
   return { expiredLeases, interruptedRuns: interrupted.length, doubtfulJobs, expiredJobs, attachedDeliveries }
 }

@@ -19,11 +19,18 @@ export interface Status {
   readonly last_run: runs.StoredRun | null
 }
 
-export async function status(db: Database, sources: readonly string[], scope: string | null): Promise<Status> {
+export async function status(
+  db: Database,
+  sources: readonly string[],
+  scope: string | null,
+): Promise<Status> {
   const bySource = await Promise.all(
     sources.map(async (name) => {
       const states = await rows.countStates(db, { sources: [name] })
-      return [name, { total: Object.values(states).reduce((sum, count) => sum + count, 0), ...states }] as const
+      return [
+        name,
+        { total: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
+      ] as const
     }),
   )
   return {

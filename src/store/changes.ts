@@ -11,7 +11,11 @@ export interface NewChange {
 }
 
 /** Keeps what was written, in the transaction that wrote it. */
-export async function insert(tx: StoreTransaction, source: string, changes: readonly NewChange[]): Promise<void> {
+export async function insert(
+  tx: StoreTransaction,
+  source: string,
+  changes: readonly NewChange[],
+): Promise<void> {
   if (changes.length === 0) return
   await sql`
     insert into fillrate.changes (run, source, key, lookup, before, after)

@@ -45,14 +45,18 @@ export async function claim(tx: StoreTransaction, limit: number): Promise<OpenDe
   const { rows } = await sql<OpenDelivery>`
     select event_id as "eventId", job, job_id as "jobId", body from fillrate.deliveries
      where state = ${sql.lit(Delivery.received)}
-     order by received_at limit ${limit} for update skip locked`.execute(tx)
+     order by received_at limit ${limit} for no key update skip locked`.execute(tx)
   return rows
 }
 
 /** Where deliveries went. */
 export async function close(
   tx: Connection,
-  closed: readonly { readonly eventId: string; readonly state: DeliveryState; readonly reason: string | null }[],
+  closed: readonly {
+    readonly eventId: string
+    readonly state: DeliveryState
+    readonly reason: string | null
+  }[],
 ): Promise<void> {
   if (closed.length === 0) return
   await sql`

@@ -18,7 +18,9 @@ export async function anyToSubmit(db: Connection, run: number, least: number): P
                  and (not_before is null or not_before <= now())
                limit ${least}) waiting) >= ${least}
         or exists (select from fillrate.jobs
-                    where state = ${submitting} and lease_token is null and not_before <= now()) as any`.execute(db)
+                    where state = ${submitting} and lease_token is null and not_before <= now()) as any`.execute(
+    db,
+  )
   return rows[0]?.any ?? false
 }
 
@@ -52,7 +54,7 @@ export async function create(
       select id from fillrate.lookups
        where run = ${run} and state = 'pending' and kind = 'email' and not single
          and (not_before is null or not_before <= now())
-       order by run, id limit ${ids.length * JOB_SIZE} for update skip locked
+       order by run, id limit ${ids.length * JOB_SIZE} for no key update skip locked
     ), numbered as (
       select id, (row_number() over (order by id) - 1) / ${JOB_SIZE} as n, count(*) over () as waiting from claimed
     ), chosen as (
@@ -86,7 +88,7 @@ export async function leaseAgain(
     with ready as (
       select id from fillrate.jobs
        where state = ${submitting} and lease_token is null and not_before <= now()
-       order by created_at limit ${options.limit} for update skip locked
+       order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
          set lease_token = ${options.token}, leased_until = now() + ${interval(options.leaseMs)}
@@ -119,7 +121,9 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
            (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempt integer,
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz)
-     where j.id = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(db)
+     where j.id = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(
+    db,
+  )
 }
 
 /** The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. */
@@ -166,14 +170,19 @@ export async function ofDeliveries(
               from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
      where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
-     order by j.id for update of j`.execute(tx)
+     order by j.id for no key update of j`.execute(tx)
   return rows.map((row) => ({ ...row, members: row.members ?? [] }))
 }
 
 /** A delivery ends its job, in whatever state it was. */
 export async function delivered(
   tx: StoreTransaction,
-  jobs: readonly { readonly id: string; readonly state: JobState; readonly reason: string | null; readonly jobId: string | null }[],
+  jobs: readonly {
+    readonly id: string
+    readonly state: JobState
+    readonly reason: string | null
+    readonly jobId: string | null
+  }[],
 ): Promise<void> {
   if (jobs.length === 0) return
   await sql`
@@ -200,7 +209,7 @@ export async function expire(db: Connection, limit: number): Promise<string[]> {
     with late as (
       select id from fillrate.jobs
        where state in ('submitted', 'in_doubt') and deadline_at < now()
-       order by deadline_at limit ${limit} for update skip locked
+       order by deadline_at limit ${limit} for no key update skip locked
     )
     update fillrate.jobs j
        set state = ${Job.expired}, finished_at = now(),
@@ -235,7 +244,10 @@ export async function list(db: Connection, limit: number, state: JobState | null
 }
 
 /** How many jobs of a run, or of all, are in each state. */
-export async function countStates(db: Connection, run: number | null): Promise<Partial<Record<JobState, number>>> {
+export async function countStates(
+  db: Connection,
+  run: number | null,
+): Promise<Partial<Record<JobState, number>>> {
   const { rows } = await sql<{ state: JobState; count: number }>`
     select state, count(*) as count from fillrate.jobs
      where ${run === null ? sql`true` : sql`run = ${run}`} group by state`.execute(db)
@@ -245,6 +257,8 @@ export async function countStates(db: Connection, run: number | null): Promise<P
 /** Jobs that still wait for a delivery, of any run. */
 export async function countOpen(db: Connection): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.jobs where state in ('submitting', 'submitted', 'in_doubt')`.execute(db)
+    select count(*) as count from fillrate.jobs where state in ('submitting', 'submitted', 'in_doubt')`.execute(
+    db,
+  )
   return rows[0]?.count ?? 0
 }

@@ -123,7 +123,7 @@ export async function lease(
     with claimed as (
       select id from fillrate.lookups
        where ${ready} and ${tooFew}
-       order by run, id limit ${limit} for update skip locked
+       order by run, id limit ${limit} for no key update skip locked
     )
     update fillrate.lookups l
        set state = ${leased}, lease_token = ${token}, leased_until = now() + ${interval(leaseMs)}, asked_at = now()
@@ -196,7 +196,10 @@ export interface ResultAnswer extends LookupFields {
 }
 
 /** Stores what deliveries answered. A lookup that has an answer already keeps it. @returns how many were stored */
-export async function answerFromResults(tx: StoreTransaction, answers: readonly ResultAnswer[]): Promise<number> {
+export async function answerFromResults(
+  tx: StoreTransaction,
+  answers: readonly ResultAnswer[],
+): Promise<number> {
   if (answers.length === 0) return 0
   const result = await sql`
     update fillrate.lookups l
@@ -225,7 +228,7 @@ export async function returnExpired(db: Connection, limit: number): Promise<numb
   const result = await sql`
     with expired as (
       select id from fillrate.lookups where state = ${leased} and leased_until < now()
-       order by leased_until limit ${limit} for update skip locked
+       order by leased_until limit ${limit} for no key update skip locked
     )
     update fillrate.lookups l
        set state = ${pending}, lease_token = null, leased_until = null, in_doubt = l.in_doubt + 1,
@@ -235,7 +238,12 @@ export async function returnExpired(db: Connection, limit: number): Promise<numb
 }
 
 /** Takes over what other runs left waiting and this run's rows want. @returns how many */
-export async function adopt(db: Connection, run: number, live: readonly number[], limit: number): Promise<number> {
+export async function adopt(
+  db: Connection,
+  run: number,
+  live: readonly number[],
+  limit: number,
+): Promise<number> {
   const result = await sql`
     with orphan as (
       select distinct l.id from fillrate.rows r join fillrate.lookups l on l.id = r.lookup

@@ -2,8 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** SQLSTATE classes of a server that is away, starting, stopping or full: nothing is wrong with the statement. */
 const AWAY_CLASS = /^(08|57P|53)/
-const AWAY_SYSTEM = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'])
-const AWAY_MESSAGE = /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i
+const AWAY_SYSTEM = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+])
+const AWAY_MESSAGE =
+  /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i
 
 /** Whether Postgres was away, and the same statement may well succeed later. */
 export function isOutage(error: unknown): boolean {
@@ -19,7 +28,10 @@ export function isOutage(error: unknown): boolean {
  */
 export async function throughOutage<T>(
   act: () => Promise<T>,
-  options: { readonly signal?: AbortSignal | undefined; readonly onWait?: ((error: Error, ms: number) => void) | undefined },
+  options: {
+    readonly signal?: AbortSignal | undefined
+    readonly onWait?: ((error: Error, ms: number) => void) | undefined
+  },
 ): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -100,7 +100,7 @@ export async function claimAnswered(
       from fillrate.lookups l join fillrate.rows r on r.lookup = l.id
      where l.to_write and r.state = ${waiting} and r.source = ${source}
      order by l.id limit ${limit}
-       for update of r skip locked`.execute(tx)
+       for no key update of r skip locked`.execute(tx)
   return rows
 }
 
@@ -146,7 +146,9 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     update fillrate.lookups l set to_write = false
      where l.id = any(${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]) and l.to_write
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting})`.execute(tx)
+       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting})`.execute(
+    tx,
+  )
 }
 
 export type StateCounts = Record<RowState, number>

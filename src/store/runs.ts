@@ -68,7 +68,11 @@ export async function finish(
   db: Connection,
   run: number,
   token: string,
-  end: { readonly state: Exclude<RunState, 'running'>; readonly reason: string | null; readonly totals: object },
+  end: {
+    readonly state: Exclude<RunState, 'running'>
+    readonly reason: string | null
+    readonly totals: object
+  },
 ): Promise<boolean> {
   const result = await sql`
     update fillrate.runs

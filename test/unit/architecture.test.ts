@@ -25,7 +25,9 @@ const roomOf = (file: string): string => file.split('/')[1] ?? ''
 /** Static, dynamic and type imports of a file that stay within the project. */
 function importsOf(file: string): string[] {
   const text = readFileSync(file, 'utf8')
-  const specifiers = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)].map((match) => match[1] ?? '')
+  const specifiers = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)].map(
+    (match) => match[1] ?? '',
+  )
   return specifiers.map((specifier) => normalize(join(dirname(file), specifier)))
 }
 
@@ -75,7 +77,9 @@ test('only the limiter imports Bottleneck', () => {
 })
 
 test('only main touches the process', () => {
-  const users = files.filter((file) => /\bprocess\.(exit|exitCode|on|once|env|argv|stdout|stderr)\b/.test(readFileSync(file, 'utf8')))
+  const users = files.filter((file) =>
+    /\bprocess\.(exit|exitCode|on|once|env|argv|stdout|stderr)\b/.test(readFileSync(file, 'utf8')),
+  )
   expect(users).toEqual(['src/main.ts'])
 })
 

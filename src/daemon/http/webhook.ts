@@ -19,7 +19,9 @@ export interface WebhookOptions {
 export function webhook(server: FastifyInstance, options: WebhookOptions): void {
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: BODY_LIMIT }, (_, body, done) => done(null, body))
+    scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: BODY_LIMIT }, (_, body, done) =>
+      done(null, body),
+    )
     for (const path of ['/webhooks/enrichment', '/webhooks/enrichment/:job'])
       scope.post<{ Params: { job?: string } }>(path, { bodyLimit: BODY_LIMIT }, async (request, reply) => {
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
@@ -35,7 +37,10 @@ export function webhook(server: FastifyInstance, options: WebhookOptions): void 
           return await reply.code(200).send({ receipt })
         } catch (error) {
           options.onFailed(error as Error)
-          return reply.code(503).header('retry-after', '5').send({ error: 'not stored, please deliver again' })
+          return reply
+            .code(503)
+            .header('retry-after', '5')
+            .send({ error: 'not stored, please deliver again' })
         }
       })
   })

@@ -83,6 +83,9 @@ function afterFailure(error: ServiceError): Asked {
 
 /** A failure in a few words that many lookups share, so that failures can be counted by it. */
 export function describeFailure(error: ServiceError): string {
-  const kind = error.name.replace(/Error$/, '').replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+  const kind = error.name
+    .replace(/Error$/, '')
+    .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
+    .toLowerCase()
   return error.status === null ? kind : `${kind} (${error.status})`
 }

@@ -45,7 +45,10 @@ export class Leases {
     if (this.#held.size === 0 || this.#extending) return
     const late = performance.now() - this.#extendedAt
     if (late > LEASE_MS - 2_000) {
-      this.#deps.log.warn({ lateMs: Math.round(late) }, 'leases could not be extended in time: their calls are aborted')
+      this.#deps.log.warn(
+        { lateMs: Math.round(late) },
+        'leases could not be extended in time: their calls are aborted',
+      )
       this.#controller.abort(new Error('the leases could not be extended in time'))
       return
     }

@@ -11,6 +11,7 @@ import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { gather } from '../gather.ts'
 import { ask } from './ask.ts'
 import { Leases } from './leases.ts'
+import { openCalls } from './open-calls.ts'
 
 export interface LookUpResult {
   readonly asked: number
@@ -37,11 +38,7 @@ export interface LookUpOptions {
  * wire, and a crash leaves at most one a slot in doubt. A slot is free again when its answer is stored, not when it
  * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together.
  */
-export async function tick(
-  deps: CallDeps,
-  run: LiveRun,
-  options: LookUpOptions,
-): Promise<LookUpResult> {
+export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
   const underWay = new Set<Promise<void>>()
@@ -71,15 +68,23 @@ export async function tick(
 
   try {
     while (count.asked + underWay.size < options.most && stop === null && !options.signal.aborted) {
-      const free = Math.min(deps.rules.concurrency - underWay.size, options.most - count.asked - underWay.size)
+      const open = openCalls(deps.breaker, deps.now())
+      if (open === 0) break
+      const free = Math.min(
+        deps.rules.concurrency - underWay.size,
+        options.most - count.asked - underWay.size,
+        open,
+      )
       if (free <= 0) {
         await Promise.race(underWay)
         continue
       }
-      const permits = await deps.limiter.acquire(free, priorityOf(run.trigger), options.signal).catch((error: unknown) => {
-        if (options.signal.aborted) return null
-        throw error
-      })
+      const permits = await deps.limiter
+        .acquire(free, priorityOf(run.trigger), options.signal)
+        .catch((error: unknown) => {
+          if (options.signal.aborted) return null
+          throw error
+        })
       if (permits === null) break
       try {
         const leased = await leaseNext(deps, run, permits.count, leases.mint())

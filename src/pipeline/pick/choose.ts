@@ -26,7 +26,9 @@ export function choose(source: Source, candidate: Candidate): Chosen {
 /** Why a row can't be asked about, in words. */
 export function unusable(notes: Chosen['notes']): string {
   if (notes.length === 0) return 'no input'
-  return notes.map((note) => (note.reason === 'no input' ? note.reason : `${note.input}: ${note.reason}`)).join('; ')
+  return notes
+    .map((note) => (note.reason === 'no input' ? note.reason : `${note.input}: ${note.reason}`))
+    .join('; ')
 }
 
 /** The distinct lookups of some rows, in the order of the rows. */

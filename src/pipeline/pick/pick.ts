@@ -37,7 +37,11 @@ export interface Pass {
 }
 
 /** Begins a pass. A partial one (`limit`, `where`) does not count as having read the table. */
-export async function beginPass(deps: Pick<Deps, 'db' | 'now'>, source: Source, options: PickOptions): Promise<Pass> {
+export async function beginPass(
+  deps: Pick<Deps, 'db' | 'now'>,
+  source: Source,
+  options: PickOptions,
+): Promise<Pass> {
   const since =
     source.mapping.changedAt === null || options.where !== null
       ? null
@@ -119,7 +123,13 @@ async function read(
 }> {
   if (pass.phase === 'table') {
     const { where } = options
-    const page = await readPage(tx, pass.source, { after: pass.after, size: PAGE, where, changedSince: pass.changedSince, live })
+    const page = await readPage(tx, pass.source, {
+      after: pass.after,
+      size: PAGE,
+      where,
+      changedSince: pass.changedSince,
+      live,
+    })
     return { ...page, gone: [] }
   }
   const after = pass.after ?? ''

@@ -78,9 +78,15 @@ function toRow(
   byId: ReadonlyMap<string, lookups.WantedLookup>,
   suppressed: ReadonlySet<string>,
 ): rows.PickedRow {
-  const row = { key: candidate.key, inputHash: candidate.input_hash, lookup: null, notes: notes.length > 0 ? { inputs: notes } : null }
+  const row = {
+    key: candidate.key,
+    inputHash: candidate.input_hash,
+    lookup: null,
+    notes: notes.length > 0 ? { inputs: notes } : null,
+  }
   if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: unusable(notes) }
-  if (suppressed.has(lookupId(lookup))) return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }
+  if (suppressed.has(lookupId(lookup)))
+    return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }
   return { ...row, state: Row.waiting, reason: null, lookup: byId.get(lookupId(lookup))?.id ?? null }
 }

@@ -64,7 +64,10 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
     token,
     leaseMs: LEASE_MS,
   })
-  deps.log.info({ run: id, sources: options.sources.map((source) => source.name), budget: options.budget }, 'run started')
+  deps.log.info(
+    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget },
+    'run started',
+  )
 
   const toLookUp = new Nudge()
   const toSubmit = new Nudge()
@@ -188,7 +191,13 @@ class Seen {
 }
 
 /** Something small, now and then, in a loop that outlasts an outage. */
-function every(ms: number, signal: AbortSignal, deps: RunDeps, name: string, act: () => Promise<unknown>): Promise<void> {
+function every(
+  ms: number,
+  signal: AbortSignal,
+  deps: RunDeps,
+  name: string,
+  act: () => Promise<unknown>,
+): Promise<void> {
   return loop({
     name,
     nudge: new Nudge(),
@@ -264,10 +273,12 @@ function statusOf(
   failure: unknown,
   interrupted: boolean,
 ): [RunStatus, string | null] {
-  if (failure !== undefined) return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
+  if (failure !== undefined)
+    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
   if (run.seen.stop !== null) return ['failed', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, limit } = run.budget
-  if (rowsLeftOut > 0) return ['budget_reached', `${rowsLeftOut} rows were left out: the budget of ${limit} lookups is used up`]
+  if (rowsLeftOut > 0)
+    return ['budget_reached', `${rowsLeftOut} rows were left out: the budget of ${limit} lookups is used up`]
   return ['completed', null]
 }

@@ -32,7 +32,11 @@ export interface Watched {
 }
 
 /** Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile. */
-export async function watch(deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>, run: Watched, signal: AbortSignal): Promise<void> {
+export async function watch(
+  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  run: Watched,
+  signal: AbortSignal,
+): Promise<void> {
   const told = { waiting: 0, jobsWaiting: 0, others: 0, at: Number.NEGATIVE_INFINITY }
   while (!signal.aborted) {
     try {
@@ -67,9 +71,11 @@ async function isDone(
   const names = run.sources.map((source) => source.name)
   let waits = await rows.whatWaits(deps.db, run.id, names, live)
   told.others = waits.others
-  if (await takeOver(deps, run, live, waits, signal)) waits = await rows.whatWaits(deps.db, run.id, names, live)
+  if (await takeOver(deps, run, live, waits, signal))
+    waits = await rows.whatWaits(deps.db, run.id, names, live)
   const end = endOf({ ...waits, unpayable: waits.abandoned, idleMs, waitMs: run.waitMs, picking: false })
-  if (end === 'go_on') await sleep(mine ? 0 : THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
+  if (end === 'go_on')
+    await sleep(mine ? 0 : THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   return end !== 'go_on'
 }
 
@@ -128,7 +134,8 @@ function whyItWaits(
   if (rate?.waiting) return rate.waiting
   if (performance.now() - run.tally.movedAt < 2 * THOROUGH_LOOK_MS) return null
   if (told.waiting > 0 && told.jobsWaiting > 0) return `${told.jobsWaiting} jobs wait for their delivery`
-  if (told.waiting === 0 && told.others > 0) return `another run works on ${told.others} rows of the same sources`
+  if (told.waiting === 0 && told.others > 0)
+    return `another run works on ${told.others} rows of the same sources`
   if (rate === null) return 'another process calls the service'
   return null
 }

@@ -19,7 +19,12 @@ export interface Settlement {
  * In a failed job only a result that holds a record counts: an empty one may mean that the work was never done.
  * A member without a result is asked again, singly.
  */
-export function settleDelivery(event: WebhookEvent, job: JobOfDelivery, rules: Freshness, now: number): Settlement {
+export function settleDelivery(
+  event: WebhookEvent,
+  job: JobOfDelivery,
+  rules: Freshness,
+  now: number,
+): Settlement {
   const readings = event.results.map((item) => ({ requestId: item.requestId, ...readResult(item.data) }))
   const sameJob = event.jobId === null || job.jobId === null || event.jobId === job.jobId
   const places = matchResults(
@@ -33,7 +38,9 @@ export function settleDelivery(event: WebhookEvent, job: JobOfDelivery, rules: F
     const member = job.members[places[at] ?? -1]
     if (!member || reading.fault !== null) return
     if (reading.found)
-      answers.push(answer(member.id, { type: 'found', record: reading.record, confidence: reading.confidence }))
+      answers.push(
+        answer(member.id, { type: 'found', record: reading.record, confidence: reading.confidence }),
+      )
     else if (event.status === 'completed') answers.push(answer(member.id, { type: 'not_found' }))
   })
   const answered = new Set(answers.map((one) => one.id))

@@ -30,7 +30,9 @@ export function tick(deps: Pick<Deps, 'db' | 'rules' | 'now' | 'log'>): Promise<
     const settled = claimed.map((delivery) => settleOne(deps, delivery, known))
 
     const done = settled.flatMap((one) => one.done ?? [])
-    const answers = new Map(done.flatMap((one) => one.settlement.answers).map((answer) => [answer.id, answer]))
+    const answers = new Map(
+      done.flatMap((one) => one.settlement.answers).map((answer) => [answer.id, answer]),
+    )
     await lookups.answerFromResults(tx, [...answers.values()])
     await lookups.askSingly(
       tx,
@@ -61,7 +63,11 @@ interface SettledDelivery {
   readonly eventId: string
   readonly state: DeliveryState
   readonly reason: string | null
-  readonly done?: { readonly job: jobs.JobOfDelivery; readonly jobId: string | null; readonly settlement: Settlement }
+  readonly done?: {
+    readonly job: jobs.JobOfDelivery
+    readonly jobId: string | null
+    readonly settlement: Settlement
+  }
 }
 
 function settleOne(
@@ -73,13 +79,18 @@ function settleOne(
   const parsed = parseEvent(Buffer.from(delivery.body))
   if (!parsed.ok) return { eventId, state: Delivery.quarantined, reason: parsed.reason }
   const job = jobOf(parsed.event, delivery, known)
-  if (!job) return { eventId, state: Delivery.orphaned, reason: 'no job of this database has this identifier' }
+  if (!job)
+    return { eventId, state: Delivery.orphaned, reason: 'no job of this database has this identifier' }
 
   const settlement = settleDelivery(parsed.event, job, deps.rules, deps.now())
   const { unmatched } = settlement
   const done = { job, jobId: parsed.event.jobId, settlement }
   if (unmatched > 0 && settlement.answers.length === 0)
-    return { eventId, state: Delivery.quarantined, reason: `none of its ${unmatched} results matches an input of the job` }
+    return {
+      eventId,
+      state: Delivery.quarantined,
+      reason: `none of its ${unmatched} results matches an input of the job`,
+    }
   const reason = unmatched > 0 ? `${unmatched} results match no input of the job` : null
   return { eventId, state: Delivery.settled, reason, done }
 }

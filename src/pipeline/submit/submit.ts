@@ -13,6 +13,7 @@ import { inTransaction } from '../../store/transaction.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { gather } from '../gather.ts'
 import { describeFailure } from '../look-up/ask.ts'
+import { openCalls } from '../look-up/open-calls.ts'
 
 /** Jobs posted in one tick. */
 const JOBS_A_TICK = 10
@@ -45,12 +46,15 @@ export async function tick(
     minimum: deps.rules.bulkMinimum,
   })
   if (webhookUrl === null || bulkFrom === null) return NOTHING
-  if (!(await jobs.anyToSubmit(deps.db, run.id, bulkFrom))) return NOTHING
+  const open = Math.min(JOBS_A_TICK, openCalls(deps.breaker, deps.now()))
+  if (open === 0 || !(await jobs.anyToSubmit(deps.db, run.id, bulkFrom))) return NOTHING
 
-  const permits = await deps.limiter.acquire(JOBS_A_TICK, priorityOf(run.trigger), options.signal).catch((error: unknown) => {
-    if (options.signal.aborted) return null
-    throw error
-  })
+  const permits = await deps.limiter
+    .acquire(open, priorityOf(run.trigger), options.signal)
+    .catch((error: unknown) => {
+      if (options.signal.aborted) return null
+      throw error
+    })
   if (permits === null) return NOTHING
   const token = randomUUID()
   try {
@@ -74,7 +78,11 @@ export async function tick(
         const call = permits.use()
         return slots(async () => {
           const { event, stop, throttled } = await post(deps, job, webhookUrl(job.id), call)
-          await store({ id: job.id, token, ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()) })
+          await store({
+            id: job.id,
+            token,
+            ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
+          })
           return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
         })
       }),
@@ -112,7 +120,11 @@ async function post(
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return { event: afterFailure(error), stop: error.remedy === 'stop' ? error : null, throttled: error instanceof RateLimitedError }
+    return {
+      event: afterFailure(error),
+      stop: error.remedy === 'stop' ? error : null,
+      throttled: error instanceof RateLimitedError,
+    }
   } finally {
     call.end()
   }

@@ -55,7 +55,13 @@ export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<
         if (!result) throw new Error(`the write of source ${source.name} told nothing of one of its rows`)
         settled.push(close(one, result))
         if (result.outcome === 'written' && result.before && result.after)
-          written.push({ run: one.row.run, key: one.row.key, lookup: one.row.lookup, before: result.before, after: result.after })
+          written.push({
+            run: one.row.run,
+            key: one.row.key,
+            lookup: one.row.lookup,
+            before: result.before,
+            after: result.after,
+          })
       }
       await changes.insert(tx, source.name, written)
       await rows.settle(tx, source.name, settled)
@@ -81,14 +87,25 @@ function fit(source: Source, row: rows.AnsweredRow): Fitted {
 
 const NO_CELLS: rows.Cells = { written: 0, kept: 0, conflicts: 0 }
 
-const unwritten = (row: rows.AnsweredRow) => ({ key: row.key, written: null, notes: null, nextAt: row.dueAt, cells: NO_CELLS })
+const unwritten = (row: rows.AnsweredRow) => ({
+  key: row.key,
+  written: null,
+  notes: null,
+  nextAt: row.dueAt,
+  cells: NO_CELLS,
+})
 
 function close({ row, write, skipped }: Fitted, result: WriteResult): rows.SettledRow {
   // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
   const misfits = skipped.filter((cell) => !EXPECTED.has(cell.reason))
   const settled = afterWrite(result.outcome, reasonOf(result, write, misfits))
   if (settled === null)
-    return { ...unwritten(row), state: Row.waiting, reason: 'its inputs changed meanwhile: picked again', nextAt: null }
+    return {
+      ...unwritten(row),
+      state: Row.waiting,
+      reason: 'its inputs changed meanwhile: picked again',
+      nextAt: null,
+    }
   const after = result.outcome === 'written' ? outputsIn(result.after, write) : null
   const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
   return {
@@ -116,5 +133,7 @@ function reasonOf(result: WriteResult, write: WriteRow, misfits: Fitted['skipped
 
 /** Without the columns of `touch`, which are no outputs. */
 function outputsIn(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)))
+  return Object.fromEntries(
+    Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
+  )
 }

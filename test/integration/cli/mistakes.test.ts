@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 20)
+  sandbox = await startSandbox()
+  cli = await createCommandLine(database.url, sandbox, crmConfig)
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const { contacts } = crmConfig.sources
+const withSource = (changes: object): object => ({
+  ...crmConfig,
+  sources: { contacts: { ...contacts, ...changes } },
+})
+
+/** One clear message that names the place, exit code 2, no stack, nothing written, nothing asked. */
+async function expectRefused(ended: Ended, ...named: (string | RegExp)[]): Promise<void> {
+  expect(ended.stderr).not.toMatch(/^\s+at /m)
+  for (const name of named) expect(ended.stderr).toMatch(name)
+  expect(ended.code).toBe(2)
+  expect(sandbox.stats().calls).toEqual({ accepted: 0, refused: 0 })
+  const { rows } = await database.pool.query<{ rows: number; written: number }>(
+    `select (select count(*) from fillrate.rows)::int as rows,
+            (select count(*) from crm.contacts where phone is not null)::int as written`,
+  )
+  expect(rows[0]).toEqual({ rows: 0, written: 0 })
+}
+
+describe('one clear message, the place named, exit 2, nothing written', () => {
+  test.each([
+    ['a table that is not there', { table: 'crm.contact' }, [/contacts/, /crm\.contact\b/]],
+    ['a column that is not there', { outputs: { titel: 'title' } }, [/titel/, /title/]],
+    ['an input expression with a missing column', { inputs: { email: 't.e_mail' } }, [/e_mail/]],
+    ['an output field that no record has', { outputs: { title: 'titel' } }, [/contacts/, /titel/]],
+    ['a key of another source kind', { outputs: { title: 'industry' } }, [/industry/]],
+  ])('%s', async (_, changes, named) => {
+    await cli.configure(withSource(changes))
+    await expectRefused(await cli.run('run'), ...named)
+  })
+
+  test('a cron text that is none', async () => {
+    await cli.configure({ ...crmConfig, schedule: [{ cron: '0 25 * * *', sources: ['contacts'] }] })
+    await expectRefused(await cli.run('run'), /schedule\[0\]/, /0 25/)
+  })
+
+  test('JSON that is broken', async () => {
+    await cli.configure('{ "sources": { "contacts": { "kind": "person", } } }')
+    await expectRefused(await cli.run('run'), /fillrate\.config\.json:1/)
+  })
+
+  test('a database that does not answer, without its password', async () => {
+    await cli.configure(crmConfig)
+    const ended = await cli.runWith({ DATABASE_URL: 'postgres://crm:s3cret@127.0.0.1:1/crm' }, 'run')
+    await expectRefused(ended, /DATABASE_URL|127\.0\.0\.1:1/)
+    expect(ended.stderr + ended.stdout).not.toContain('s3cret')
+  })
+
+  test('a database address that is none', async () => {
+    await cli.configure(crmConfig)
+    const ended = await cli.runWith({ DATABASE_URL: 'mysql://crm:s3cret@127.0.0.1/crm' }, 'run')
+    await expectRefused(ended, /DATABASE_URL/)
+    expect(ended.stderr + ended.stdout).not.toContain('s3cret')
+  })
+
+  test('a key that is missing', async () => {
+    await cli.configure(crmConfig)
+    await expectRefused(await cli.runWith({ FILLRATE_API_KEY: undefined }, 'run'), /FILLRATE_API_KEY/)
+  })
+
+  test('a source that is not configured, a flag and a command that are not there', async () => {
+    await cli.configure(crmConfig)
+    await expectRefused(await cli.run('run', 'contact'), /contact/, /contacts/)
+    await expectRefused(await cli.run('run', '--bugdet', '5'), /--bugdet/, /--budget/)
+    await expectRefused(await cli.run('rnu'), /rnu/, /\brun\b/)
+  })
+})
+
+test('a key that the service refuses stops the run with a message, and nothing is written', async () => {
+  await cli.configure(crmConfig)
+  const ended = await cli.runWith({ FILLRATE_API_KEY: 'not-the-key-of-anybody' }, 'run')
+  expect(ended.stderr).toMatch(/FILLRATE_API_KEY/)
+  expect(ended.stderr + ended.stdout).not.toContain('not-the-key-of-anybody')
+  expect(ended.code).toBe(2)
+  const { rows } = await database.pool.query<{ written: number }>(
+    'select count(*)::int as written from crm.contacts where phone is not null',
+  )
+  expect(rows[0]?.written).toBe(0)
+})

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 300, 40) })
+  await harness.run()
+})
+afterAll(() => harness.close())
+
+const calls = (): number => {
+  const { calls } = harness.sandbox.stats()
+  return calls.accepted + calls.refused
+}
+
+test('a second run over the same rows asks nothing and picks nothing', async () => {
+  const before = calls()
+  const report = await harness.run()
+  expect(report.rows.picked).toBe(0)
+  expect(calls()).toBe(before)
+})
+
+test('a changed email asks exactly that one', async () => {
+  const before = calls()
+  await harness.database.pool.query(
+    `update crm.contacts set email = 'changed@example.com', title = null where id = 5`,
+  )
+  const report = await harness.run()
+  expect(report.rows.picked).toBe(1)
+  expect(report.lookups.asked).toBe(1)
+  expect(calls()).toBe(before + 1)
+})
+
+test('a row with an address that is already answered is written without a call', async () => {
+  const before = calls()
+  await harness.database.pool.query(`insert into crm.contacts (email) values ('PERSON12@example.com ')`)
+  const report = await harness.run()
+  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { distinct: 1, stored: 1, asked: 0 } })
+  expect(stateSum(report)).toBe(1)
+  expect(calls()).toBe(before)
+})
+
+test('a row without anything to ask by is refused before it costs a call', async () => {
+  const before = calls()
+  await harness.database.pool.query(
+    `insert into crm.contacts (email) values ('a@b.example, c@d.example'), ('  '), (null)`,
+  )
+  const report = await harness.run({ sources: ['contacts'] })
+  expect(report.rows).toMatchObject({ picked: 3, invalid_input: 3 })
+  expect(calls()).toBe(before)
+})
+
+test('what is due is asked again', async () => {
+  const before = calls()
+  const { rows } = await harness.database.pool.query<{ key: string }>(
+    `update crm.contacts set title = null
+      where id = (select key::bigint from fillrate.rows where source = 'contacts' and state = 'enriched' order by key::bigint limit 1)
+      returning id::text as key`,
+  )
+  await harness.database.pool.query(
+    `update fillrate.rows set next_at = now() where source = 'contacts' and key = $1`,
+    [rows[0]?.key],
+  )
+  await harness.database.pool.query(
+    `update fillrate.lookups set due_at = now() where id = (select lookup from fillrate.rows where source = 'contacts' and key = $1)`,
+    [rows[0]?.key],
+  )
+  const report = await harness.run()
+  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { asked: 1 } })
+  expect(calls()).toBe(before + 1)
+})

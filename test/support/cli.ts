@@ -1,0 +1,74 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Sandbox } from '../../src/sandbox/server.ts'
+
+const MAIN = resolve(import.meta.dirname, '../../src/main.ts')
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Started {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ended>
+}
+
+/** A folder of its own with a configuration in it, as a user has one, and the command line run in it. */
+export interface CommandLine {
+  readonly folder: string
+  start(...words: string[]): Started
+  run(...words: string[]): Promise<Ended>
+  /** Other variables, for this call alone. Undefined takes one away. */
+  runWith(environment: Record<string, string | undefined>, ...words: string[]): Promise<Ended>
+  configure(config: unknown): Promise<void>
+  remove(): Promise<void>
+}
+
+export async function createCommandLine(
+  databaseUrl: string,
+  sandbox: Sandbox,
+  config: unknown,
+): Promise<CommandLine> {
+  const folder = await mkdtemp(join(tmpdir(), 'fillrate-cli-'))
+  const environment = {
+    PATH: process.env['PATH'],
+    DATABASE_URL: databaseUrl,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+  }
+  const start = (changes: Record<string, string | undefined>, words: readonly string[]): Started => {
+    const child = spawn(process.execPath, [MAIN, ...words], {
+      cwd: folder,
+      env: { ...environment, ...changes },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let stdout = ''
+    let stderr = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+    const ended = new Promise<Ended>((done, fail) => {
+      child.once('error', fail)
+      child.once('close', (code) => done({ code, stdout, stderr }))
+    })
+    return { child, ended }
+  }
+  const configure = (value: unknown): Promise<void> =>
+    writeFile(
+      join(folder, 'fillrate.config.json'),
+      typeof value === 'string' ? value : JSON.stringify(value, null, 2),
+    )
+  await configure(config)
+  return {
+    folder,
+    start: (...words) => start({}, words),
+    run: (...words) => start({}, words).ended,
+    runWith: (changes, ...words) => start(changes, words).ended,
+    configure,
+    remove: () => rm(folder, { recursive: true, force: true }),
+  }
+}

@@ -1,0 +1,71 @@
+import type pg from 'pg'
+
+/** A small CRM whose numbers a test can count by itself: every 10th row shares the address of the row before it. */
+export async function createCrm(pool: pg.Pool, people: number, companies = 0): Promise<void> {
+  await pool.query(`
+    create schema crm;
+    create table crm.accounts (
+      id bigint generated always as identity primary key, website text, industry text, employees integer
+    );
+    create table crm.contacts (
+      id bigint generated always as identity primary key,
+      email text, first_name text, last_name text, linkedin text,
+      title text, phone text, seniority text, company text, enriched_at timestamptz
+    );`)
+  await pool.query(
+    `insert into crm.contacts (email, first_name, last_name, title)
+     select case when n % 10 = 0 then 'Person' || (n - 1) || '@Example.com' else 'person' || n || '@example.com' end,
+            'Ada', 'Nr ' || n, case when n % 7 = 0 then 'typed by hand' end
+       from generate_series(1, $1::int) n`,
+    [people],
+  )
+  await pool.query(
+    `insert into crm.accounts (website)
+     select 'https://www.company' || n || '.example/about' from generate_series(1, $1::int) n`,
+    [companies],
+  )
+}
+
+/** The configuration for it, as a user would write it. */
+export const crmConfig = {
+  sources: {
+    contacts: {
+      kind: 'person',
+      table: 'crm.contacts',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title', phone: 'phone', seniority: 'seniority', company: 'company.name' },
+      touch: { enriched_at: 'now()' },
+    },
+  },
+  budget: 'unlimited',
+} as const
+
+export const withAccounts = {
+  ...crmConfig,
+  sources: {
+    ...crmConfig.sources,
+    accounts: {
+      kind: 'company',
+      table: 'crm.accounts',
+      inputs: { domain: 't.website' },
+      outputs: { industry: 'industry', employees: 'employee_count' },
+    },
+  },
+} as const
+
+/** Distinct addresses among the rows that lack something, counted by plain SQL. */
+export async function distinctEmails(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(distinct lower(trim(email)))::int as count from crm.contacts
+      where title is null or phone is null or seniority is null or company is null`,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** What a person typed, as one number that changes with any of it. */
+export async function typedCells(pool: pg.Pool): Promise<string> {
+  const { rows } = await pool.query<{ sum: string }>(
+    `select md5(string_agg(id || ':' || title, ',' order by id)) as sum from crm.contacts where id % 7 = 0`,
+  )
+  return rows[0]?.sum ?? ''
+}

@@ -1,0 +1,100 @@
+import pino from 'pino'
+import { openApp, type App, type RunRequest } from '../../src/app.ts'
+import type { Config } from '../../src/config/config.ts'
+import type { Environment } from '../../src/config/environment.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { RunReport } from '../../src/pipeline/run/report.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+
+/** Fillrate on a database and a sandbox of its own, as a user runs it but for the process. */
+export interface Harness {
+  readonly database: TestDatabase
+  readonly sandbox: Sandbox
+  readonly config: Config
+  readonly environment: Environment
+  /** Another process on the same database, as far as one process can play it. */
+  open(changes?: { config?: object; environment?: Partial<Environment> }): Promise<App>
+  /** Opens, runs, closes. */
+  run(request?: Partial<RunRequest>): Promise<RunReport>
+  close(): Promise<void>
+}
+
+export async function startHarness(options: {
+  readonly config: object
+  readonly sandbox?: Partial<SandboxOptions>
+  readonly prepare: (database: TestDatabase) => Promise<void>
+}): Promise<Harness> {
+  const database = await createTestDatabase()
+  await options.prepare(database)
+  const sandbox = await startSandbox({ jobDelayMs: [10, 100], ...options.sandbox })
+  const log = pino({ level: process.env['TEST_LOG'] ?? 'silent' }, pino.destination(2))
+  const environment = environmentFor(database.url, sandbox)
+  const config = parseConfig(options.config, null)
+  const opened = new Set<App>()
+
+  const open: Harness['open'] = async (changes = {}) => {
+    const app = await openApp({
+      config: changes.config ? parseConfig(changes.config, null) : config,
+      environment: { ...environment, ...changes.environment },
+      log,
+    })
+    opened.add(app)
+    return app
+  }
+  return {
+    database,
+    sandbox,
+    config,
+    environment,
+    open,
+    run: async (request) => {
+      const app = await open()
+      try {
+        return await app.run(runRequest(request))
+      } finally {
+        opened.delete(app)
+        await app.close()
+      }
+    },
+    close: async () => {
+      await Promise.all([...opened].map((app) => app.close()))
+      await sandbox.close()
+      await database.drop()
+    },
+  }
+}
+
+export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
+  return {
+    sources: [],
+    limit: null,
+    where: null,
+    route: 'auto',
+    waitMs: 60_000,
+    signal: new AbortController().signal,
+    ...request,
+  }
+}
+
+export function environmentFor(databaseUrl: string, sandbox: Sandbox): Environment {
+  return {
+    databaseUrl,
+    baseUrl: sandbox.url,
+    apiKeys: sandbox.keys,
+    auth: 'bearer',
+    webhookSecrets: [sandbox.webhookSecret],
+    publicUrl: null,
+    port: null,
+    host: null,
+    dashboardToken: null,
+    logLevel: 'silent',
+  }
+}
+
+/** Every row of a run is in one state, and the states add up. */
+export function stateSum(report: RunReport): number {
+  const { picked: _, ...states } = report.rows
+  return Object.values(states).reduce((sum, count) => sum + count, 0)
+}

@@ -1,0 +1,147 @@
+/** How a service counts the calls of one key. All times are true milliseconds. */
+export interface Counter {
+  /** One call arrives at the limiter. */
+  arrive(now: number): Verdict
+  /** Takes back one call that was counted: a service that does not count its own faults. */
+  uncount(now: number): void
+  setLimit(limit: number): void
+}
+
+export interface Verdict {
+  readonly accepted: boolean
+  readonly limit: number
+  readonly remaining: number
+  /** When Reset says that the limit is renewed. */
+  readonly resetAt: number
+  /** When a refused call would be accepted. */
+  readonly retryAt: number
+  /** Fixed windows: the count of windows begun so far. */
+  readonly window: number
+}
+
+export type CounterKind = 'first-request' | 'on-the-clock' | 'sliding-log' | 'token-bucket'
+
+export function createCounter(kind: CounterKind, limit: number, windowMs: number): Counter {
+  switch (kind) {
+    case 'first-request':
+      return new FixedWindows(limit, windowMs, (now) => now)
+    case 'on-the-clock':
+      return new FixedWindows(limit, windowMs, (now) => Math.floor(now / windowMs) * windowMs)
+    case 'sliding-log':
+      return new SlidingLog(limit, windowMs)
+    case 'token-bucket':
+      return new TokenBucket(limit, windowMs)
+  }
+}
+
+/** At most `limit` calls from the start of a window to its end; a refused call costs nothing. */
+class FixedWindows implements Counter {
+  #limit: number
+  readonly #windowMs: number
+  readonly #startOf: (now: number) => number
+  #end = Number.NEGATIVE_INFINITY
+  #used = 0
+  #window = 0
+
+  constructor(limit: number, windowMs: number, startOf: (now: number) => number) {
+    this.#limit = limit
+    this.#windowMs = windowMs
+    this.#startOf = startOf
+  }
+
+  arrive(now: number): Verdict {
+    if (now >= this.#end) {
+      this.#end = this.#startOf(now) + this.#windowMs
+      this.#used = 0
+      this.#window++
+    }
+    const accepted = this.#used < this.#limit
+    if (accepted) this.#used++
+    return {
+      accepted,
+      limit: this.#limit,
+      remaining: Math.max(0, this.#limit - this.#used),
+      resetAt: this.#end,
+      retryAt: this.#end,
+      window: this.#window,
+    }
+  }
+
+  uncount(now: number): void {
+    if (now < this.#end) this.#used = Math.max(0, this.#used - 1)
+  }
+
+  setLimit(limit: number): void {
+    this.#limit = limit
+  }
+}
+
+/** At most `limit` calls in any `windowMs`. Reset says when the oldest call leaves the window. */
+class SlidingLog implements Counter {
+  #limit: number
+  readonly #windowMs: number
+  #log: number[] = []
+
+  constructor(limit: number, windowMs: number) {
+    this.#limit = limit
+    this.#windowMs = windowMs
+  }
+
+  arrive(now: number): Verdict {
+    const first = this.#log.findIndex((at) => at > now - this.#windowMs)
+    this.#log = first === -1 ? [] : this.#log.slice(first)
+    const accepted = this.#log.length < this.#limit
+    if (accepted) this.#log.push(now)
+    const resetAt = (this.#log[0] ?? now) + this.#windowMs
+    const remaining = Math.max(0, this.#limit - this.#log.length)
+    return { accepted, limit: this.#limit, remaining, resetAt, retryAt: resetAt, window: 0 }
+  }
+
+  uncount(): void {
+    this.#log.pop()
+  }
+
+  setLimit(limit: number): void {
+    this.#limit = limit
+  }
+}
+
+/** `limit` tokens, refilled evenly, `limit` in each `windowMs`. Reset says when it is full. */
+class TokenBucket implements Counter {
+  #limit: number
+  readonly #windowMs: number
+  #tokens: number
+  #at = Number.NEGATIVE_INFINITY
+
+  constructor(limit: number, windowMs: number) {
+    this.#limit = limit
+    this.#windowMs = windowMs
+    this.#tokens = limit
+  }
+
+  arrive(now: number): Verdict {
+    if (this.#at > Number.NEGATIVE_INFINITY) {
+      this.#tokens = Math.min(this.#limit, this.#tokens + ((now - this.#at) * this.#limit) / this.#windowMs)
+    }
+    this.#at = now
+    const accepted = this.#tokens >= 1
+    if (accepted) this.#tokens--
+    const msPerToken = this.#windowMs / this.#limit
+    return {
+      accepted,
+      limit: this.#limit,
+      remaining: Math.floor(this.#tokens),
+      resetAt: now + (this.#limit - this.#tokens) * msPerToken,
+      retryAt: now + (1 - this.#tokens) * msPerToken,
+      window: 0,
+    }
+  }
+
+  uncount(): void {
+    this.#tokens = Math.min(this.#limit, this.#tokens + 1)
+  }
+
+  setLimit(limit: number): void {
+    this.#limit = limit
+  }
+}

@@ -1,0 +1,138 @@
+import { createCounter } from './counters.ts'
+import type { Counter, CounterKind, Verdict } from './counters.ts'
+
+/** A service as seen from outside: how it counts, and what it says about that. */
+export interface ServiceSettings {
+  readonly counter: CounterKind
+  readonly limit: number
+  readonly windowMs: number
+  /** How Reset is told. */
+  readonly reset: 'up' | 'down' | 'round' | 'ms' | 'iso' | 'delay-up' | 'delay-down' | 'none'
+  /** Its clock minus the true one, in milliseconds. */
+  readonly skewMs: number
+  readonly date: boolean
+  /** The share of answers that carry rate headers; the first always does. */
+  readonly headerShare: number
+  /** The share of calls answered with 500, and whether they are counted. */
+  readonly faultShare: number
+  readonly faults: 'counted' | 'uncounted' | 'before the limiter'
+  readonly retryAfter: 'seconds' | 'date' | 'none'
+  /** After so long the limit is another, from the next window on where there are windows. */
+  readonly change: { readonly afterMs: number; readonly limit: number } | null
+}
+
+export const plainService: ServiceSettings = {
+  counter: 'first-request',
+  limit: 50,
+  windowMs: 2000,
+  reset: 'up',
+  skewMs: 0,
+  date: true,
+  headerShare: 1,
+  faultShare: 0,
+  faults: 'counted',
+  retryAfter: 'seconds',
+  change: null,
+}
+
+export interface Arrival {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly verdict: Verdict | null
+}
+
+export class SimulatedService {
+  readonly settings: ServiceSettings
+  readonly #counter: Counter
+  readonly #random: () => number
+  readonly #start: number
+  #answers = 0
+
+  constructor(settings: ServiceSettings, start: number, random: () => number) {
+    this.settings = settings
+    this.#counter = createCounter(settings.counter, settings.limit, settings.windowMs)
+    this.#random = random
+    this.#start = start
+  }
+
+  get #limit(): number {
+    return this.settings.limit
+  }
+
+  /** The limit in force at a moment. */
+  limitAt(now: number): number {
+    const { change } = this.settings
+    return change !== null && now >= this.#start + change.afterMs ? change.limit : this.#limit
+  }
+
+  arrive(now: number): Arrival {
+    const { settings } = this
+    if (settings.change !== null && now >= this.#start + settings.change.afterMs) {
+      this.#counter.setLimit(settings.change.limit)
+    }
+    const isFault = this.#answers > 0 && this.#random() < settings.faultShare
+    if (isFault && settings.faults === 'before the limiter') {
+      return { status: 503, headers: this.#dateHeader(now), verdict: null }
+    }
+    const verdict = this.#counter.arrive(now)
+    const status = verdict.accepted ? (isFault ? 500 : 200) : 429
+    if (isFault && verdict.accepted && settings.faults === 'uncounted') this.#counter.uncount(now)
+    const carries = this.#answers++ === 0 || this.#random() < settings.headerShare
+    return {
+      status,
+      verdict,
+      headers: {
+        ...this.#dateHeader(now),
+        ...(carries ? this.#rateHeaders(verdict, now) : {}),
+        ...(verdict.accepted ? {} : this.#retryAfter(verdict, now)),
+      },
+    }
+  }
+
+  #dateHeader(now: number): Record<string, string> {
+    return this.settings.date ? { date: new Date(now + this.settings.skewMs).toUTCString() } : {}
+  }
+
+  #rateHeaders({ limit, remaining, resetAt }: Verdict, now: number): Record<string, string> {
+    const reset = formatReset(this.settings.reset, resetAt + this.settings.skewMs, now + this.settings.skewMs)
+    return {
+      'x-ratelimit-limit': String(limit),
+      'x-ratelimit-remaining': String(remaining),
+      ...(reset === null ? {} : { 'x-ratelimit-reset': reset }),
+    }
+  }
+
+  #retryAfter({ retryAt }: Verdict, now: number): Record<string, string> {
+    switch (this.settings.retryAfter) {
+      case 'none':
+        return {}
+      case 'seconds':
+        return { 'retry-after': String(Math.max(0, Math.ceil((retryAt - now) / 1000))) }
+      case 'date':
+        return {
+          'retry-after': new Date(Math.ceil((retryAt + this.settings.skewMs) / 1000) * 1000).toUTCString(),
+        }
+    }
+  }
+}
+
+function formatReset(form: ServiceSettings['reset'], at: number, now: number): string | null {
+  switch (form) {
+    case 'up':
+      return String(Math.ceil(at / 1000))
+    case 'down':
+      return String(Math.floor(at / 1000))
+    case 'round':
+      return String(Math.round(at / 1000))
+    case 'ms':
+      return String(Math.round(at))
+    case 'iso':
+      return new Date(at).toISOString()
+    case 'delay-up':
+      return String(Math.max(0, Math.ceil((at - now) / 1000)))
+    case 'delay-down':
+      return String(Math.max(0, Math.floor((at - now) / 1000)))
+    case 'none':
+      return null
+  }
+}

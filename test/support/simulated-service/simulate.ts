@@ -1,0 +1,183 @@
+import { Quota } from '../../../src/service/quota/quota.ts'
+import { EventQueue } from './event-queue.ts'
+import { seeded } from './random.ts'
+import { SimulatedService } from './service.ts'
+import type { ServiceSettings } from './service.ts'
+import { Timeline } from './timeline.ts'
+
+export interface SimulationSettings {
+  readonly service: ServiceSettings
+  readonly seed: number
+  readonly durationMs: number
+  /** Calls under way at once. */
+  readonly concurrency: number
+  /** Milliseconds from sending to the limiter, and from there to the answer's head: from, to. */
+  readonly before: readonly [number, number]
+  readonly after: readonly [number, number]
+  /** From a grant to the sending: the limiter's own time and the lease in Postgres. */
+  readonly lag: readonly [number, number]
+  /** The share of the quota that another client of the key spends, evenly. */
+  readonly foreignShare: number
+  /** The share of calls whose answer is lost; half of them never arrive. */
+  readonly lostShare: number
+  /** When there is work: from, to in milliseconds since the start. Always, by default. */
+  readonly pauses: readonly (readonly [number, number])[]
+}
+
+export const plainSimulation: Omit<SimulationSettings, 'service'> = {
+  seed: 1,
+  durationMs: 60_000,
+  concurrency: 64,
+  before: [5, 80],
+  after: [15, 120],
+  lag: [1, 4],
+  foreignShare: 0,
+  lostShare: 0,
+  pauses: [],
+}
+
+export interface Outcome {
+  readonly timeline: Timeline
+  /** Calls that the service accepted, and refused. */
+  readonly accepted: number
+  readonly refused: number
+  readonly foreignRefused: number
+  /** Of what the limit permitted, over the whole run and from the fourth window on. */
+  readonly wholeUtilisation: number
+  readonly steadyUtilisation: number
+  /** The longest time in which nothing was sent although there was work, in milliseconds. */
+  readonly longestSilence: number
+  /** Work was left, nothing was on its way and nothing was going to happen. */
+  readonly isDeadlocked: boolean
+  readonly quota: Quota
+}
+
+/** Any moment does; not on a whole second, so that roundings show. */
+const start = Date.UTC(2026, 0, 1, 12, 0, 0, 317)
+
+/** Plays a quota against a service in virtual time, with work without end. */
+export function simulate(settings: SimulationSettings): Outcome {
+  const random = seeded(settings.seed)
+  const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
+  const queue = new EventQueue(start)
+  const service = new SimulatedService(settings.service, start, random)
+  const quota = new Quota(start)
+  const timeline = new Timeline(start)
+  const end = start + settings.durationMs
+  let underWay = 0
+  let refused = 0
+  let foreignRefused = 0
+  let longestSilence = 0
+  let lastSent = start
+  let lookAt = Number.POSITIVE_INFINITY
+  const acceptedAt: number[] = []
+  const windowStarts: number[] = []
+
+  const hasWork = (): boolean =>
+    !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
+
+  function pump(): void {
+    const now = queue.now
+    if (now >= end || !hasWork()) return
+    const count = Math.min(settings.concurrency - underWay, quota.grantable(now))
+    if (count > 0) {
+      quota.grant(count, now)
+      underWay += count
+      const lag = between(settings.lag)
+      for (let index = 0; index < count; index++) queue.at(now + lag + index * 0.05, send)
+    }
+    const next = underWay < settings.concurrency ? quota.nextLook(now) : null
+    if (next === null) return
+    const at = Math.max(now + 0.5, next)
+    if (at >= lookAt && lookAt > now) return
+    lookAt = at
+    queue.at(at, () => {
+      if (lookAt === at) lookAt = Number.POSITIVE_INFINITY
+      pump()
+    })
+  }
+
+  function send(): void {
+    const call = quota.sent(queue.now)
+    const label = timeline.sent(call.order, queue.now)
+    longestSilence = Math.max(longestSilence, queue.now - lastSent)
+    lastSent = queue.now
+    const isLost = random() < settings.lostShare
+    const arrives = !isLost || random() < 0.5
+    queue.at(queue.now + between(settings.before), () => {
+      if (!arrives) return
+      const arrival = service.arrive(queue.now)
+      timeline.arrived(label, queue.now, arrival)
+      if (arrival.status === 429) refused++
+      if (arrival.verdict?.accepted === true) {
+        acceptedAt.push(queue.now)
+        if (arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
+      }
+      if (isLost) return
+      queue.at(queue.now + between(settings.after), () => {
+        timeline.answered(label, queue.now)
+        quota.answered(call, arrival, queue.now)
+        underWay--
+        pump()
+      })
+    })
+    if (!isLost) return
+    queue.at(queue.now + 3000, () => {
+      timeline.lost(label, queue.now)
+      quota.lost(call, queue.now)
+      underWay--
+      pump()
+    })
+  }
+
+  function foreignCall(): void {
+    if (queue.now >= end) return
+    const { limit, windowMs } = settings.service
+    const arrival = service.arrive(queue.now)
+    if (arrival.status === 429) foreignRefused++
+    if (arrival.verdict !== null && arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
+    queue.at(queue.now + (windowMs / (limit * settings.foreignShare)) * (0.5 + random()), foreignCall)
+  }
+
+  if (settings.foreignShare > 0) queue.at(start + 1, foreignCall)
+  for (const [, to] of settings.pauses) queue.at(start + to, pump)
+  queue.at(start, pump)
+  let isDeadlocked = false
+  while (!queue.isEmpty) queue.step()
+  if (queue.now < end && settings.foreignShare === 0) isDeadlocked = true
+
+  return {
+    timeline,
+    accepted: acceptedAt.length,
+    refused,
+    foreignRefused,
+    ...utilisation(settings, service, acceptedAt, windowStarts, end),
+    longestSilence: Math.max(longestSilence, Math.min(end, queue.now) - lastSent),
+    isDeadlocked,
+    quota,
+  }
+}
+
+/** What was accepted, of what the limit permitted: from a window's start to another's where there are windows. */
+function utilisation(
+  { service: { limit, windowMs } }: SimulationSettings,
+  service: SimulatedService,
+  acceptedAt: readonly number[],
+  windowStarts: readonly number[],
+  end: number,
+): { wholeUtilisation: number; steadyUtilisation: number } {
+  const share = (from: number, to: number): number => {
+    const used = acceptedAt.filter((at) => at >= from && at < to).length
+    const changeAt = service.settings.change === null ? to : start + service.settings.change.afterMs
+    const before = Math.max(0, Math.min(to, changeAt) - from)
+    const after = Math.max(0, to - Math.max(from, changeAt))
+    return used / ((limit * before + service.limitAt(end) * after) / windowMs)
+  }
+  const hasWindows = windowStarts.length > 0
+  const from = hasWindows ? windowStarts[3] : start + 3 * windowMs
+  const to = hasWindows ? windowStarts.at(-1) : end
+  return {
+    wholeUtilisation: share(start, hasWindows ? (to ?? end) : end),
+    steadyUtilisation: from === undefined || to === undefined || from >= to ? Number.NaN : share(from, to),
+  }
+}

@@ -1,0 +1,67 @@
+import type { Arrival } from './service.ts'
+
+interface Entry {
+  readonly order: number
+  readonly sentAt: number
+  arrivedAt: number | null
+  endedAt: number | null
+  arrival: Arrival | null
+  isLost: boolean
+}
+
+/** What happened, call by call, to be read when a case fails. */
+export class Timeline {
+  readonly entries: Entry[] = []
+  readonly #start: number
+
+  constructor(start: number) {
+    this.#start = start
+  }
+
+  sent(order: number, at: number): Entry {
+    const entry = { order, sentAt: at, arrivedAt: null, endedAt: null, arrival: null, isLost: false }
+    this.entries.push(entry)
+    return entry
+  }
+
+  arrived(entry: Entry, at: number, arrival: Arrival): void {
+    entry.arrivedAt = at
+    entry.arrival = arrival
+  }
+
+  answered(entry: Entry, at: number): void {
+    entry.endedAt = at
+  }
+
+  lost(entry: Entry, at: number): void {
+    entry.endedAt = at
+    entry.isLost = true
+  }
+
+  /** The calls around the first refusal, or the last ones; times in seconds since the start. */
+  print(around = 60): string {
+    const refusal = this.entries.findIndex((entry) => entry.arrival?.status === 429)
+    const centre = refusal === -1 ? this.entries.length : refusal + 10
+    const lines = this.entries.slice(Math.max(0, centre - around), centre).map((entry) => {
+      const headers = entry.arrival?.headers ?? {}
+      const said = ['limit', 'remaining', 'reset']
+        .map((name) => headers[`x-ratelimit-${name}`] ?? '-')
+        .join('/')
+      const retry = headers['retry-after'] === undefined ? '' : ` retry-after ${headers['retry-after']}`
+      const window = entry.arrival?.verdict?.window
+      return [
+        `#${entry.order}`.padEnd(7),
+        `sent ${this.#time(entry.sentAt)}`,
+        `arrived ${this.#time(entry.arrivedAt)}`,
+        `${entry.isLost ? 'lost' : 'answered'} ${this.#time(entry.endedAt)}`,
+        `${entry.arrival?.status ?? '---'} ${said}${retry}`,
+        window === undefined || window === 0 ? '' : `window ${window}`,
+      ].join('  ')
+    })
+    return lines.join('\n')
+  }
+
+  #time(at: number | null): string {
+    return (at === null ? '-' : ((at - this.#start) / 1000).toFixed(3)).padStart(9)
+  }
+}

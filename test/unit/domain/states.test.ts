@@ -1,0 +1,127 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { backoffMs } from '../../../src/domain/backoff.ts'
+import { afterDelivery, afterSubmit } from '../../../src/domain/job.ts'
+import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
+import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
+import { routeEmails } from '../../../src/domain/route.ts'
+
+const rules = { attempts: 3, refreshAfterMs: 90_000, retryNotFoundAfterMs: 30_000 }
+const ask = (event: AskEvent, attempts = 0) => afterAsk({ attempts }, event, rules, 1_000, 0.5)
+
+describe('a lookup', () => {
+  test('that found is due again after refreshAfter, and keeps the record', () => {
+    expect(ask({ type: 'found', record: { id: 1 }, confidence: 0.9 })).toMatchObject({
+      state: 'found',
+      record: { id: 1 },
+      confidence: 0.9,
+      dueAt: new Date(91_000),
+      resolvedAt: new Date(1_000),
+    })
+  })
+  test('that found nothing is due after retryNotFoundAfter', () => {
+    expect(ask({ type: 'not_found' })).toMatchObject({ state: 'not_found', dueAt: new Date(31_000) })
+  })
+  test('that was refused is never due by itself', () => {
+    expect(ask({ type: 'refused', reason: 'unprocessable (422)' })).toMatchObject({
+      state: 'refused',
+      dueAt: null,
+    })
+  })
+  test('is tried again after a fault of the service, later and later, and failed when its attempts are used up', () => {
+    const fault: AskEvent = { type: 'fault', reason: 'server (500)', retryAfterMs: null }
+    const first = ask(fault, 0)
+    expect(first).toMatchObject({ state: 'pending', attempts: 1 })
+    expect(first.notBefore?.getTime()).toBeGreaterThan(1_000)
+    expect(ask(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500) (3 tries)' })
+  })
+  test('is never tried before Retry-After', () => {
+    const { notBefore } = ask({ type: 'fault', reason: 'unavailable (503)', retryAfterMs: 60_000 })
+    expect(notBefore?.getTime()).toBeGreaterThanOrEqual(61_000)
+  })
+  test('is put back without an attempt where nothing was decided', () => {
+    expect(ask({ type: 'put_back', reason: 'rate limited (429)', retryAfterMs: null }, 2)).toMatchObject({
+      state: 'pending',
+      attempts: 2,
+      notBefore: null,
+    })
+  })
+})
+
+describe('a job', () => {
+  const submit = (event: Parameters<typeof afterSubmit>[1], attempt = 1) =>
+    afterSubmit({ attempt }, event, { attempts: 3 }, 1_000, 0.5)
+  test('that was accepted waits for its delivery', () => {
+    expect(submit({ type: 'accepted', jobId: 'j', requestIds: null })).toMatchObject({
+      state: 'submitted',
+      jobId: 'j',
+    })
+  })
+  test('of which nobody knows whether it arrived is in doubt', () => {
+    expect(submit({ type: 'unknown', reason: 'timeout' })).toMatchObject({
+      state: 'in_doubt',
+      finishedAt: null,
+    })
+  })
+  test('that was not taken is posted again, and given up in the end', () => {
+    const event = {
+      type: 'not_taken',
+      reason: 'unavailable (503)',
+      retryAfterMs: null,
+      counts: true,
+    } as const
+    expect(submit(event)).toMatchObject({ state: 'submitting', attempt: 2 })
+    expect(submit(event, 3)).toMatchObject({ state: 'rejected', finishedAt: new Date(1_000) })
+    expect(submit({ ...event, counts: false }, 3)).toMatchObject({ state: 'submitting', attempt: 3 })
+  })
+  test('says how many of its inputs got no result', () => {
+    expect(afterDelivery('completed', 0)).toEqual({ state: 'completed', reason: null })
+    expect(afterDelivery('failed', 3).reason).toContain('3 inputs without a result')
+    expect(afterDelivery('cancelled', 0).state).toBe('failed')
+  })
+})
+
+describe('a row', () => {
+  const lookup = { state: 'found', reason: null, confidence: 0.6 } as const
+  test('below its confidence is not written', () => {
+    expect(afterAnswer(lookup, 0.7)?.state).toBe('below_confidence')
+    expect(afterAnswer(lookup, 0.6)).toBeNull()
+    expect(afterAnswer({ ...lookup, confidence: null }, 0.7)).toBeNull()
+  })
+  test('whose inputs changed before it was written is picked again', () => {
+    expect(afterWrite('inputs_changed', null)).toBeNull()
+    expect(afterWrite('gone', null)?.state).toBe('write_rejected')
+  })
+})
+
+test('backoff grows, is jittered, bounded, and never shorter than Retry-After', () => {
+  fc.assert(
+    fc.property(
+      fc.nat(40),
+      fc.option(fc.nat(1_000_000)),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (attempts, floor, random) => {
+        const ms = backoffMs(attempts, floor, random)
+        expect(ms).toBeGreaterThanOrEqual(Math.max(100, floor ?? 0))
+        expect(ms).toBeLessThanOrEqual(Math.max(300_000, floor ?? 0))
+      },
+    ),
+  )
+})
+
+describe('emails go', () => {
+  const at = { option: 'auto', bulkPossible: true, picking: false, minimum: 50 } as const
+  test('in bulk from the minimum on, and singly when fewer are left', () => {
+    expect(routeEmails(at)).toEqual({ bulkFrom: 50, singly: 'when_fewer' })
+  })
+  test('only in full jobs while more may come', () => {
+    expect(routeEmails({ ...at, picking: true })).toEqual({ bulkFrom: 100, singly: 'never' })
+  })
+  test('singly where nothing can be delivered, or somebody says so', () => {
+    expect(routeEmails({ ...at, bulkPossible: false })).toEqual({ bulkFrom: null, singly: 'now' })
+    expect(routeEmails({ ...at, option: 'sync' })).toEqual({ bulkFrom: null, singly: 'now' })
+  })
+  test('in bulk however few, where somebody says so', () => {
+    expect(routeEmails({ ...at, option: 'bulk' })).toEqual({ bulkFrom: 1, singly: 'never' })
+  })
+})

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { gather } from '../../../src/pipeline/gather.ts'
+import { openCalls } from '../../../src/pipeline/look-up/open-calls.ts'
+import { callsFor } from '../../../src/pipeline/plan.ts'
+import { endOf } from '../../../src/pipeline/run/end.ts'
+import { exitCodeOf } from '../../../src/pipeline/run/report.ts'
+import { ROW_STATES } from '../../../src/domain/row.ts'
+
+describe('a run', () => {
+  const still = {
+    picking: false,
+    mine: 0,
+    forDelivery: 0,
+    others: 0,
+    unpayable: 0,
+    idleMs: 5_000,
+    waitMs: 60_000,
+  }
+  test('is done when none of its rows waits and nobody else holds rows of its sources', () => {
+    expect(endOf(still)).toBe('done')
+    expect(endOf({ ...still, picking: true })).toBe('go_on')
+    expect(endOf({ ...still, others: 3 })).toBe('go_on')
+  })
+  test('waits for deliveries as long as it was told to', () => {
+    const waiting = { ...still, mine: 100, forDelivery: 100 }
+    expect(endOf(waiting)).toBe('go_on')
+    expect(endOf({ ...waiting, idleMs: 60_001 })).toBe('waited_enough')
+    expect(endOf({ ...waiting, waitMs: 0 })).toBe('waited_enough')
+  })
+  test('does not give up rows that can still be asked singly', () => {
+    expect(endOf({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('go_on')
+  })
+  test('is done when only rows are left that its budget would not pay', () => {
+    expect(endOf({ ...still, mine: 5, unpayable: 5 })).toBe('done')
+  })
+})
+
+test('the exit code tells what to do next', () => {
+  const rows = { picked: 1, ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])) } as Parameters<
+    typeof exitCodeOf
+  >[0]['rows']
+  expect(exitCodeOf({ status: 'completed', rows })).toBe(0)
+  expect(exitCodeOf({ status: 'completed', rows: { ...rows, not_found: 5, invalid_input: 5 } })).toBe(0)
+  expect(exitCodeOf({ status: 'completed', rows: { ...rows, failed: 1 } })).toBe(3)
+  expect(exitCodeOf({ status: 'completed', rows: { ...rows, waiting: 1 } })).toBe(3)
+  expect(exitCodeOf({ status: 'budget_reached', rows: { ...rows, failed: 1 } })).toBe(4)
+  expect(exitCodeOf({ status: 'interrupted', rows })).toBe(130)
+  expect(exitCodeOf({ status: 'failed', rows })).toBe(1)
+})
+
+describe('calls are counted as a run would make them', () => {
+  const ask = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
+  const auto = { route: 'auto', bulkPossible: true } as const
+  test('jobs of 100, the last from the minimum on, the rest singly', () => {
+    expect(callsFor(ask(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
+    expect(callsFor(ask(249), auto, 50)).toEqual({ person: 3 + 49, company: 4, bulk: 2, total: 58 })
+    expect(callsFor(ask(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
+  })
+  test('all singly, or all in bulk, where somebody says so', () => {
+    expect(callsFor(ask(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
+    expect(callsFor(ask(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
+  })
+})
+
+describe('gathering', () => {
+  test('puts together what comes while a write is under way, and loses nothing', async () => {
+    const batches: number[][] = []
+    let finish = (): void => {}
+    const add = gather<number>(async (items) => {
+      batches.push(items)
+      await new Promise<void>((resolve) => (finish = resolve))
+    })
+    const all = [add(1), add(2)]
+    await expect.poll(() => batches.length).toBe(1)
+    all.push(add(3), add(4), add(5))
+    finish()
+    await expect.poll(() => batches.length).toBe(2)
+    finish()
+    await Promise.all(all)
+    expect(batches).toEqual([
+      [1, 2],
+      [3, 4, 5],
+    ])
+  })
+  test('tells everyone of a batch that failed, and goes on with the next', async () => {
+    const add = gather<number>(async (items) => {
+      if (items.includes(1)) throw new Error('not written')
+    }, 1)
+    await expect(Promise.allSettled([add(1), add(2)])).resolves.toMatchObject([
+      { status: 'rejected' },
+      { status: 'fulfilled' },
+    ])
+  })
+})
+
+test('an open circuit lets nothing through, and one call when a probe is due', () => {
+  expect(openCalls({ state: 'closed', nextProbeAt: null }, 0)).toBe(Number.POSITIVE_INFINITY)
+  expect(openCalls({ state: 'open', nextProbeAt: 100 }, 99)).toBe(0)
+  expect(openCalls({ state: 'open', nextProbeAt: 100 }, 100)).toBe(1)
+  expect(openCalls({ state: 'half_open', nextProbeAt: 100 }, 100)).toBe(0)
+})
