@@ -28,7 +28,12 @@ export type SubmitEvent =
   /** The service will not have it: 400, 401, 422. Its members are asked singly. */
   | { readonly type: 'rejected'; readonly reason: string }
   /** Certainly not taken: 429, 503, a refused connection. The same job is posted again. */
-  | { readonly type: 'not_taken'; readonly reason: string; readonly retryAfterMs: number | null; readonly counts: boolean }
+  | {
+      readonly type: 'not_taken'
+      readonly reason: string
+      readonly retryAfterMs: number | null
+      readonly counts: boolean
+    }
   /** It may have arrived: a time-out, a lost connection, a 500. */
   | { readonly type: 'unknown'; readonly reason: string }
 
@@ -51,17 +56,36 @@ export function afterSubmit(
   now: number,
   random: number,
 ): JobFields {
-  const fields = { jobId: null, requestIds: null, attempt: job.attempt, notBefore: null, submittedAt: null, finishedAt: null }
+  const fields = {
+    jobId: null,
+    requestIds: null,
+    attempt: job.attempt,
+    notBefore: null,
+    submittedAt: null,
+    finishedAt: null,
+  }
   switch (event.type) {
     case 'accepted':
-      return { ...fields, state: 'submitted', reason: null, jobId: event.jobId, requestIds: event.requestIds, submittedAt: new Date(now) }
+      return {
+        ...fields,
+        state: 'submitted',
+        reason: null,
+        jobId: event.jobId,
+        requestIds: event.requestIds,
+        submittedAt: new Date(now),
+      }
     case 'rejected':
       return { ...fields, state: 'rejected', reason: event.reason, finishedAt: new Date(now) }
     case 'unknown':
       return { ...fields, state: 'in_doubt', reason: event.reason }
     case 'not_taken': {
       if (event.counts && job.attempt >= limits.attempts)
-        return { ...fields, state: 'rejected', reason: `${event.reason} (${job.attempt} tries)`, finishedAt: new Date(now) }
+        return {
+          ...fields,
+          state: 'rejected',
+          reason: `${event.reason} (${job.attempt} tries)`,
+          finishedAt: new Date(now),
+        }
       return {
         ...fields,
         state: 'submitting',
@@ -74,9 +98,13 @@ export function afterSubmit(
 }
 
 /** What a delivery makes of its job: the service's word, or `failed` for a word that it does not document. */
-export function afterDelivery(status: string, unanswered: number): { state: 'completed' | 'failed'; reason: string | null } {
+export function afterDelivery(
+  status: string,
+  unanswered: number,
+): { state: 'completed' | 'failed'; reason: string | null } {
   const missing = unanswered > 0 ? `${unanswered} inputs without a result, asked singly` : null
   if (status === 'completed') return { state: 'completed', reason: missing }
-  const word = status === 'failed' ? 'the service reported the job as failed' : 'the service reported an unknown status'
+  const word =
+    status === 'failed' ? 'the service reported the job as failed' : 'the service reported an unknown status'
   return { state: 'failed', reason: missing ? `${word}; ${missing}` : word }
 }

@@ -27,7 +27,11 @@ export interface Settled {
 
 /** What an answer makes of a row before anything is written: null when there is a record to write. */
 export function afterAnswer(
-  lookup: { readonly state: AnsweredState; readonly reason: string | null; readonly confidence: number | null },
+  lookup: {
+    readonly state: AnsweredState
+    readonly reason: string | null
+    readonly confidence: number | null
+  },
   minConfidence: number,
 ): Settled | null {
   switch (lookup.state) {

@@ -5,7 +5,8 @@ import * as lookups from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
 
-export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'failed'
+/** `refused`: the service refuses every call as things are set (a wrong key, a wrong address); somebody has to act. */
+export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'refused' | 'failed'
 
 /** What a run did. The row states sum to `picked`. Kept with the run, and printed by `run --json`. */
 export interface RunReport {
@@ -114,11 +115,13 @@ export async function makeReport(
   }
 }
 
-/** 0 done; 1 failed; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
-export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows'>): 0 | 1 | 3 | 4 | 130 {
+/** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
+export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows'>): 0 | 1 | 2 | 3 | 4 | 130 {
   switch (report.status) {
     case 'failed':
       return 1
+    case 'refused':
+      return 2
     case 'interrupted':
       return 130
     case 'budget_reached':

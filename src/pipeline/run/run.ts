@@ -261,7 +261,7 @@ async function end(
     rate: run.seen.rate(),
     durationMs: performance.now() - run.began,
   })
-  const state = status === 'failed' ? Run.failed : status === 'interrupted' ? Run.interrupted : Run.completed
+  const state = status === 'failed' || status === 'refused' ? Run.failed : status === 'interrupted' ? Run.interrupted : Run.completed
   await runs.finish(deps.db, run.id, run.token, { state, reason, totals: report })
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
@@ -275,7 +275,7 @@ function statusOf(
 ): [RunStatus, string | null] {
   if (failure !== undefined)
     return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
-  if (run.seen.stop !== null) return ['failed', run.seen.stop.message]
+  if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, limit } = run.budget
   if (rowsLeftOut > 0)

@@ -40,10 +40,22 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
 
 test.each([
   ['lookups', `insert into fillrate.lookups (kind, key, input, state) values ('email', 'a', '{}', 'done')`],
-  ['a lease without a token', `insert into fillrate.lookups (kind, key, input, state) values ('email', 'b', '{}', 'leased')`],
-  ['found without a record', `insert into fillrate.lookups (kind, key, input, state, resolved_at) values ('email', 'c', '{}', 'found', now())`],
-  ['a settled row that waits', `insert into fillrate.rows (source, key, state, settled_at) values ('s', 'k', 'waiting', now())`],
-  ['a job of 101', `insert into fillrate.jobs (id, state, size, members, deadline_at) values (gen_random_uuid(), 'submitting', 101, array_fill(1::bigint, array[101]), now())`],
+  [
+    'a lease without a token',
+    `insert into fillrate.lookups (kind, key, input, state) values ('email', 'b', '{}', 'leased')`,
+  ],
+  [
+    'found without a record',
+    `insert into fillrate.lookups (kind, key, input, state, resolved_at) values ('email', 'c', '{}', 'found', now())`,
+  ],
+  [
+    'a settled row that waits',
+    `insert into fillrate.rows (source, key, state, settled_at) values ('s', 'k', 'waiting', now())`,
+  ],
+  [
+    'a job of 101',
+    `insert into fillrate.jobs (id, state, size, members, deadline_at) values (gen_random_uuid(), 'submitting', 101, array_fill(1::bigint, array[101]), now())`,
+  ],
 ])('an impossible state is refused: %s', async (_, statement) => {
   await expect(database.pool.query(statement)).rejects.toMatchObject({ code: '23514' })
 })

@@ -46,6 +46,7 @@ test('the exit code tells what to do next', () => {
   expect(exitCodeOf({ status: 'budget_reached', rows: { ...rows, failed: 1 } })).toBe(4)
   expect(exitCodeOf({ status: 'interrupted', rows })).toBe(130)
   expect(exitCodeOf({ status: 'failed', rows })).toBe(1)
+  expect(exitCodeOf({ status: 'refused', rows })).toBe(2)
 })
 
 describe('calls are counted as a run would make them', () => {
