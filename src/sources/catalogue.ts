@@ -1,0 +1,151 @@
+import { fitOf, isText, type ColumnType, type RawType } from './column-type.ts'
+import { query, type Db } from './db.ts'
+import { parseTableName, quoteName } from './quote.ts'
+
+export interface Column {
+  readonly name: string
+  readonly type: ColumnType
+  readonly notNull: boolean
+  /** `generated always as (…) stored` or virtual. */
+  readonly isGenerated: boolean
+  /** Of an identity column, `always` or `by default`. */
+  readonly isIdentity: boolean
+  readonly canSelect: boolean
+  readonly canUpdate: boolean
+}
+
+export type TableKind = 'table' | 'view' | 'materialized view' | 'foreign table'
+
+export interface Table {
+  readonly schema: string
+  readonly name: string
+  /** Qualified and quoted. */
+  readonly sql: string
+  readonly kind: TableKind
+  readonly columns: readonly Column[]
+  /** Columns of the primary key, in its own order. Empty: none. */
+  readonly primaryKey: readonly string[]
+  /** Columns of each whole, valid unique index, the primary key's among them, in the index's order. */
+  readonly uniqueKeys: ReadonlyArray<readonly string[]>
+  /** Some constraint is checked only at commit, unless it is told to be checked at once. */
+  readonly hasDeferred: boolean
+}
+
+/** A table, view or the like as it stands now, or null. What has no schema is looked for on the search path. */
+export async function readTable(db: Db, name: string): Promise<Table | null> {
+  const { schema, table } = parseTableName(name)
+  const [found] = await query<FoundTable>(db, tableQuery, [schema, table])
+  if (!found) return null
+  const columns = await query<FoundColumn>(db, columnsQuery, [found.oid])
+  return {
+    schema: found.nspname,
+    name: found.relname,
+    sql: `${quoteName(found.nspname)}.${quoteName(found.relname)}`,
+    kind: kinds[found.relkind] ?? 'table',
+    columns: columns.map(toColumn),
+    primaryKey: found.unique_keys.find((key) => key.primary)?.columns ?? [],
+    uniqueKeys: found.unique_keys.map((key) => key.columns),
+    hasDeferred: found.has_deferred,
+  }
+}
+
+/** Names of all tables that a user made and this role can see, schema and table apart, for "did you mean". */
+export const listTables = (db: Db): Promise<ReadonlyArray<{ schema: string; table: string }>> =>
+  query(
+    db,
+    `select n.nspname as schema, c.relname as "table"
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+        and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
+      order by 1, 2 limit 5000`,
+  )
+
+interface FoundTable {
+  readonly oid: number
+  readonly nspname: string
+  readonly relname: string
+  readonly relkind: string
+  readonly has_deferred: boolean
+  readonly unique_keys: ReadonlyArray<{ readonly primary: boolean; readonly columns: readonly string[] }>
+}
+
+interface FoundColumn extends RawType {
+  readonly name: string
+  readonly not_null: boolean
+  readonly generated: boolean
+  readonly identity: boolean
+  readonly can_select: boolean
+  readonly can_update: boolean
+  readonly type_name: string
+  readonly is_domain: boolean
+  readonly cast_name: string
+  readonly cast_with_length: string
+}
+
+const kinds: Readonly<Record<string, TableKind>> = { v: 'view', m: 'materialized view', f: 'foreign table' }
+
+const tableQuery = `
+  select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind,
+         exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
+         coalesce((
+           select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
+                    select jsonb_agg(a.attname order by k.place)
+                      from unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+                      join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+                     where k.place <= i.indnkeyatts)) order by i.indisprimary desc, i.indexrelid)
+             from pg_index i
+            where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null
+         ), '[]') as unique_keys
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+   where c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')
+     and case when $1::text is null then pg_table_is_visible(c.oid) else n.nspname = $1 end
+   limit 1`
+
+const qualified = (type: string): string =>
+  `(case when ${type}.nspname = 'pg_catalog' then null
+         else quote_ident(${type}.nspname) || '.' || quote_ident(${type}.typname) end)`
+
+const labels = (oid: string): string =>
+  `array(select e.enumlabel::text from pg_enum e where e.enumtypid = ${oid} order by e.enumsortorder)`
+
+const columnsQuery = `
+  with recursive under as (
+    select a.attnum, a.atttypid as oid, a.atttypmod as typmod, 0 as depth
+      from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+     union all
+    select u.attnum, t.typbasetype, case when t.typtypmod = -1 then u.typmod else t.typtypmod end, u.depth + 1
+      from under u join pg_type t on t.oid = u.oid and t.typtype = 'd'
+  ), base as (
+    select distinct on (attnum) * from under order by attnum, depth desc
+  ), types as (
+    select t.*, n.nspname from pg_type t join pg_namespace n on n.oid = t.typnamespace
+  )
+  select a.attname as name, a.attnotnull as not_null, a.attgenerated <> '' as generated,
+         a.attidentity <> '' as identity,
+         has_column_privilege(a.attrelid, a.attnum, 'select') as can_select,
+         has_column_privilege(a.attrelid, a.attnum, 'update') as can_update,
+         format_type(a.atttypid, a.atttypmod) as type_name, b.depth > 0 as is_domain,
+         coalesce(${qualified('t')}, format_type(b.oid, -1)) as cast_name,
+         coalesce(${qualified('t')}, format_type(b.oid, b.typmod)) as cast_with_length,
+         t.typname, t.typtype::text as typtype, b.typmod, ${labels('t.oid')} as labels,
+         case when e.oid is not null then
+           jsonb_build_object('typname', e.typname, 'typtype', e.typtype, 'labels', ${labels('e.oid')}) end as element
+    from base b
+    join pg_attribute a on a.attrelid = $1 and a.attnum = b.attnum
+    join types t on t.oid = b.oid
+    left join types e on e.oid = t.typelem and t.typcategory = 'A'
+   order by a.attnum`
+
+function toColumn(found: FoundColumn): Column {
+  const fit = fitOf(found)
+  const cast = isText(fit) ? found.cast_name : found.cast_with_length
+  return {
+    name: found.name,
+    type: { name: found.type_name, cast, isDomain: found.is_domain, fit },
+    notNull: found.not_null,
+    isGenerated: found.generated,
+    isIdentity: found.identity,
+    canSelect: found.can_select,
+    canUpdate: found.can_update,
+  }
+}

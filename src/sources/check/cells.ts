@@ -1,0 +1,194 @@
+import type { SourceMapping } from '../../domain/mapping.ts'
+import type { Column, Table } from '../catalogue.ts'
+import type { Fit } from '../column-type.ts'
+import { placeholdersIn } from '../expression.ts'
+import { fitValue } from '../fit/value.ts'
+import type { Cell, Output, Touch } from '../mapped.ts'
+import { didYouMean, listed } from '../near.ts'
+import { splitName } from '../quote.ts'
+import { grantSelect } from './key.ts'
+import { plainColumns } from './plain-column.ts'
+import type { Report } from './report.ts'
+
+/** Holds the columns that are to be written against the table. What can't be written is left out and reported. */
+export function resolveOutputs(
+  table: Table,
+  mapping: SourceMapping,
+  keyNames: readonly string[],
+  report: Report,
+): Output[] {
+  const outputs: Output[] = []
+  for (const output of mapping.outputs) {
+    const place = `outputs.${output.column}`
+    const cell = resolveCell(table, output.column, place, keyNames, report)
+    if (!cell) continue
+    const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
+    const resolved: Output = { ...cell, mapping: output, fit, value: 'text' }
+    checkTwice(outputs, resolved, place, report)
+    checkInputs(table, mapping, resolved, place, report)
+    checkMap(resolved, place, report)
+    outputs.push(resolved)
+  }
+  return outputs
+}
+
+/** The same for `touch`. */
+export function resolveTouches(
+  table: Table,
+  mapping: SourceMapping,
+  outputs: readonly Output[],
+  keyNames: readonly string[],
+  report: Report,
+): Touch[] {
+  const touches: Touch[] = []
+  for (const [column, expression] of Object.entries(mapping.touch)) {
+    const place = `touch.${column}`
+    const cell = resolveCell(table, column, place, keyNames, report)
+    if (!cell) continue
+    checkTwice([...outputs, ...touches], cell, place, report)
+    touches.push({ ...cell, expression })
+  }
+  return touches
+}
+
+function resolveCell(
+  table: Table,
+  name: string,
+  place: string,
+  keyNames: readonly string[],
+  report: Report,
+): Cell | null {
+  const whole = table.columns.find((column) => column.name === name)
+  const [first = '', ...rest] = splitName(name)
+  const column = whole ?? table.columns.find((column) => column.name === first)
+  const path = whole ? [] : rest
+  if (!column) {
+    const names = table.columns.map((column) => column.name)
+    report.add(
+      place,
+      `'${first}', which is no column of ${table.schema}.${table.name}`,
+      'a column of the table',
+      `Its columns are ${listed(names)}.${didYouMean(first, names)}`,
+    )
+    return null
+  }
+  const { kind } = column.type.fit
+  if (path.length > 0 && kind !== 'json' && kind !== 'jsonb') {
+    report.add(
+      place,
+      `a key inside '${column.name}', which is ${column.type.name}`,
+      'a json or jsonb column: only they hold keys',
+      `Name the column alone, or one of ${listed(jsonColumns(table))}.`,
+    )
+    return null
+  }
+  return isWritable(table, column, place, keyNames, report)
+    ? { column: name, attribute: column.name, path, type: column.type }
+    : null
+}
+
+function isWritable(
+  table: Table,
+  column: Column,
+  place: string,
+  keyNames: readonly string[],
+  report: Report,
+): boolean {
+  const other = 'Take it out, or name another column.'
+  if (keyNames.includes(column.name)) {
+    report.add(
+      place,
+      `'${column.name}', a column of the key`,
+      'a column that does not identify the row',
+      other,
+    )
+    return false
+  }
+  if (column.isGenerated || column.isIdentity) {
+    const kind = column.isGenerated ? 'a generated column' : 'an identity column'
+    report.add(place, `'${column.name}', ${kind}`, 'a column that can be written', other)
+    return false
+  }
+  if (!column.canUpdate) {
+    const grant = `grant update ("${column.name}") on ${table.sql} to the role in DATABASE_URL`
+    report.add(place, `'${column.name}', which this role may not update`, 'the right to update it', grant)
+  }
+  if (!column.canSelect)
+    report.add(
+      place,
+      `'${column.name}', which this role may not read`,
+      'the right to read it',
+      grantSelect(table),
+    )
+  return true
+}
+
+const jsonColumns = (table: Table): string[] => {
+  const names = table.columns
+    .filter(({ type }) => type.fit.kind.startsWith('json'))
+    .map((column) => column.name)
+  return names.length > 0 ? names : ['none: this table has no such column']
+}
+
+function checkTwice(others: readonly Cell[], cell: Cell, place: string, report: Report): void {
+  const twin = others.find(
+    (other) =>
+      other.attribute === cell.attribute &&
+      other.path.slice(0, cell.path.length).join('\0') === cell.path.slice(0, other.path.length).join('\0'),
+  )
+  if (!twin) return
+  report.add(
+    place,
+    twin.path.length === cell.path.length
+      ? `the column of ${twin.column}`
+      : `a part of the same value as ${twin.column}`,
+    'each column, or each key inside it, once',
+    'Take one of the two out.',
+  )
+}
+
+/** To write a column that an input is read from would change the question that the row asks. */
+function checkInputs(
+  table: Table,
+  mapping: SourceMapping,
+  output: Output,
+  place: string,
+  report: Report,
+): void {
+  const names = table.columns.map((column) => column.name)
+  for (const { input, column, path } of plainColumns(mapping.inputs, names)) {
+    if (column !== output.attribute || !output.path.every((key, depth) => key === path[depth])) continue
+    report.add(
+      place,
+      `the column that the input '${input}' is read from`,
+      'a column that no input is read from: writing it would change the question that the row asks',
+      'Take it out of `outputs`, or write it to a column of its own.',
+    )
+  }
+}
+
+/** Values that the map can give must fit the column. With `sql`, only the database knows what becomes of them. */
+function checkMap({ mapping, fit }: Output, place: string, report: Report): void {
+  if (mapping.map === null || mapping.sql !== null) return
+  for (const [from, to] of Object.entries(mapping.map)) {
+    const fitting = fitValue(to, fit, mapping.tooLong)
+    if (fitting.ok) continue
+    const labels = labelsOf(fit)
+    report.add(
+      `${place}.map.${from}`,
+      labels
+        ? `'${String(to)}', which is no label of the column's type`
+        : `'${String(to)}', which does not fit: ${fitting.reason}`,
+      labels ? `one of ${listed(labels)}` : 'a value that the column can hold',
+      labels ? `Correct the label.${didYouMean(String(to), labels)}` : 'Correct the value.',
+    )
+  }
+}
+
+function labelsOf(fit: Fit): readonly string[] | null {
+  if (fit.kind === 'array') return labelsOf(fit.element)
+  return fit.kind === 'enum' ? fit.labels : null
+}
+
+/** Whether an output's expression asks for the value as text, and may ask for it as a number instead. */
+export const usesValue = (expression: string): boolean => placeholdersIn(expression).includes('value')

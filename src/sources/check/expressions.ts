@@ -1,0 +1,197 @@
+import type { SourceMapping } from '../../domain/mapping.ts'
+import type { Table } from '../catalogue.ts'
+import { attempt, type Db } from '../db.ts'
+import { faultIn, faultInJoins, render, withCaret, type ExpressionFault } from '../expression.ts'
+import { inputNames } from '../inputs.ts'
+import type { Output, Touch } from '../mapped.ts'
+import type { DatabaseError } from '../refused.ts'
+import { quoteLiteral } from '../quote.ts'
+import type { Report } from './report.ts'
+
+/** One expression of a mapping, and the statement in which the database is asked about it. */
+interface Probe {
+  readonly place: string
+  readonly text: string
+  readonly expected: string
+  readonly before: string
+  readonly after: string
+  readonly references?: Readonly<Record<string, string>>
+}
+
+const IN_OUTPUT = ['value', 'json', 'confidence']
+
+/** Whether every expression can stand where it will be put; looks at the text alone. */
+export function scanExpressions(mapping: SourceMapping, report: Report): void {
+  const add = (place: string, text: string | null | undefined, fault: ExpressionFault | null): void => {
+    if (text && fault)
+      report.add(
+        place,
+        `${withCaret(text, fault.at)}\n${fault.message}`,
+        'an SQL expression',
+        'Correct the expression.',
+      )
+  }
+  const { joins, where, changedAt } = mapping
+  if (joins !== null) add('joins', joins, faultInJoins(joins))
+  if (where !== null) add('where', where, faultIn(where, []))
+  if (changedAt !== null) add('changedAt', changedAt, faultIn(changedAt, []))
+  for (const [name, text] of Object.entries(mapping.inputs)) add(`inputs.${name}`, text, faultIn(text, []))
+  for (const { column, sql } of mapping.outputs)
+    if (sql !== null) add(`outputs.${column}.sql`, sql, faultIn(sql, IN_OUTPUT))
+  for (const [column, text] of Object.entries(mapping.touch))
+    add(`touch.${column}`, text, faultIn(text, ['confidence']))
+}
+
+/**
+ * Asks the database about each expression by itself. Nothing is read: the statements end with `limit 0`.
+ * @param unsafe places that are passed over
+ * @returns false when the table or its joins fail already, so that every expression would
+ */
+export async function probeExpressions(
+  db: Db,
+  table: Table,
+  mapping: SourceMapping,
+  unsafe: ReadonlySet<string>,
+  report: Report,
+): Promise<boolean> {
+  const joined = mapping.joins === null ? '' : render(mapping.joins).sql
+  const from = `from ${table.sql} as t ${joined}`
+  const rows = await probe(db, {
+    place: mapping.joins === null ? 'table' : 'joins',
+    text: mapping.joins ?? '',
+    expected: mapping.joins === null ? 'a table that this role may read' : 'joins to the table, named t',
+    before: `select 1 from ${table.sql} as t `,
+    after: ' limit 0',
+  })
+  if (rows) {
+    addError(rows, report)
+    return false
+  }
+  const probes: Probe[] = []
+  for (const name of inputNames) {
+    const text = mapping.inputs[name]
+    const expected = 'an expression over t and the joins, one value a row'
+    // Coalesce, because it refuses expressions that give a set of rows.
+    if (text !== undefined)
+      probes.push({
+        place: `inputs.${name}`,
+        text,
+        expected,
+        before: 'select coalesce((',
+        after: `\n)::text, '') ${from} limit 0`,
+      })
+  }
+  if (mapping.where !== null)
+    probes.push({
+      place: 'where',
+      text: mapping.where,
+      expected: 'a condition over t and the joins',
+      before: `select 1 ${from} where (`,
+      after: '\n) limit 0',
+    })
+  if (mapping.changedAt !== null)
+    probes.push({
+      place: 'changedAt',
+      text: mapping.changedAt,
+      expected: 'a time',
+      before: `select 1 ${from} where (`,
+      after: '\n) >= now() limit 0',
+    })
+  for (const one of probes) {
+    const failed = unsafe.has(one.place) ? null : await probe(db, one)
+    if (failed) addError(failed, report)
+  }
+  return true
+}
+
+/** Asks about the outputs' and touched columns' expressions; says of each output what its `$value` must be. */
+export async function probeCells(
+  db: Db,
+  table: Table,
+  mapping: SourceMapping,
+  outputs: readonly Output[],
+  touches: readonly Touch[],
+  unsafe: ReadonlySet<string>,
+  report: Report,
+): Promise<Output[]> {
+  const joined = mapping.joins === null ? '' : render(mapping.joins).sql
+  const tail =
+    `from ${table.sql} as t ${joined} cross join lateral ` +
+    `(select '{}'::jsonb as v, 1::double precision as c offset 0) as "~b" limit 0`
+  const checked: Output[] = []
+  for (const output of outputs) {
+    const { sql, column } = output.mapping
+    if (sql === null || unsafe.has(`outputs.${column}.sql`)) {
+      checked.push(output)
+      continue
+    }
+    const ask = (value: string): Promise<Failed | null> =>
+      probe(db, {
+        place: `outputs.${column}.sql`,
+        text: sql,
+        expected: `an expression that gives ${output.path.length > 0 ? 'a value for json' : output.type.name}`,
+        before: 'select case when true then (',
+        after: `\n)${output.fit.kind.startsWith('json') ? '' : `::${output.type.cast}`} end ${tail}`,
+        references: { value, json: `("~b".v -> ${quoteLiteral(column)})`, confidence: '"~b".c' },
+      })
+    const asText = `("~b".v ->> ${quoteLiteral(column)})`
+    const failed = await ask(asText)
+    const asNumber = failed ? await ask(`(${asText}::numeric)`) : null
+    if (failed && asNumber) addError(failed, report)
+    checked.push(failed && !asNumber ? { ...output, value: 'number' } : output)
+  }
+  for (const touch of touches) {
+    if (unsafe.has(`touch.${touch.column}`)) continue
+    const failed = await probe(db, {
+      place: `touch.${touch.column}`,
+      text: touch.expression,
+      expected: `an expression that gives ${touch.type.name}`,
+      before: 'select case when true then (',
+      after: `\n) end ${tail}`,
+      references: { confidence: '"~b".c' },
+    })
+    if (failed) addError(failed, report)
+  }
+  return checked
+}
+
+interface Failed {
+  readonly probe: Probe
+  readonly error: DatabaseError & { readonly hint?: string; readonly position?: string }
+  /** Index in the configured text. */
+  readonly at: number | null
+}
+
+async function probe(db: Db, probe: Probe): Promise<Failed | null> {
+  const rendered = render(probe.text, probe.references)
+  const statement = probe.before + rendered.sql + probe.after
+  const error = await attempt(db, statement)
+  if (error === null) return null
+  if (!isDatabaseError(error)) throw error
+  const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
+  const inside = index - probe.before.length
+  const isInside = inside >= 0 && inside < rendered.sql.length
+  return { probe, error, at: isInside ? rendered.origin(inside) : null }
+}
+
+/** Postgres counts characters, JavaScript UTF-16 units. */
+const characters = (text: string, count: number): number => [...text].slice(0, count).join('').length
+
+const isDatabaseError = (error: unknown): error is Failed['error'] =>
+  error instanceof Error && 'code' in error && /^[\dA-Z]{5}$/.test(String(error.code))
+
+function addError({ probe, error, at }: Failed, report: Report): void {
+  if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
+  const shown = at === null ? probe.text : withCaret(probe.text, at)
+  const found = [shown, error.message].filter((line) => line !== '').join('\n')
+  report.add(probe.place, found, probe.expected, todo(error))
+}
+
+function todo({ code, hint, message }: Failed['error']): string {
+  if (code === '42501') return `Grant what is missing to the role in DATABASE_URL (${message}).`
+  if (hint) return hint
+  if (code === '42P01') return 'Check the table’s name and schema.'
+  if (code === '42703')
+    return 'Check the column’s name. One in mixed case needs double quotes: t."firstName".'
+  return 'Correct the expression.'
+}

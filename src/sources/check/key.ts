@@ -1,0 +1,83 @@
+import type { SourceMapping } from '../../domain/mapping.ts'
+import type { Table } from '../catalogue.ts'
+import type { KeyColumn } from '../mapped.ts'
+import { didYouMean, listed } from '../near.ts'
+import { splitName } from '../quote.ts'
+import type { Report } from './report.ts'
+
+export interface Key {
+  readonly keyColumns: readonly KeyColumn[]
+  readonly keyOrder: readonly KeyColumn[]
+}
+
+/**
+ * Finds the columns that identify a row. A unique index must stand behind them: without it nothing says that a
+ * record goes to one row, and each page would sort the whole table.
+ */
+export function resolveKey(table: Table, mapping: SourceMapping, report: Report): Key | null {
+  const wanted = mapping.key ?? table.primaryKey
+  if (wanted.length === 0) {
+    report.add(
+      'key',
+      `nothing, and ${table.schema}.${table.name} has no primary key`,
+      'the column or columns that identify a row',
+      candidates(table),
+    )
+    return null
+  }
+  const names = wanted.map((name) => resolve(table, name, report))
+  const found = names.filter((name) => name !== null)
+  if (found.length < names.length) return null
+  const index = table.uniqueKeys.find((key) => key.every((column) => found.includes(column)))
+  if (!index) {
+    const list = found.join(', ')
+    report.add(
+      'key',
+      `${list}, on which there is no unique index`,
+      'a key that the database itself keeps unique',
+      `${candidates(table)} Or: create unique index concurrently on ${table.sql} (${found.map((name) => `"${name}"`).join(', ')})`,
+    )
+    return null
+  }
+  const keyColumns = found.map((name) => toKeyColumn(table, name, report)).filter((column) => column !== null)
+  const inIndex = index.length === found.length ? index : found
+  const keyOrder = inIndex.flatMap((name) => keyColumns.filter((column) => column.name === name))
+  return keyColumns.length === found.length ? { keyColumns, keyOrder } : null
+}
+
+function resolve(table: Table, name: string, report: Report): string | null {
+  const columns = table.columns.map((column) => column.name)
+  if (columns.includes(name)) return name
+  const [unquoted = ''] = splitName(name)
+  if (columns.includes(unquoted)) return unquoted
+  report.add(
+    'key',
+    `'${name}', which is no column of ${table.schema}.${table.name}`,
+    'a column of the table',
+    `Its columns are ${listed(columns)}.${didYouMean(name, columns)}`,
+  )
+  return null
+}
+
+function toKeyColumn(table: Table, name: string, report: Report): KeyColumn | null {
+  const column = table.columns.find((column) => column.name === name)
+  if (!column) return null
+  if (!column.canSelect) {
+    report.add(
+      'key',
+      `${name}, which this role may not read`,
+      'a column that it may read',
+      grantSelect(table),
+    )
+    return null
+  }
+  return { name, type: column.type.name, cast: column.type.cast, notNull: column.notNull }
+}
+
+export const grantSelect = (table: Table): string =>
+  `grant select on ${table.sql} to the role in DATABASE_URL`
+
+function candidates(table: Table): string {
+  const [first] = table.uniqueKeys
+  return first ? `Set \`key\` to ${first.join(', ')}, which is unique.` : 'No unique index is on the table.'
+}

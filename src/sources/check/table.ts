@@ -1,0 +1,50 @@
+import { listTables, readTable, type Table } from '../catalogue.ts'
+import type { Db } from '../db.ts'
+import { nearest } from '../near.ts'
+import { parseTableName, tableNameInWords } from '../quote.ts'
+import type { Report } from './report.ts'
+
+/** Finds the source's table, or says what was meant. Only a table itself can be locked, keyed and written. */
+export async function findTable(db: Db, name: string, report: Report): Promise<Table | null> {
+  const table = await readTable(db, name)
+  if (table === null) {
+    report.add(
+      'table',
+      `'${name}', which this database does not have`,
+      'a table of it',
+      await whatWasMeant(db, name),
+    )
+    return null
+  }
+  if (table.kind !== 'table') {
+    report.add(
+      'table',
+      `'${name}', a ${table.kind}`,
+      'a table: only there can rows be locked while they are written',
+      'Name the table behind it, and put what else it does into `joins` and `where`.',
+    )
+    return null
+  }
+  return table
+}
+
+async function whatWasMeant(db: Db, name: string): Promise<string> {
+  const { schema, table } = parseTableName(name)
+  const all = await listTables(db)
+  const same = all.filter((other) => other.table === table)
+  const [elsewhere] = same.length === 1 ? same : []
+  if (elsewhere) return `Did you mean ${tableNameInWords(elsewhere.schema, elsewhere.table)}?`
+  const asWritten = schema === null ? table : `${schema}.${table}`
+  const written = (other: { schema: string; table: string }): string =>
+    schema === null ? other.table : `${other.schema}.${other.table}`
+  const near = nearest(asWritten, all.map(written))
+  const meant = all.find((other) => written(other) === near)
+  if (meant)
+    return `Did you mean ${tableNameInWords(meant.schema, meant.table)}?${caseNote(name, meant.table)}`
+  return 'Check the name, its schema, and that DATABASE_URL leads to the right database.'
+}
+
+const caseNote = (name: string, meant: string): string =>
+  /[A-Z]/.test(meant) && !name.includes('"')
+    ? ' Postgres reads a name without quotes as lower case, so the quotes belong to it.'
+    : ''

@@ -1,0 +1,81 @@
+/** How a value must look to be held by a column, from the catalogue; domains are looked through. */
+export type Fit =
+  | { readonly kind: 'text'; /** In characters. */ readonly maxLength: number | null }
+  | { readonly kind: 'integer'; readonly bits: 16 | 32 | 64 }
+  | { readonly kind: 'float'; readonly bits: 32 | 64 }
+  | { readonly kind: 'numeric'; readonly precision: number | null; readonly scale: number }
+  | { readonly kind: 'boolean' | 'date' | 'timestamp' | 'timestamptz' | 'uuid' | 'json' | 'jsonb' }
+  | { readonly kind: 'enum'; readonly labels: readonly string[] }
+  | { readonly kind: 'array'; readonly element: Fit }
+  /** A type that Fillrate does not know: text is handed to it, and the database says whether it fits. */
+  | { readonly kind: 'other' }
+
+export interface ColumnType {
+  /** As `format_type` says it: `character varying(80)`, `crm.stage`. */
+  readonly name: string
+  /**
+   * What a value is cast to: the type under the domains. Without its length for text, because an explicit cast
+   * cuts what is too long without a word.
+   */
+  readonly cast: string
+  readonly isDomain: boolean
+  readonly fit: Fit
+}
+
+/** A type as pg_type and pg_attribute describe it, after all domains. */
+export interface RawType {
+  readonly typname: string
+  readonly typtype: string
+  readonly typmod: number
+  readonly labels: readonly string[]
+  readonly element: Omit<RawType, 'element' | 'typmod'> | null
+}
+
+/** Reads the fit of a type. The meaning of `typmod` is from Postgres's own utils/adt (varchar.c, numeric.c). */
+export function fitOf(type: RawType): Fit {
+  if (type.element)
+    return { kind: 'array', element: fitOf({ ...type.element, typmod: type.typmod, element: null }) }
+  if (type.typtype === 'e') return { kind: 'enum', labels: type.labels }
+  switch (type.typname) {
+    case 'text':
+    case 'citext':
+      return { kind: 'text', maxLength: null }
+    case 'varchar':
+    case 'bpchar':
+      return { kind: 'text', maxLength: type.typmod < 4 ? null : type.typmod - 4 }
+    case 'int2':
+      return { kind: 'integer', bits: 16 }
+    case 'int4':
+      return { kind: 'integer', bits: 32 }
+    case 'int8':
+      return { kind: 'integer', bits: 64 }
+    case 'float4':
+      return { kind: 'float', bits: 32 }
+    case 'float8':
+      return { kind: 'float', bits: 64 }
+    case 'numeric':
+      return numeric(type.typmod)
+    case 'bool':
+      return { kind: 'boolean' }
+    case 'date':
+    case 'timestamp':
+    case 'timestamptz':
+    case 'uuid':
+    case 'json':
+    case 'jsonb':
+      return { kind: type.typname }
+    default:
+      return { kind: 'other' }
+  }
+}
+
+/** The scale is an eleven-bit signed number since Postgres 15; before that, a small positive one. */
+function numeric(typmod: number): Fit {
+  if (typmod < 4) return { kind: 'numeric', precision: null, scale: 0 }
+  const packed = typmod - 4
+  return { kind: 'numeric', precision: (packed >> 16) & 0xffff, scale: ((packed & 0x7ff) ^ 1024) - 1024 }
+}
+
+/** Whether the fit is one of text, whose explicit cast must not carry a length. */
+export const isText = (fit: Fit): boolean =>
+  fit.kind === 'text' || (fit.kind === 'array' && isText(fit.element))

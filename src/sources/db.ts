@@ -1,0 +1,32 @@
+import { CompiledQuery, type QueryExecutorProvider } from 'kysely'
+
+/** A Kysely database or a Transaction, whatever its schema: this folder works on tables that no type describes. */
+export type Db = QueryExecutorProvider
+
+/** Runs SQL text as it is, with `$1` parameters, and gives its rows. */
+export async function query<Row>(
+  db: Db,
+  text: string,
+  parameters: readonly unknown[] = [],
+): Promise<readonly Row[]> {
+  const compiled = CompiledQuery.raw(text, [...parameters]) as CompiledQuery<Row>
+  const { rows } = await db.getExecutor().executeQuery<Row>(compiled)
+  return rows
+}
+
+/**
+ * Runs a statement that may fail without spoiling the transaction that it may be in.
+ * @returns the error that the database gave, or null
+ */
+export async function attempt(db: Db, text: string, parameters: readonly unknown[] = []): Promise<unknown> {
+  const inTransaction = 'isTransaction' in db && db.isTransaction === true
+  try {
+    if (inTransaction) await query(db, 'savepoint fillrate_attempt')
+    await query(db, text, parameters)
+    if (inTransaction) await query(db, 'release savepoint fillrate_attempt')
+    return null
+  } catch (error) {
+    if (inTransaction) await query(db, 'rollback to savepoint fillrate_attempt')
+    return error
+  }
+}

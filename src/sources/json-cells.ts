@@ -1,0 +1,74 @@
+import { jsonColumn } from './cell.ts'
+import type { Cell } from './mapped.ts'
+import { joinName, quoteList, quoteLiteral } from './quote.ts'
+
+/** A key inside a json column that may be written. */
+export interface JsonCell {
+  readonly cell: Cell
+  /** SQL for whether it is written. */
+  readonly written: string
+  /** SQL for its new value, jsonb. */
+  readonly value: string
+}
+
+interface Level {
+  readonly leaves: Map<string, JsonCell>
+  readonly inner: Map<string, Level>
+}
+
+/**
+ * SQL for the new value of one json column out of all keys that are written in it: missing parents are made,
+ * siblings kept. One expression over the column as it stands, linear in the number of keys; a chain of
+ * `jsonb_set` would double with each.
+ */
+export function composeJson(cells: readonly JsonCell[], alias = 't'): string {
+  const first = cells[0]
+  if (!first) throw new RangeError('no key of a json column is given')
+  const root: Level = { leaves: new Map(), inner: new Map() }
+  for (const one of cells) place(root, one.cell.path, one)
+  const column = jsonColumn(first.cell, alias)
+  const composed = level(root, [], column)
+  return first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
+}
+
+function place(at: Level, path: readonly string[], one: JsonCell): void {
+  const [key = '', ...rest] = path
+  if (rest.length === 0) {
+    at.leaves.set(key, one)
+    return
+  }
+  const inner = at.inner.get(key) ?? { leaves: new Map(), inner: new Map() }
+  at.inner.set(key, inner)
+  place(inner, rest, one)
+}
+
+function level(at: Level, path: readonly string[], column: string): string {
+  const now = `coalesce(nullif(${column} #> ${quoteList(path)}, 'null'), '{}')`
+  const leaves = [...at.leaves].map(([key, one]) => addition(one.written, key, one.value))
+  const inner = [...at.inner].map(([key, next]) =>
+    addition(`(${writtenIn(next).join(' or ')})`, key, level(next, [...path, key], column)),
+  )
+  return `(${[now, ...leaves, ...inner].join(' || ')})`
+}
+
+const addition = (written: string, key: string, value: string): string =>
+  `case when ${written} then jsonb_build_object(${quoteLiteral(key)}, ${value}) else '{}' end`
+
+const writtenIn = (at: Level): string[] => [
+  ...[...at.leaves.values()].map((one) => one.written),
+  ...[...at.inner.values()].flatMap(writtenIn),
+]
+
+/**
+ * The parents of a key, outermost first: their names as in a configuration, and SQL for what each holds. A parent
+ * that is empty or JSON null must be remembered, because after the key is taken out again it can't be told from
+ * one that was made for it.
+ */
+export const parentsOf = (
+  cell: Cell,
+  alias = 't',
+): Array<{ readonly name: string; readonly value: string }> =>
+  cell.path.map((_, depth) => ({
+    name: joinName([cell.attribute, ...cell.path.slice(0, depth)]),
+    value: `(${jsonColumn(cell, alias)} #> ${quoteList(cell.path.slice(0, depth))})`,
+  }))

@@ -1,0 +1,58 @@
+import { sql, type RawBuilder } from 'kysely'
+import { quoteName } from './quote.ts'
+import type { KeyColumn, Source } from './mapped.ts'
+
+/** A key as text is one column's text, or a JSON array of several columns' texts. */
+export const keyText = (source: Pick<Source, 'keyColumns'>, alias = 't'): string => {
+  const columns = source.keyColumns.map((column) => `${alias}.${quoteName(column.name)}::text`)
+  return columns.length === 1 ? (columns[0] ?? '') : `array_to_json(array[${columns.join(', ')}])::text`
+}
+
+/** SQL for one column's value out of an SQL text that holds a key. */
+export function keyPart(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
+  if (source.keyColumns.length === 1) return `(${text})::${column.cast}`
+  return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.cast}`
+}
+
+/** SQL that is true for the row that a key's text names. */
+export const keyMatches = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
+  source.keyColumns
+    .map((column) => `${alias}.${quoteName(column.name)} = ${keyPart(source, column, text)}`)
+    .join(' and ')
+
+/** The order of pages, which an index of the table gives. */
+export const keyOrder = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
+  source.keyOrder.map((column) => `${alias}.${quoteName(column.name)}`).join(', ')
+
+/** The condition for rows after a key, as one row comparison, because only that form walks a composite index. */
+export function afterKey(source: Source, after: string): RawBuilder<boolean> {
+  const texts = keyParts(source, after)
+  const values = source.keyOrder.map((column) => {
+    const text = texts[source.keyColumns.indexOf(column)]
+    return sql`${text}::text::${sql.raw(column.cast)}`
+  })
+  return sql`(${sql.raw(keyOrder(source))}) > (${sql.join(values)})`
+}
+
+/**
+ * Splits a key's text into its columns' texts.
+ * @throws RangeError when the text is not a key of this source
+ */
+export function keyParts(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
+  if (source.keyColumns.length === 1) return [key]
+  const names = source.keyColumns.map((column) => column.name).join(', ')
+  const parts = parse(key)
+  if (!Array.isArray(parts) || parts.length !== source.keyColumns.length)
+    throw new RangeError(
+      `a key of source ${source.name} is a JSON array of ${source.keyColumns.length} texts (${names})`,
+    )
+  return parts.map(String)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,49 @@
+import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
+import type { Table } from './catalogue.ts'
+import type { ColumnType, Fit } from './column-type.ts'
+
+/** A mapping that has been held against the live catalogue: everything that its statements are built from. */
+export interface Source {
+  readonly name: string
+  readonly mapping: SourceMapping
+  readonly table: Table
+  /** In the order in which the key is written as text. */
+  readonly keyColumns: readonly KeyColumn[]
+  /** The same, in the order of the index that the pages follow. */
+  readonly keyOrder: readonly KeyColumn[]
+  readonly outputs: readonly Output[]
+  readonly touches: readonly Touch[]
+}
+
+export interface KeyColumn {
+  readonly name: string
+  /** As `format_type` says it. */
+  readonly type: string
+  /** What a key's text is cast to. */
+  readonly cast: string
+  readonly notNull: boolean
+}
+
+/** A place that is written: a column, or a key inside a json or jsonb column. */
+export interface Cell {
+  /** As configured: `title`, `attributes.department`. */
+  readonly column: string
+  /** The real column's name. */
+  readonly attribute: string
+  /** Inside a json or jsonb column; empty for the column itself. */
+  readonly path: readonly string[]
+  readonly type: ColumnType
+}
+
+export interface Output extends Cell {
+  readonly mapping: OutputMapping
+  /** What a value must look like: the column's own fit, or jsonb for a key inside it. */
+  readonly fit: Fit
+  /** What `$value` is: text, or a number where only so the expression makes sense (`$value * 1000`). */
+  readonly value: 'text' | 'number'
+}
+
+/** Set beside an output, and only then. */
+export interface Touch extends Cell {
+  readonly expression: string
+}

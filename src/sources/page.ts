@@ -1,0 +1,154 @@
+import { sql, type RawBuilder } from 'kysely'
+import { isBlank, isReachable } from './blank.ts'
+import { cellJson } from './cell.ts'
+import { faultIn, render, withCaret } from './expression.ts'
+import { eligible, inputHash, inputNames, inputText, joins } from './inputs.ts'
+import { afterKey, keyMatches, keyOrder, keyText } from './key.ts'
+import { SourceProblems } from './problems.ts'
+import { quoteLiteral, quoteName } from './quote.ts'
+import type { Output, Source } from './mapped.ts'
+
+export interface PageRow {
+  /** The key as text; of several columns, a JSON array. */
+  readonly key: string
+  /** MD5 over the raw inputs. */
+  readonly input_hash: string
+  readonly email: string | null
+  readonly linkedin_url: string | null
+  readonly name: string | null
+  readonly company: string | null
+  readonly domain: string | null
+  /** From 1, in key order. */
+  readonly n: number
+  /** Whether any cell of the row could be written. */
+  readonly lacks: boolean
+}
+
+/** A relation of `key text` and `written jsonb`: what Fillrate wrote last. Only `tracked` outputs need it. */
+export type WrittenRelation = RawBuilder<{ key: string; written: unknown }>
+
+export interface PageOptions {
+  /** The last key of the page before; null for the first page. */
+  readonly after: string | null
+  /** Rows. */
+  readonly limit: number
+  /** A condition on top of the source's own. */
+  readonly where: string | null
+  /** Only rows whose `changedAt` is this or later. Left aside by a source that has no `changedAt`. */
+  readonly changedSince: Date | null
+  /** Without it, a `tracked` cell counts as lacking only when it is blank. */
+  readonly written?: WrittenRelation
+}
+
+/**
+ * One page of a source in key order, as a relation to put into a CTE. Walks the key's index from `after`, so that
+ * each page costs the same on a table of any size. Fails with `invalid input syntax` and a text that names the key
+ * when the joins give more than one row for it: see `duplicateKey`.
+ * @throws SourceProblems when `where` can't be an expression
+ */
+export function pageQuery(source: Source, options: PageOptions): RawBuilder<PageRow> {
+  const { changedAt } = source.mapping
+  const conditions = [sql.raw<boolean>(eligible(source)), ...notNullKeys(source)]
+  if (options.where !== null) conditions.push(sql.raw(`(${checked(source, options.where)}\n)`))
+  if (options.changedSince !== null && changedAt !== null)
+    conditions.push(sql`(${sql.raw(render(changedAt).sql)}\n) >= ${options.changedSince}::timestamptz`)
+  if (options.after !== null) conditions.push(afterKey(source, options.after))
+  // One row more than asked for: it may be a second row for the page's last key.
+  const tail = sql`order by ${sql.raw(keyOrder(source))} limit ${options.limit + 1}`
+  const page = relation(source, sql`${sql.join(conditions, sql` and `)} ${tail}`, options.written)
+  return sql`select * from (${page}) as p where n <= ${options.limit}`
+}
+
+/** The same for given keys, in no order. Keys that are gone, or no longer in the source, are left out. */
+export function keysQuery(
+  source: Source,
+  keys: readonly string[],
+  written?: WrittenRelation,
+): RawBuilder<PageRow> {
+  const given = sql`(select distinct k from unnest(${[...keys]}::text[]) as k)`
+  const matches = sql.raw(keyMatches(source, '"~keys".k'))
+  const conditions = sql`${sql.raw(eligible(source))}`
+  return relation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
+}
+
+function relation(
+  source: Source,
+  conditions: RawBuilder<unknown>,
+  written: WrittenRelation | undefined,
+  keys: RawBuilder<unknown> = sql``,
+): RawBuilder<PageRow> {
+  const order = source.keyOrder.map((_, i) => `k${i}`).join(', ')
+  const columns = [
+    `${keyText(source)} as key`,
+    ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as k${i}`),
+    `${inputHash(source)} as input_hash`,
+    ...inputNames.map((name) => `${inputText(source, name)} as ${name}`),
+    `${lacksNow(source)} as lacks`,
+    `${trackedNow(written ? source : null)} as tracked`,
+  ]
+  const rows = sql`
+    select ${sql.raw(columns.join(', '))}
+      from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joins(source))}
+     where ${conditions}`
+  const lacks = written
+    ? sql`lacks or exists (
+        select from jsonb_each(tracked) as now join (${written}) as w on w.key = r.key and w.written -> now.key = now.value)`
+    : sql`lacks`
+  return sql`
+    select case when copies = 1 then key else ${sql.raw(failure(source))} end as key,
+           input_hash, ${sql.raw(inputNames.join(', '))}, n, ${lacks} as lacks
+      from (select r.*, count(*) over (partition by key) as copies,
+                   (row_number() over (order by ${sql.raw(order)}))::int as n
+              from (${rows}) as r) as r`
+}
+
+/** True where a cell may be written whatever Fillrate wrote before. */
+function lacksNow(source: Source): string {
+  const cells = source.outputs.map((output) => {
+    const open = output.mapping.policy === 'always' ? 'true' : isBlank(output)
+    return output.path.length > 0 ? `(${open} and ${isReachable(output)})` : open
+  })
+  return cells.length === 0 ? 'false' : `(${cells.join(' or ')})`
+}
+
+/** The tracked cells as they are now, to be held against what was written. */
+function trackedNow(source: Source | null): string {
+  const tracked = source?.outputs.filter((output) => output.mapping.policy === 'tracked') ?? []
+  const pairs = tracked.map((output: Output) => `${quoteLiteral(output.column)}, ${cellJson(output)}`)
+  return pairs.length === 0 ? `'{}'::jsonb` : `jsonb_build_object(${pairs.join(', ')})`
+}
+
+const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
+  source.keyColumns
+    .filter((column) => !column.notNull)
+    .map((column) => sql.raw(`t.${quoteName(column.name)} is not null`))
+
+const failureBefore = 'more than one row for key '
+
+/** SQL has no expression that fails with a text of one's own; a cast that can't succeed shows its operand. */
+const failure = (source: Source): string =>
+  `(${quoteLiteral(`source ${source.name}: ${failureBefore}`)} || key)::int::text`
+
+/**
+ * The key for which a source's joins or expressions give more than one row, out of the error that a page failed
+ * with; null for any other error.
+ */
+export function duplicateKey(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  const at = error.message.indexOf(failureBefore)
+  return at === -1 ? null : error.message.slice(at + failureBefore.length).replace(/"$/, '')
+}
+
+function checked(source: Source, where: string): string {
+  const fault = faultIn(where, [])
+  if (fault === null) return render(where).sql
+  throw new SourceProblems([
+    {
+      source: source.name,
+      place: 'where',
+      found: `${withCaret(where, fault.at)}\n${fault.message}`,
+      expected: 'an SQL condition over the source’s table, named t',
+      todo: 'Correct the condition given with --where.',
+    },
+  ])
+}

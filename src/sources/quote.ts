@@ -1,0 +1,38 @@
+/** An identifier in double quotes, so that case, reserved words and dots in it are kept. */
+export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+/** A text as an SQL literal, whatever `standard_conforming_strings` is set to. */
+export function quoteLiteral(text: string): string {
+  const quoted = `'${text.replaceAll("'", "''")}'`
+  return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted
+}
+
+/** Some texts as an SQL array of text. */
+export const quoteList = (texts: readonly string[]): string =>
+  texts.length === 0 ? `'{}'::text[]` : `array[${texts.map(quoteLiteral).join(', ')}]`
+
+/** Splits `attributes."a.b"` into `attributes` and `a.b`. Nothing is folded to lower case. */
+export function splitName(name: string): string[] {
+  return [...name.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([part]) => unquote(part.trim()))
+}
+
+/** The opposite of splitName: quotes stand only where they are needed. */
+export const joinName = (parts: readonly string[]): string =>
+  parts.map((part) => (/[."\s]/.test(part) || part === '' ? quoteName(part) : part)).join('.')
+
+/** Reads a table's name as Postgres reads it: what has no quotes is folded to lower case. */
+export function parseTableName(name: string): { readonly schema: string | null; readonly table: string } {
+  const parts = [...name.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([part]) => {
+    const trimmed = part.trim()
+    return trimmed.startsWith('"') ? unquote(trimmed) : trimmed.toLowerCase()
+  })
+  const table = parts.at(-1) ?? ''
+  return { schema: parts.length > 1 ? (parts.at(-2) ?? null) : null, table }
+}
+
+/** A name as it must stand in the configuration's `table`: in quotes only where folding would change it. */
+export const tableNameInWords = (schema: string, table: string): string =>
+  [schema, table].map((part) => (/^[a-z_][a-z0-9_$]*$/.test(part) ? part : quoteName(part))).join('.')
+
+const unquote = (name: string): string =>
+  /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name

@@ -1,0 +1,52 @@
+import type { SourceMapping } from '../domain/mapping.ts'
+import { resolveOutputs, resolveTouches } from './check/cells.ts'
+import { probeCells, probeExpressions, scanExpressions } from './check/expressions.ts'
+import { resolveKey } from './check/key.ts'
+import { Report } from './check/report.ts'
+import { findTable } from './check/table.ts'
+import { attempt, type Db } from './db.ts'
+import type { Source } from './mapped.ts'
+import { SourceProblems } from './problems.ts'
+import { writeStatement } from './write-statement.ts'
+
+export type { Cell, KeyColumn, Output, Source, Touch } from './mapped.ts'
+
+/**
+ * Holds a mapping against the live database. Reads the catalogue and asks the planner; no row is read, nothing is
+ * written.
+ * @throws SourceProblems with everything that is wrong, as far as it can be seen at once
+ */
+export async function openSource(db: Db, mapping: SourceMapping): Promise<Source> {
+  const report = new Report(mapping.name)
+  scanExpressions(mapping, report)
+  // A text that could leave its parentheses is never handed to the database.
+  const unsafe = new Set(report.problems.map((problem) => problem.place))
+  const table = await findTable(db, mapping.table, report)
+  if (table === null) throw new SourceProblems(report.problems)
+
+  const key = resolveKey(table, mapping, report)
+  const keyNames = key?.keyColumns.map((column) => column.name) ?? []
+  const outputs = resolveOutputs(table, mapping, keyNames, report)
+  const touches = resolveTouches(table, mapping, outputs, keyNames, report)
+  const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
+  const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
+  if (key === null) throw new SourceProblems(report.problems)
+  const source: Source = { name: mapping.name, mapping, table, ...key, outputs: checked, touches }
+  if (report.problems.length === 0) await planWrite(db, source, report)
+  if (report.problems.length > 0) throw new SourceProblems(report.problems)
+  return source
+}
+
+/** Has the write planned, which finds what each part alone could not show. */
+async function planWrite(db: Db, source: Source, report: Report): Promise<void> {
+  const error = await attempt(db, `explain ${writeStatement(source)}`, ['[]'])
+  if (error === null) return
+  if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21)/.test(String(error.code)))
+    throw error
+  report.add(
+    'outputs',
+    error.message,
+    'outputs and touched columns that the database takes',
+    'Cast the expression to the type of its column, or take the column out.',
+  )
+}

@@ -1,0 +1,121 @@
+import type { Transaction } from 'kysely'
+import { query, type Db } from './db.ts'
+import { isolate, type Isolated } from './isolate.ts'
+import type { Source } from './mapped.ts'
+import { isRefusal, refusalInWords } from './refused.ts'
+import { writeStatement, type BatchRow, type Told } from './write-statement.ts'
+
+export interface WriteRow {
+  readonly key: string
+  /** The fingerprint of the inputs that the record was asked with. */
+  readonly inputHash: string
+  /** Output column to value, as `fitRecord` gives them. */
+  readonly values: Readonly<Record<string, unknown>>
+  /** Output column to what Fillrate wrote last, as an earlier `after` gave it. */
+  readonly written: Readonly<Record<string, unknown>> | null
+  /** 0..1. */
+  readonly confidence: number | null
+}
+
+export interface WriteResult {
+  readonly key: string
+  /** `gone`: deleted, or no longer in the source. `inputs_changed`: not touched, to be picked again. */
+  readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected'
+  /** Of a rejected row, in words and without its values. */
+  readonly reason: string | null
+  /**
+   * What the written and touched columns held. No entry: NULL, or no such key. Parents of a json key that were
+   * empty or JSON null have entries too: `restoreBatch` needs them to tell them from parents made by the write.
+   */
+  readonly before: Record<string, unknown> | null
+  /** What they hold now, after any trigger. */
+  readonly after: Record<string, unknown> | null
+  /** Cells that held a value which the policy protects. */
+  readonly kept: number
+  readonly keptColumns: readonly string[]
+  /** Cells for which the output's `sql` gave nothing (`no_value`), or a text that is `too_long`. */
+  readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }>
+}
+
+/**
+ * Writes a batch in one statement. Hash and policies are tested on the rows as locked at that moment, so a person's
+ * edit that commits while this waits for the row wins. When the database refuses the batch, its bad rows are
+ * isolated and the others written. One result a row, in the order of the batch.
+ * @param tx the caller commits; the rows stay locked until then
+ * @throws what says nothing of a row: a lost connection, a timeout, a deadlock, a missing privilege
+ */
+export async function writeBatch<Schema>(
+  tx: Transaction<Schema>,
+  source: Source,
+  batch: readonly WriteRow[],
+): Promise<WriteResult[]> {
+  if (batch.length === 0) return []
+  const rows = batch.map(toBatchRow)
+  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
+  const told = new Map((await tryWhole(tx, writeStatement(source), rows)).map((one) => [one.i, one]))
+  return batch.map(({ key }, i) => toResult(key, told.get(i)))
+}
+
+/** What `writeBatch` would do, without a lock and without a write. `after` is told as it is before any trigger. */
+export async function rehearseBatch(
+  db: Db,
+  source: Source,
+  batch: readonly WriteRow[],
+): Promise<WriteResult[]> {
+  if (batch.length === 0) return []
+  const told = await run(db, writeStatement(source, { rehearse: true }), batch.map(toBatchRow))
+  const byPlace = new Map(told.map((one) => [one.i, one]))
+  return batch.map(({ key }, i) => toResult(key, byPlace.get(i)))
+}
+
+const toBatchRow = ({ key, inputHash, values, written, confidence }: WriteRow, i: number): BatchRow => ({
+  i,
+  key,
+  hash: inputHash,
+  v: values,
+  w: written ?? {},
+  c: confidence,
+})
+
+async function tryWhole(tx: Db, statement: string, rows: readonly BatchRow[]): Promise<readonly Isolated[]> {
+  await query(tx, 'savepoint fillrate_write')
+  try {
+    const told = await run(tx, statement, rows)
+    await query(tx, 'release savepoint fillrate_write')
+    return told
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    await query(tx, 'rollback to savepoint fillrate_write')
+    return await isolate(tx, statement, rows)
+  }
+}
+
+async function run(db: Db, statement: string, rows: readonly BatchRow[]): Promise<readonly Told[]> {
+  const [row] = await query<{ told: readonly Told[] }>(db, statement, [JSON.stringify(rows)])
+  return row?.told ?? []
+}
+
+const NOTHING = { reason: null, before: null, after: null, kept: 0, keptColumns: [], skipped: [] } as const
+
+function toResult(key: string, told: Isolated | undefined): WriteResult {
+  if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
+  if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
+  if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
+  if ((told.copies ?? 1) > 1) {
+    const reason = `the joins give ${told.copies} rows for this key, and only one can be right`
+    return { ...NOTHING, key, outcome: 'rejected', reason }
+  }
+  if (!told.same) return { ...NOTHING, key, outcome: 'inputs_changed' }
+  const keptColumns = told.kept ?? []
+  const common = { key, kept: keptColumns.length, keptColumns, skipped: told.skipped ?? [] }
+  if (told.written)
+    return { ...common, outcome: 'written', reason: null, before: told.before, after: told.after }
+  if (!told.changes) return { ...common, outcome: 'unchanged', reason: null, before: null, after: null }
+  return {
+    ...common,
+    outcome: 'rejected',
+    reason: 'a trigger kept the row from being updated',
+    before: null,
+    after: null,
+  }
+}

@@ -1,0 +1,33 @@
+import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
+
+/** An output with every default filled in, as the configuration gives it. */
+export const output = (column: string, field: string, options: Partial<OutputMapping> = {}): OutputMapping => ({
+  column,
+  field,
+  policy: 'blank',
+  minConfidence: null,
+  map: null,
+  sql: null,
+  group: null,
+  matches: null,
+  tooLong: 'skip',
+  as: null,
+  ...options,
+})
+
+/** A mapping of `people` with every default filled in. */
+export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => ({
+  name: 'people',
+  kind: 'person',
+  table: 'people',
+  joins: null,
+  key: null,
+  where: null,
+  changedAt: null,
+  inputs: { email: 't.email' },
+  minConfidence: 0,
+  cascade: false,
+  outputs: [output('title', 'title')],
+  touch: {},
+  ...options,
+})
