@@ -123,6 +123,13 @@ export default defineConfig({
   // For `fillrate start`.
   schedule: [
     { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] },
-    { cron: '0 4 * * SUN', timezone: 'Europe/Oslo', sources: ['accounts'], budget: 2_000, limit: 5_000, catchUp: false },
+    {
+      cron: '0 4 * * SUN',
+      timezone: 'Europe/Oslo',
+      sources: ['accounts'],
+      budget: 2_000,
+      limit: 5_000,
+      catchUp: false,
+    },
   ],
 })

@@ -4,7 +4,7 @@ import { quote } from './show.ts'
 import { didYouMean } from './suggest.ts'
 
 /** Without seconds: a pass takes longer than that, and Quartz's six fields would silently mean something else. */
-export const cronMode = '5-part'
+const cronMode = '5-part'
 
 const expectedCron =
   "five fields, minute hour day-of-month month day-of-week, such as '0 2 * * *', or a name such as @daily"

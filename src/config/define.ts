@@ -9,7 +9,7 @@ type DurationUnit =
   | ('sec' | 'secs' | 'second' | 'seconds' | 'min' | 'mins' | 'minute' | 'minutes')
   | ('hr' | 'hrs' | 'hour' | 'hours' | 'day' | 'days' | 'week' | 'weeks' | 'yr' | 'yrs' | 'year' | 'years')
 
-export interface OutputOptions {
+interface OutputOptions {
   /** What may happen to a column that already holds a value. Default: `blank`, only a blank column is written. */
   readonly policy?: Policy
   /** 0 to 1. A record below it leaves this column alone. Default: the source's. */
@@ -35,7 +35,7 @@ export type OutputConfig<Kind extends SourceKind> =
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
 /** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name and company is asked. */
-export type PersonInputs = {
+type PersonInputs = {
   readonly email?: string
   /** The URL of a personal LinkedIn profile. */
   readonly linkedin_url?: string
@@ -44,7 +44,7 @@ export type PersonInputs = {
   | { readonly name?: never; readonly company?: never }
 )
 
-export interface CompanyInputs {
+interface CompanyInputs {
   /** An SQL expression over the source's table, `t`: a domain or a URL. */
   readonly domain: string
 }
@@ -80,7 +80,7 @@ export interface CompanySource extends SourceConfig<'company'> {
   readonly inputs: CompanyInputs
 }
 
-export interface ScheduleConfig<Name extends string = string> {
+interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`. */
   readonly cron: string
   /** IANA name, `Europe/Oslo`. Default: the zone of the machine. */

@@ -5,12 +5,12 @@ import type { Read } from './env-value.ts'
 import type { Problem } from './problems.ts'
 import { editDistance } from './suggest.ts'
 
-export const authStyles = ['bearer', 'x-api-key', 'basic', 'query'] as const
-export type AuthStyle = (typeof authStyles)[number]
+const authStyles = ['bearer', 'x-api-key', 'basic', 'query'] as const
+type AuthStyle = (typeof authStyles)[number]
 
 /** The levels of pino, the logger. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-export type LogLevel = (typeof logLevels)[number]
+type LogLevel = (typeof logLevels)[number]
 
 /** What comes from the environment: addresses, secrets, and where to listen. Null: not set. */
 export interface Environment {

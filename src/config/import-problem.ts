@@ -28,7 +28,7 @@ function locate(stack: string, path: string): Place | null {
   const [head = '', ...rest] = stack.split('\n')
   const before = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head)
   if (before !== null) {
-    const caret = rest.slice(0, 2).find((line) => /^\s*\^+\s*$/.test(line))
+    const caret = rest.slice(0, rest.indexOf('')).find((line) => /^\s*\^+\s*$/.test(line))
     return place(before, caret === undefined ? null : caret.indexOf('^') + 1)
   }
   for (const line of rest) {

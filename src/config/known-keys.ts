@@ -1,36 +1,42 @@
 import { z } from 'zod'
+import { valueAt } from './place.ts'
+import type { Path } from './place.ts'
 
-/** The keys that an object at this place of the schema may have, all variants together. */
-export function knownKeys(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
-  return [
-    ...new Set(
-      variants([schema], path).flatMap((one) => (one instanceof z.ZodObject ? Object.keys(one.shape) : [])),
-    ),
-  ]
-}
+type Schema = z.core.$ZodType
 
-function variants(schemas: readonly z.core.$ZodType[], path: readonly PropertyKey[]): z.core.$ZodType[] {
-  const here = schemas.flatMap(unwrap)
+/** The keys that the object at this place of a value may have; of several variants, those that fit the value. */
+export function knownKeys(schema: Schema, path: Path, value: unknown): string[] {
   const [key, ...rest] = path
-  return key === undefined
-    ? here
-    : variants(
-        here.flatMap((one) => inside(one, key)),
-        rest,
-      )
+  const here = variants(schema, value)
+  if (key !== undefined) {
+    return [
+      ...new Set(
+        here.flatMap((one) =>
+          inside(one, key).flatMap((next) => knownKeys(next, rest, valueAt(value, [key]))),
+        ),
+      ),
+    ]
+  }
+  return [...new Set(here.flatMap((one) => (one instanceof z.ZodObject ? Object.keys(one.shape) : [])))]
 }
 
 /** Without the wrappers that have no keys of their own. */
-function unwrap(schema: z.core.$ZodType): z.core.$ZodType[] {
-  if (schema instanceof z.ZodOptional) return unwrap(schema.unwrap())
-  if (schema instanceof z.ZodPipe) return unwrap(schema.in)
-  if (schema instanceof z.ZodUnion) return schema.options.flatMap(unwrap)
-  return [schema]
+function variants(schema: Schema, value: unknown): Schema[] {
+  if (schema instanceof z.ZodOptional) return variants(schema.unwrap(), value)
+  if (schema instanceof z.ZodPipe) return variants(schema.in, value)
+  if (schema instanceof z.ZodDiscriminatedUnion) {
+    const name = schema.def.discriminator
+    const fitting = schema.options.filter((option) =>
+      inside(option, name).some((one) => z.safeParse(one, valueAt(value, [name])).success),
+    )
+    return fitting.length > 0 ? fitting : [...schema.options]
+  }
+  return schema instanceof z.ZodUnion ? schema.options.flatMap((option) => variants(option, value)) : [schema]
 }
 
-function inside(schema: z.core.$ZodType, key: PropertyKey): z.core.$ZodType[] {
+function inside(schema: Schema, key: PropertyKey): Schema[] {
   if (schema instanceof z.ZodObject) {
-    const value: z.core.$ZodType | undefined = schema.shape[String(key)]
+    const value: Schema | undefined = schema.shape[String(key)]
     return value === undefined ? [] : [value]
   }
   if (schema instanceof z.ZodRecord) return [schema.valueType]

@@ -1,6 +1,6 @@
 import { isRegExp } from 'node:util/types'
 import { z } from 'zod'
-import { oneOf } from './show.ts'
+import { oneOf, quote } from './show.ts'
 
 /**
  * The leaves of the schema. The error of each says what was expected there: `issues.ts` puts it into a
@@ -37,8 +37,8 @@ const expectedPattern = 'a regular expression: /^\\+\\d{8,15}$/ in code, "^\\\\+
 export const pattern = z
   .union([text(expectedPattern), z.custom<RegExp>(isRegExp)], { error: expectedPattern })
   .transform((value, context) => {
-    const refuse = (todo: string) => {
-      context.addIssue({ code: 'custom', message: expectedPattern, params: { todo } })
+    const refuse = (todo: string | null, found?: string) => {
+      context.addIssue({ code: 'custom', message: expectedPattern, params: { todo, found } })
       return z.NEVER
     }
     if (typeof value !== 'string') {
@@ -51,6 +51,7 @@ export const pattern = z
     try {
       return { source: new RegExp(value).source, flags: '' }
     } catch (error) {
-      return refuse(error instanceof Error ? error.message : String(error))
+      const reason = error instanceof Error ? error.message.replace(/^.*: /s, '') : String(error)
+      return refuse(null, `${quote(value)}: ${reason}`)
     }
   })

@@ -88,9 +88,9 @@ function readJson(source: string, path: string): unknown {
     return parseConfigJson(source)
   } catch (cause) {
     if (!(cause instanceof JsonProblem)) throw cause
-    const { line, column } = positionOf(source, cause.offset)
-    const found =
-      cause.offset >= source.trimEnd().length ? 'the end of the file' : 'JSON that breaks off here'
+    const end = source.trimEnd().length
+    const { line, column } = positionOf(source, Math.min(cause.offset, end))
+    const found = cause.offset >= end ? 'the end of the file' : 'JSON that breaks off here'
     throw problem(
       path,
       {

@@ -70,7 +70,7 @@ export function checkOutputs(source: Mapped, context: z.core.$RefinementCtx): vo
 }
 
 /** `attributes."a.b"` → `attributes`, `a.b`. */
-export function columnPath(column: string): string[] {
+function columnPath(column: string): string[] {
   return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquote(segment.trim()))
 }
 

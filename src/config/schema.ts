@@ -15,7 +15,10 @@ const duration = (minimumMs: number) =>
 
 const expectedBudget = "a whole number of lookups, such as 10000, or 'unlimited'"
 const budget = z.union(
-  [z.int({ error: expectedBudget }).min(0, { error: expectedBudget }), z.literal('unlimited')],
+  [
+    z.int({ error: expectedBudget }).min(0, { error: expectedBudget }),
+    z.literal('unlimited', { error: expectedBudget }),
+  ],
   {
     error: expectedBudget,
   },

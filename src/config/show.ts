@@ -28,12 +28,9 @@ function cut(text: string): string {
 
 /** Without the passwords of the URLs in the text, in their authority or their query. */
 export function maskPasswords(text: string): string {
-  return (
-    text
-      // Up to the last @: an unescaped password may hold one itself.
-      .replace(/(:\/\/[^\s:/?#@]*:)[^\s]*@/g, '$1***@')
-      .replace(/([?&](?:ssl)?password=)[^\s&]*/gi, '$1***')
-  )
+  const query = text.replace(/([?&](?:ssl)?password=)[^\s&]*/gi, '$1***')
+  // Up to the last @: a password that is not percent-encoded may hold one itself.
+  return query.replace(/(:\/\/[^\s:/?#@]*:)\S*@/g, '$1***@')
 }
 
 /** `a, b or c`, each in quotes. */

@@ -4,7 +4,8 @@ const mostSuggestions = 3
 
 /**
  * `Did you mean 'title'?`, or null when nothing is near. Near is: the same words in another order or case
- * (`firstName`, `name.first`), one more word or one less (`phone_number`, `city`), or a slip of the fingers.
+ * (`firstName`, `name.first`), one more word or one less (`phone_number`, `city`), the start of it (`warning`), or a
+ * slip of the fingers.
  */
 export function didYouMean(word: string, candidates: readonly string[]): string | null {
   const near = nearest(word, candidates)
@@ -14,22 +15,26 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
 function nearest(word: string, candidates: readonly string[]): string[] {
   const scored = candidates
     .map((candidate) => ({ candidate, distance: distance(word, candidate) }))
-    .filter((scored) => scored.distance < 1)
+    .filter((scored) => scored.distance <= 1)
   const best = Math.min(...scored.map((scored) => scored.distance))
   const near = scored.filter((scored) => scored.distance === best).map((scored) => scored.candidate)
   return near.length <= mostSuggestions ? near : []
 }
 
-/** 0 is the same, 1 and above too far to suggest. */
+/** 0 is the same, more than 1 too far to suggest. */
 function distance(word: string, candidate: string): number {
   const [a, b] = [words(word), words(candidate)]
   const common = a.filter((one) => b.includes(one)).length
   if (common === a.length && common === b.length) return 0
-  const slips =
-    editDistance(word.toLowerCase(), candidate.toLowerCase()) / Math.max(2, 0.4 * candidate.length)
   // A whole word more or less is nearer than most slips, if it is no more than one.
-  const byWords = common > 0 && a.length + b.length - 2 * common <= 1 ? 0.5 : 1
-  return Math.min(slips, byWords)
+  const byWords = common > 0 && a.length + b.length - 2 * common <= 1 ? 0.5 : Number.POSITIVE_INFINITY
+  const [short, long] = [word.toLowerCase(), candidate.toLowerCase()].sort((x, y) => x.length - y.length)
+  if (short !== undefined && short.length >= 3 && long?.startsWith(short) === true)
+    return Math.min(0.75, byWords)
+  const edits = editDistance(word.toLowerCase(), candidate.toLowerCase())
+  // When every letter is another, two short words have nothing in common.
+  if (edits >= Math.min(word.length, candidate.length)) return byWords
+  return Math.min(edits / Math.max(1, Math.floor(0.4 * candidate.length)), byWords)
 }
 
 function words(text: string): string[] {

@@ -7,7 +7,7 @@ import { didYouMean } from './suggest.ts'
 
 /** A key that the schema doesn't have there. Its value is not shown: it may be a secret. */
 export function unknownKey(key: string, path: Path, schema: z.core.$ZodType, config: unknown): Problem {
-  const known = knownKeys(schema, path)
+  const known = knownKeys(schema, path, config)
   return {
     place: placeOf([...path, key]),
     found: 'a key that means nothing here',

@@ -10,7 +10,7 @@ import { normalizeProfileUrl } from './profile-url.ts'
 export type RawInputs = Readonly<Record<InputName, string | null>>
 
 /** Why an input was not asked with. The reason is a stable phrase without the value. */
-export interface InputNote {
+interface InputNote {
   readonly input: InputName
   readonly reason: string
 }

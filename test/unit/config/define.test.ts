@@ -1,0 +1,133 @@
+import { describe, expect, expectTypeOf, test } from 'vitest'
+import type { z } from 'zod'
+import { defineConfig } from '../../../src/config/define.ts'
+import type {
+  CompanySource,
+  ConfigInput,
+  Duration,
+  OutputConfig,
+  PersonSource,
+} from '../../../src/config/define.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+import type { configSchema } from '../../../src/config/schema.ts'
+import { good } from './good.ts'
+
+/** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
+type Writable<T> = T extends RegExp
+  ? T
+  : T extends ReadonlyArray<infer Item>
+    ? Array<Writable<Item>>
+    : T extends object
+      ? { -readonly [Key in keyof T]: Writable<T[Key]> }
+      : T
+
+/*
+ * tsc checks this file: an expected error that does not come is an error itself. Each mistake is held against
+ * the schema too, so that what one of them refuses the other does not let pass.
+ */
+const { contacts, accounts } = good.sources
+const person = (changes: Partial<PersonSource>) =>
+  defineConfig({ sources: { contacts: { ...contacts, ...changes } } })
+const company = (changes: Partial<CompanySource>) =>
+  defineConfig({ sources: { accounts: { ...accounts, ...changes } } })
+
+/** Where the schema finds something wrong. */
+function wrong(config: unknown): string[] {
+  try {
+    parseConfig(config, null)
+  } catch (error) {
+    if (error instanceof ConfigProblems) return error.problems.map((problem) => problem.place)
+    throw error
+  }
+  return []
+}
+
+describe('defineConfig', () => {
+  test('returns what it is given', () => {
+    expect(defineConfig(good)).toBe(good)
+  })
+
+  test('takes what the schema takes', () => {
+    expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<typeof configSchema>>()
+    const config = defineConfig({
+      sources: {
+        contacts: {
+          ...contacts,
+          inputs: { name: 't.name', company: 't.company' },
+          outputs: {
+            employer: 'company.name',
+            phone: { field: 'phone', policy: 'tracked', matches: /^\+/ },
+            twitter: { field: 'social.twitter', unlisted: true },
+          },
+        },
+        accounts,
+      },
+      refreshAfter: '90 days',
+      service: { timeout: '1.5s' },
+      schedule: [{ cron: '@daily', sources: ['contacts'], budget: 'unlimited' }],
+    })
+    expect(parseConfig(config, null).schedule[0]?.sources).toEqual(['contacts'])
+  })
+
+  test('completes the fields of each kind', () => {
+    type Shorthand<Kind extends 'person' | 'company'> = Extract<OutputConfig<Kind>, string>
+    expectTypeOf<'company.name'>().toExtend<Shorthand<'person'>>()
+    expectTypeOf<'industry'>().not.toExtend<Shorthand<'person'>>()
+    expectTypeOf<'industry'>().toExtend<Shorthand<'company'>>()
+    expectTypeOf<'company.name'>().not.toExtend<Shorthand<'company'>>()
+    expectTypeOf<string>().not.toExtend<Shorthand<'person'>>()
+  })
+
+  test('refuses a field of the other kind, in both forms', () => {
+    // @ts-expect-error -- `industry` is a company's
+    const short = defineConfig({ sources: { contacts: { ...contacts, outputs: { a: 'industry' } } } })
+    expect(wrong(short)).toEqual(['sources.contacts.outputs.a'])
+    // @ts-expect-error -- `industry` is a company's
+    const long = person({ outputs: { a: { field: 'industry', policy: 'always' } } })
+    expect(wrong(long)).toEqual(['sources.contacts.outputs.a.field'])
+    // @ts-expect-error -- `title` is a person's
+    const title = defineConfig({ sources: { accounts: { ...accounts, outputs: { a: 'title' } } } })
+    expect(wrong(title)).toEqual(['sources.accounts.outputs.a'])
+    // @ts-expect-error -- an object, not a field
+    const whole = person({ outputs: { a: 'company' } })
+    expect(wrong(whole)).toEqual(['sources.contacts.outputs.a'])
+  })
+
+  test('refuses the inputs of the other kind, and half of a pair', () => {
+    // @ts-expect-error -- a person is not asked by domain
+    const domain = person({ inputs: { email: 't.email', domain: 't.d' } })
+    expect(wrong(domain)).toEqual(['sources.contacts.inputs.domain'])
+    // @ts-expect-error -- a company is not asked by email
+    const email = company({ inputs: { domain: 't.d', email: 't.email' } })
+    expect(wrong(email)).toEqual(['sources.accounts.inputs.email'])
+    // @ts-expect-error -- a name needs a company
+    const name = person({ inputs: { name: 't.name' } })
+    expect(wrong(name)).toEqual(['sources.contacts.inputs.company'])
+    // @ts-expect-error -- a company needs a name
+    const employer = person({ inputs: { email: 't.email', company: 't.c' } })
+    expect(wrong(employer)).toEqual(['sources.contacts.inputs.name'])
+  })
+
+  test('refuses unknown keys, policies and units', () => {
+    // @ts-expect-error -- a misspelt key
+    const key = defineConfig({ sources: { contacts: { ...contacts, minConfidense: 1 } } })
+    expect(wrong(key)).toEqual(['sources.contacts.minConfidense'])
+    // @ts-expect-error -- a misspelt policy
+    const policy = person({ outputs: { a: { field: 'title', policy: 'blnk' } } })
+    expect(wrong(policy)).toEqual(['sources.contacts.outputs.a.policy'])
+    // @ts-expect-error -- a duration without its unit
+    const unit = defineConfig({ ...good, refreshAfter: '90' })
+    expect(wrong(unit)).toEqual(['refreshAfter'])
+    // @ts-expect-error -- a secret
+    const secret = defineConfig({ ...good, apiKey: 'k' })
+    expect(wrong(secret)).toEqual(['apiKey'])
+    expectTypeOf<'6 moons'>().not.toExtend<Duration>()
+  })
+
+  test('refuses a source in the schedule that is not there', () => {
+    // @ts-expect-error -- `contact` is not a source
+    const config = defineConfig({ ...good, budget: 1, schedule: [{ cron: '@daily', sources: ['contact'] }] })
+    expect(wrong(config)).toEqual(['schedule[0].sources[0]'])
+  })
+})

@@ -1,0 +1,217 @@
+import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { readEnvironment } from '../../../src/config/environment.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+
+const variables = [
+  'DATABASE_URL',
+  'FILLRATE_BASE_URL',
+  'FILLRATE_API_KEY',
+  'FILLRATE_AUTH',
+  'FILLRATE_WEBHOOK_SECRET',
+  'FILLRATE_PUBLIC_URL',
+  'FILLRATE_PORT',
+  'FILLRATE_HOST',
+  'FILLRATE_DASHBOARD_TOKEN',
+  'LOG_LEVEL',
+]
+
+const unset = {
+  databaseUrl: null,
+  baseUrl: null,
+  apiKeys: [],
+  auth: 'bearer',
+  webhookSecrets: [],
+  publicUrl: null,
+  port: null,
+  host: null,
+  dashboardToken: null,
+  logLevel: 'info',
+}
+
+function refusal(env: NodeJS.ProcessEnv): ConfigProblems {
+  try {
+    readEnvironment(env)
+  } catch (error) {
+    if (error instanceof ConfigProblems) return error
+    throw error
+  }
+  throw new Error('the environment was read')
+}
+
+/** What a refusal says; nothing when the environment is right. */
+function messageOf(env: NodeJS.ProcessEnv): string {
+  try {
+    readEnvironment(env)
+    return ''
+  } catch (error) {
+    return String(error)
+  }
+}
+
+const advice = (part: string | null): unknown => (part === null ? null : expect.stringContaining(part))
+
+describe('the environment', () => {
+  test('may be empty', () => {
+    expect(readEnvironment({})).toEqual(unset)
+    expect(
+      readEnvironment({ DATABASE_URL: '', FILLRATE_API_KEY: ' ', FILLRATE_PORT: '', PATH: '/bin' }),
+    ).toEqual(unset)
+  })
+
+  test('is read in full', () => {
+    const environment = readEnvironment({
+      DATABASE_URL: ' postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require\n',
+      FILLRATE_BASE_URL: 'HTTPS://api.example.com/eu//',
+      FILLRATE_API_KEY: 'new-key, old-key,',
+      FILLRATE_AUTH: 'X-API-Key',
+      FILLRATE_WEBHOOK_SECRET: 'new secret,old',
+      FILLRATE_PUBLIC_URL: 'https://fillrate.example.com/',
+      FILLRATE_PORT: '0',
+      FILLRATE_HOST: '[::]',
+      FILLRATE_DASHBOARD_TOKEN: 'a,b',
+      LOG_LEVEL: 'DEBUG',
+    })
+    expect(environment).toEqual({
+      databaseUrl: 'postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require',
+      baseUrl: 'https://api.example.com/eu',
+      apiKeys: ['new-key', 'old-key'],
+      auth: 'x-api-key',
+      webhookSecrets: ['new secret', 'old'],
+      publicUrl: 'https://fillrate.example.com',
+      port: 0,
+      host: '::',
+      dashboardToken: 'a,b',
+      logLevel: 'debug',
+    })
+  })
+
+  test('is right in the example', () => {
+    const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8')
+    const env = parseEnv(example)
+    expect(Object.keys(env).toSorted()).toEqual(variables.toSorted())
+    expect(readEnvironment(env)).toMatchObject({ auth: 'bearer', port: 8080, apiKeys: [], logLevel: 'info' })
+  })
+
+  test.each([
+    'postgres:///crm',
+    'postgres://%2Fvar%2Frun%2Fpostgresql/crm',
+    'postgres:///crm?host=/var/run/postgresql',
+    'postgres://jane@localhost',
+  ])('takes %s as a database', (url) => {
+    expect(readEnvironment({ DATABASE_URL: url }).databaseUrl).toBe(url)
+  })
+
+  test.each([
+    ['DATABASE_URL', 'host=db password=s3cret', 'a text that is not a URL (not shown', null],
+    ['DATABASE_URL', 'mysql://jane:s3cret@db/crm', 'a mysql:// URL (not shown', null],
+    ['DATABASE_URL', 'postgres://jane:s3cret#1@db/crm', 'a URL that cannot be read (not shown', '# as %23'],
+    ['DATABASE_URL', 'postgres://jane:1/s3cret@db/crm', 'a URL whose password seems to hold', '/ as %2F'],
+    ['DATABASE_URL', 'postgres://jane:1#s3cret@db/crm', 'a URL whose password seems to hold', '# as %23'],
+    ['DATABASE_URL', 'postgres://jane:1?s3cret@db/crm', 'a URL whose password seems to hold', '? as %3F'],
+    ['DATABASE_URL', 'postgres://jane:s3 cret@db/crm', 'a URL that cannot be read (not shown', '%'],
+    ['FILLRATE_BASE_URL', 'api.example.com', "'api.example.com'", 'Start it with https://'],
+    ['FILLRATE_BASE_URL', 'localhost:8080', "'localhost:8080'", 'Start it with https://'],
+    ['FILLRATE_BASE_URL', 'ftp://api.example.com', "'ftp://api.example.com'", null],
+    ['FILLRATE_BASE_URL', 'https://', "'https://'", null],
+    ['FILLRATE_BASE_URL', 'https://api.example.com/v1/', "'https://api.example.com/v1/'", 'Leave /v1 off'],
+    [
+      'FILLRATE_BASE_URL',
+      'https://jane:s3cret@api.example.com',
+      'a URL with a user name or a password',
+      'FILLRATE_API_KEY',
+    ],
+    [
+      'FILLRATE_BASE_URL',
+      'https://api.example.com?api_key=s3cret',
+      'a URL with a query',
+      'FILLRATE_AUTH=query',
+    ],
+    [
+      'FILLRATE_PUBLIC_URL',
+      'https://me.example.com/webhooks/enrichment',
+      "'https://me.example.com/webhooks/enrichment'",
+      'Leave /webhooks/enrichment off',
+    ],
+    ['FILLRATE_PUBLIC_URL', 'https://me.example.com/?token=s3cret', 'a URL with a query', 'Leave it out'],
+    ['FILLRATE_API_KEY', '"s3cret"', 'a key in quotes (not shown)', null],
+    ['FILLRATE_API_KEY', 'Bearer s3cret', 'a key with the word Bearer before it (not shown)', null],
+    ['FILLRATE_API_KEY', 'good,s3 cret', 'a key, number 2 of 2, with white space in it (not shown)', null],
+    ['FILLRATE_API_KEY', 's3crét', 'a key with characters that a header cannot hold (not shown)', null],
+    ['FILLRATE_WEBHOOK_SECRET', "'s3cret'", 'a secret in quotes (not shown)', null],
+    ['FILLRATE_AUTH', 'bearr', "'bearr'", "Did you mean 'bearer'?"],
+    ['FILLRATE_PORT', '65536', "'65536'", null],
+    ['FILLRATE_PORT', '80.5', "'80.5'", null],
+    ['FILLRATE_PORT', 'http', "'http'", null],
+    ['FILLRATE_HOST', '0.0.0.0:8080', "'0.0.0.0:8080'", 'FILLRATE_PORT'],
+    ['FILLRATE_HOST', 'http://localhost', "'http://localhost'", 'FILLRATE_PORT'],
+    ['FILLRATE_DASHBOARD_TOKEN', 's3 cret', 'a token with white space in it (not shown)', null],
+    ['LOG_LEVEL', 'warning', "'warning'", "Did you mean 'warn'?"],
+    ['FILLRATE_API_KEYS', 's3cret', 'a variable that means nothing here', 'Rename it to FILLRATE_API_KEY.'],
+    [
+      'FILLRATE_DATABASE_URL',
+      'postgres://jane:s3cret@db',
+      'a variable that means nothing here',
+      'Rename it to DATABASE_URL.',
+    ],
+  ])('refuses %s=%s', (name, value, found, todo) => {
+    const error = refusal({ [name]: value })
+    expect(error.problems).toEqual([
+      {
+        place: name,
+        found: expect.stringContaining(found),
+        expected: expect.any(String),
+        todo: advice(todo),
+      },
+    ])
+    expect(error.message).not.toContain('s3')
+  })
+
+  test('is told all at once', () => {
+    expect(refusal({ FILLRATE_PORT: 'x', LOG_LEVEL: 'x', FILLRATE_AUTH: 'x' }).problems).toHaveLength(3)
+  })
+
+  test('leaves other variables alone', () => {
+    expect(
+      readEnvironment({
+        FILLRATE_HOST: '::1',
+        FILLRATE_POST: 'x',
+        FILLRATE_SHOE_SIZE: '41',
+        FILLRATE_PORT: '1',
+      }),
+    ).toEqual({
+      ...unset,
+      host: '::1',
+      port: 1,
+    })
+  })
+
+  test('never shows what may be a secret', () => {
+    const secret = fc.stringMatching(/^[a-z]{10}[a-z@:/?#% ,"'é]{0,10}[a-z]{10}$/)
+    const around = fc.constantFrom(
+      (s: string) => s,
+      (s: string) => `postgres://jane:${s}@db/crm`,
+      (s: string) => `https://jane:${s}@api.example.com`,
+      (s: string) => `https://api.example.com/?key=${s}`,
+      (s: string) => `Bearer ${s}`,
+    )
+    const secrets = [
+      'DATABASE_URL',
+      'FILLRATE_API_KEY',
+      'FILLRATE_WEBHOOK_SECRET',
+      'FILLRATE_DASHBOARD_TOKEN',
+    ]
+    let refused = 0
+    fc.assert(
+      fc.property(fc.constantFrom(...secrets), secret, around, (name, s, frame) => {
+        const message = messageOf({ [name]: frame(s) })
+        if (message !== '') refused++
+        return !message.includes(s.slice(0, 10)) && !message.includes(s.slice(-10))
+      }),
+      { numRuns: 500 },
+    )
+    expect(refused).toBeGreaterThan(50)
+  })
+})

@@ -1,0 +1,285 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+/** The part of a configuration that these tests look at. */
+const body = (table: string) =>
+  `{ sources: { contacts: { kind: 'person', table: '${table}', inputs: { email: 't.email' }, outputs: { title: 'title' } } } }`
+const json = JSON.stringify({
+  sources: {
+    contacts: {
+      kind: 'person',
+      table: 'from_json',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title' },
+    },
+  },
+})
+
+const files: Record<string, string> = {
+  'ts/fillrate.config.ts': `import { defineConfig } from 'fillrate'\nconst table: string = 'from_ts'\nexport default defineConfig(${body('from_ts').replace("'from_ts'", 'table')})\n`,
+  'ts/fillrate.config.json': json,
+  'mts/fillrate.config.mts': `export default ${body('from_mts')} as const\n`,
+  'js/fillrate.config.js': `import { defineConfig } from 'fillrate'\nexport default defineConfig(${body('from_js')})\n`,
+  'mjs/fillrate.config.mjs': `export default Promise.resolve(${body('from_mjs')})\n`,
+  'json/fillrate.config.json': `\ufeff${json}`,
+  'commonjs/package.json': '{ "type": "commonjs" }',
+  'commonjs/fillrate.config.ts': `import { table } from './table.ts'\nimport { defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'table')})\n`,
+  'commonjs/table.ts': "export const table: string = 'from_commonjs'\n",
+  'commonjs/old.js': `module.exports = ${body('from_old_js')}\n`,
+  'library/own.mjs': `import { EnrichmentClient, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'EnrichmentClient.name')})\n`,
+  'wrong/throws.ts': `type Unused = string\n\nfunction fail(): never {\n  throw new Error('no such thing as postgres://jane:s3cret@db')\n}\nexport default fail()\n`,
+  'wrong/throws-text.mjs': "throw 'a text'\n",
+  'wrong/syntax.ts': 'const a = 1\nexport default { a: , b }\n',
+  'wrong/syntax.mjs': 'const a = 1\nexport default { a: , b }\n',
+  'wrong/syntax.js': 'import a from "node:fs"\nexport default {\n',
+  'wrong/enum.ts': 'enum Kind { person }\nexport default Kind\n',
+  'wrong/import.ts': "import { table } from './nowhere'\nexport default { table }\n",
+  'wrong/name.ts': "import { nothing } from '../commonjs/table.ts'\nexport default { nothing }\n",
+  'wrong/deep.ts': "import '../wrong/throws.ts'\nexport default {}\n",
+  'wrong/none.ts': `export const config = ${body('none')}\n`,
+  'wrong/text.ts': "export default 'contacts'\n",
+  'wrong/broken.json': '{\n  "sources": {\n    "contacts": { "kind": "person",, }\n  }\n}\n',
+  'wrong/short.json': '{\n  "sources": {\n',
+  'wrong/content.json': '{ "sources": { "contacts": { "kind": "person" } } }',
+  'wrong/fillrate.yaml': 'sources: {}\n',
+}
+
+interface Loaded {
+  readonly table?: string
+  readonly path?: string | null
+  readonly message?: string
+  readonly problems?: ReadonlyArray<{ place: string; found: string; expected: string; todo: string | null }>
+  readonly cause?: string | null
+}
+
+interface Case {
+  readonly cwd: string
+  readonly path?: string
+}
+
+/**
+ * Loads in a Node of its own, one after another: vitest would run the imports through Vite, which resolves
+ * and transforms modules by other rules than the `node` that Fillrate runs in.
+ */
+async function loadInNode(
+  cases: readonly Case[],
+  before = '',
+): Promise<{ loaded: Loaded[]; stderr: string }> {
+  const load = new URL('../../../src/config/load.ts', import.meta.url).href
+  const script = `
+    import { writeFileSync } from 'node:fs'
+    import { loadConfig } from ${JSON.stringify(load)}
+    const results = []
+    for (const [index, options] of ${JSON.stringify(cases)}.entries()) {
+      ${before}
+      try {
+        const config = await loadConfig(options)
+        results.push({ table: Object.values(config.sources)[0].table, path: config.path })
+      } catch (error) {
+        const cause = error.cause === undefined ? null : String(error.cause?.name ?? error.cause)
+        results.push({ message: error.message, problems: error.problems, cause })
+      }
+    }
+    console.log(JSON.stringify(results))
+  `
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [
+    '--input-type=module',
+    '-e',
+    script,
+  ])
+  const loaded: Loaded[] = JSON.parse(stdout)
+  return { loaded, stderr }
+}
+
+let folder = ''
+
+beforeAll(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), 'fillrate-config-')))
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(folder, name, '..'), { recursive: true })
+    await writeFile(join(folder, name), content)
+  }
+  await mkdir(join(folder, 'empty'))
+})
+
+afterAll(async () => {
+  await rm(folder, { recursive: true })
+})
+
+describe('a configuration file', () => {
+  test('is found and read in each of its forms', async () => {
+    const found = ['ts', 'mts', 'js', 'mjs', 'json', 'commonjs'].map((name) => ({ cwd: join(folder, name) }))
+    const named = ['commonjs/old.js', join(folder, 'library/own.mjs')].map((path) => ({ cwd: folder, path }))
+    const { loaded, stderr } = await loadInNode([...found, ...named])
+    expect(loaded).toEqual([
+      { table: 'from_ts', path: join(folder, 'ts/fillrate.config.ts') },
+      { table: 'from_mts', path: join(folder, 'mts/fillrate.config.mts') },
+      { table: 'from_js', path: join(folder, 'js/fillrate.config.js') },
+      { table: 'from_mjs', path: join(folder, 'mjs/fillrate.config.mjs') },
+      { table: 'from_json', path: join(folder, 'json/fillrate.config.json') },
+      { table: 'from_commonjs', path: join(folder, 'commonjs/fillrate.config.ts') },
+      { table: 'from_old_js', path: join(folder, 'commonjs/old.js') },
+      { table: 'EnrichmentClient', path: join(folder, 'library/own.mjs') },
+    ])
+    expect(stderr).toBe('')
+  })
+
+  test('is read anew each time, with what it imports', async () => {
+    const cases = ['changing/a.ts', 'changing/a.ts', 'changing/b.js', 'changing/b.js'].map((path) => ({
+      cwd: folder,
+      path,
+    }))
+    await mkdir(join(folder, 'changing'))
+    const write = `
+      writeFileSync(${JSON.stringify(folder)} + '/changing/part.ts', "export const table: string = 'table_" + index + "'")
+      writeFileSync(${JSON.stringify(folder)} + '/changing/a.ts', ${JSON.stringify(`import { table } from './part.ts'\nexport default ${body('x').replace("'x'", 'table')}`)})
+      writeFileSync(${JSON.stringify(folder)} + '/changing/b.js', ${JSON.stringify(`module.exports = ${body('table_N')}`)}.replace('N', index))
+    `
+    const { loaded } = await loadInNode(cases, write)
+    expect(loaded.map(({ table }) => table)).toEqual(['table_0', 'table_1', 'table_2', 'table_3'])
+  })
+
+  test('stands as an example at the root of this repository', async () => {
+    const root = fileURLToPath(new URL('../../..', import.meta.url))
+    const { loaded } = await loadInNode([{ cwd: root, path: 'fillrate.config.example.ts' }])
+    expect(loaded).toEqual([{ table: 'crm.contacts', path: join(root, 'fillrate.config.example.ts') }])
+  })
+})
+
+describe('a configuration file that is wrong', () => {
+  const one = (found: string, expected: string, todo: string | null = null) => ({
+    found,
+    expected: expect.stringContaining(expected),
+    todo: todo === null ? null : expect.stringContaining(todo),
+  })
+  const exported = 'exports a configuration by default'
+  const kinds = '.ts, .mts, .js, .mjs or .json'
+
+  /** Path, place after it, problem, and the name of the cause. */
+  const wrong: ReadonlyArray<readonly [string, string, ReturnType<typeof one>, string | null]> = [
+    ['wrong/nowhere.ts', '', one('no such file', kinds, 'fillrate init'), null],
+    ['wrong', '', one('a folder', kinds, 'Name the file'), null],
+    ['wrong/fillrate.yaml', '', one('a .yaml file', kinds), null],
+    ['wrong/none.ts', '', one('no default export', 'export default defineConfig'), null],
+    ['wrong/text.ts', '', one("a default export that is 'contacts'", 'export default defineConfig'), null],
+    [
+      'wrong/throws.ts',
+      ':4:9',
+      one(
+        "Error: no such thing as postgres://jane:***@db\n4 |   throw new Error('no such thing as postgres://jane:***@db')",
+        exported,
+      ),
+      'Error',
+    ],
+    ['wrong/throws-text.mjs', '', one('a throw of a text', exported), 'a text'],
+    [
+      'wrong/syntax.ts',
+      ':2:21',
+      one(`SyntaxError: Expression expected\n2 | export default { a: , b }\n${' '.repeat(24)}^`, exported),
+      'SyntaxError',
+    ],
+    [
+      'wrong/syntax.mjs',
+      ':2:21',
+      one(`SyntaxError: Expression expected\n2 | export default { a: , b }\n${' '.repeat(24)}^`, exported),
+      'SyntaxError',
+    ],
+    [
+      'wrong/syntax.js',
+      ':2',
+      one(expect.stringContaining('SyntaxError: ') as unknown as string, exported),
+      'SyntaxError',
+    ],
+    [
+      'wrong/enum.ts',
+      ':1:1',
+      one(
+        'SyntaxError: TypeScript enum is not supported in strip-only mode\n1 | enum Kind { person }\n    ^',
+        exported,
+        'without enums',
+      ),
+      'SyntaxError',
+    ],
+    [
+      'wrong/name.ts',
+      ':1:10',
+      one(
+        `SyntaxError: The requested module '../commonjs/table.ts' does not provide an export named 'nothing'\n1 | import { nothing } from '../commonjs/table.ts'\n${' '.repeat(13)}^`,
+        exported,
+      ),
+      'SyntaxError',
+    ],
+    [
+      'wrong/broken.json',
+      ':3:36',
+      one(
+        `JSON that breaks off here\n3 |     "contacts": { "kind": "person",, }\n${' '.repeat(39)}^`,
+        'a key in double quotes',
+        'no comments',
+      ),
+      'JsonProblem',
+    ],
+    [
+      'wrong/short.json',
+      ':2:15',
+      one(
+        `the end of the file\n2 |   "sources": {\n${' '.repeat(18)}^`,
+        'a key in double quotes',
+        'no comments',
+      ),
+      'JsonProblem',
+    ],
+  ]
+
+  test('is told with its place', async () => {
+    const { loaded } = await loadInNode(wrong.map(([path]) => ({ cwd: folder, path })))
+    expect(loaded.map(({ problems, cause }) => ({ problems, cause }))).toEqual(
+      wrong.map(([path, place, problem, cause]) => ({
+        problems: [{ place: join(folder, path) + place, ...problem }],
+        cause,
+      })),
+    )
+    for (const [index, [path]] of wrong.entries()) {
+      expect(loaded[index]?.message).toContain(`1 problem in ${join(folder, path)}:`)
+      expect(loaded[index]?.message).not.toMatch(/s3cret|fillrate-read/)
+    }
+  })
+
+  test('is told where another module is at fault', async () => {
+    const { loaded } = await loadInNode(
+      ['wrong/import.ts', 'wrong/deep.ts'].map((path) => ({ cwd: folder, path })),
+    )
+    expect(loaded[0]?.problems?.[0]).toMatchObject({
+      place: join(folder, 'wrong/import.ts'),
+      found: `Error: Cannot find module '${join(folder, 'wrong/nowhere')}' imported from ${join(folder, 'wrong/import.ts')}`,
+      todo: expect.stringContaining("'./tables.ts'"),
+    })
+    expect(loaded[1]?.problems?.[0]?.place).toBe(join(folder, 'wrong/throws.ts:4:9'))
+  })
+
+  test('is told by what it holds, and where it is', async () => {
+    const { loaded } = await loadInNode([{ cwd: folder, path: 'wrong/content.json' }])
+    expect(loaded[0]?.message).toMatch(
+      new RegExp(`^3 problems in ${join(folder, 'wrong/content.json')}:\n\n  sources\\.contacts\\.table\n`),
+    )
+  })
+
+  test('or that there is none', async () => {
+    const cwd = join(folder, 'empty')
+    const { loaded } = await loadInNode([{ cwd }])
+    expect(loaded[0]?.problems).toEqual([
+      {
+        place: cwd,
+        found: 'no configuration',
+        expected:
+          'one of fillrate.config.ts, fillrate.config.mts, fillrate.config.js, fillrate.config.mjs, fillrate.config.json',
+        todo: expect.stringContaining('fillrate init'),
+      },
+    ])
+  })
+})

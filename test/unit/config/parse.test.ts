@@ -1,0 +1,549 @@
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+import type { Problem } from '../../../src/config/problems.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import { good } from './good.ts'
+
+describe('a right configuration', () => {
+  test('gets every default', () => {
+    expect(parseConfig(good, '/crm/fillrate.config.ts')).toEqual({
+      path: '/crm/fillrate.config.ts',
+      sources: {
+        contacts: {
+          name: 'contacts',
+          kind: 'person',
+          table: 'crm.contacts',
+          joins: null,
+          key: null,
+          where: null,
+          changedAt: null,
+          inputs: { email: 't.email' },
+          minConfidence: 0,
+          cascade: false,
+          outputs: [
+            {
+              column: 'title',
+              field: 'title',
+              policy: 'blank',
+              minConfidence: null,
+              map: null,
+              sql: null,
+              group: null,
+              matches: null,
+              tooLong: 'skip',
+              as: null,
+            },
+          ],
+          touch: {},
+        },
+        accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
+      },
+      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0 },
+      bulk: { minimum: 50, deadlineMs: 6 * 3_600_000 },
+      refreshAfterMs: 90 * 86_400_000,
+      retryNotFoundAfterMs: 30 * 86_400_000,
+      attempts: 5,
+      budget: null,
+      schedule: [],
+    })
+  })
+
+  test('keeps what it says', () => {
+    const contacts = {
+      ...good.sources.contacts,
+      key: ['tenant_id', 'id'],
+      inputs: { name: 't.name', company: 't.company' },
+      minConfidence: 0.7,
+      cascade: true,
+      outputs: {
+        phone: {
+          field: 'phone',
+          policy: 'tracked',
+          minConfidence: 0.9,
+          matches: /^\+\d+$/i,
+          tooLong: 'truncate',
+        },
+        seniority: { field: 'seniority', policy: 'always', map: { vp: 'VP', c_suite: 1, intern: false } },
+        'attributes.department': { field: 'department', matches: '^\\w+$', as: 'json' },
+        score: { field: 'scores.fit', unlisted: true, sql: '$value * 10', group: 'scores' },
+        rank: { field: 'id', group: 'scores' },
+      },
+      touch: { enriched_at: 'now()' },
+    }
+    const config = parseConfig(
+      {
+        sources: { ...good.sources, contacts },
+        service: { concurrency: 4, timeout: '1.5s', reserve: 10 },
+        bulk: { minimum: 1, deadline: '2 hours' },
+        refreshAfter: '1w',
+        retryNotFoundAfter: '0d',
+        attempts: 1,
+        budget: 0,
+        schedule: [
+          {
+            cron: ' @daily ',
+            timezone: 'Europe/Oslo',
+            sources: ['accounts'],
+            budget: 'unlimited',
+            limit: 10,
+            catchUp: false,
+          },
+          { cron: '0 2 * * MON-FRI' },
+        ],
+      },
+      null,
+    )
+    expect(config).toMatchObject({
+      path: null,
+      service: { concurrency: 4, timeoutMs: 1500, reserve: 10 },
+      bulk: { minimum: 1, deadlineMs: 7_200_000 },
+      refreshAfterMs: 604_800_000,
+      retryNotFoundAfterMs: 0,
+      attempts: 1,
+      budget: 0,
+      schedule: [
+        {
+          cron: '@daily',
+          timezone: 'Europe/Oslo',
+          sources: ['accounts'],
+          budget: 'unlimited',
+          limit: 10,
+          catchUp: false,
+        },
+        {
+          cron: '0 2 * * MON-FRI',
+          timezone: null,
+          sources: ['contacts', 'accounts'],
+          budget: null,
+          limit: null,
+          catchUp: true,
+        },
+      ],
+    })
+    expect(config.sources['contacts']).toMatchObject({
+      key: ['tenant_id', 'id'],
+      inputs: { name: 't.name', company: 't.company' },
+      minConfidence: 0.7,
+      cascade: true,
+      touch: { enriched_at: 'now()' },
+      outputs: [
+        {
+          column: 'phone',
+          policy: 'tracked',
+          minConfidence: 0.9,
+          matches: { source: '^\\+\\d+$', flags: 'i' },
+          tooLong: 'truncate',
+        },
+        { column: 'seniority', policy: 'always', map: { vp: 'VP', c_suite: 1, intern: false } },
+        { column: 'attributes.department', matches: { source: '^\\w+$', flags: '' }, as: 'json' },
+        { column: 'score', field: 'scores.fit', sql: '$value * 10', group: 'scores' },
+        { column: 'rank', field: 'id', group: 'scores' },
+      ],
+    })
+  })
+
+  test('has a JSON Schema, for editors', () => {
+    const schema = JSON.stringify(z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }))
+    expect(schema).toContain('"name.full"')
+    expect(schema).toContain('"additionalProperties":false')
+    expect(schema).toContain('Calls under way at once')
+  })
+})
+
+function problemsOf(config: unknown): readonly Problem[] {
+  try {
+    parseConfig(config, null)
+  } catch (error) {
+    if (error instanceof ConfigProblems) return error.problems
+    throw error
+  }
+  return []
+}
+
+const contacts = (changes: object) => ({ sources: { contacts: { ...good.sources.contacts, ...changes } } })
+const accounts = (changes: object) => ({ sources: { accounts: { ...good.sources.accounts, ...changes } } })
+const outputs = (mapped: object) => contacts({ outputs: mapped })
+const title = (options: object) => outputs({ title: { field: 'title', ...options } })
+const scheduled = (entry: object) => ({ ...good, budget: 100, schedule: [{ cron: '0 2 * * *', ...entry }] })
+
+/** The configuration, and the one problem it has: place, found, a part of what was expected, and of what to do. */
+const mistakes: Record<string, [unknown, string, string, string, string?]> = {
+  'no object': [[], 'the configuration', 'an empty list', 'sources'],
+  'no sources': [{}, 'sources', 'nothing', 'an object such as'],
+  'an empty set of sources': [{ sources: {} }, 'sources', 'an empty object', 'at least one source'],
+  'a name with a space': [
+    { sources: { 'my contacts': good.sources.contacts } },
+    'sources["my contacts"]',
+    "'my contacts'",
+    'letters, digits',
+  ],
+  'no kind': [contacts({ kind: undefined }), 'sources.contacts.kind', 'nothing', "'person' or 'company'"],
+  'a wrong kind': [
+    contacts({ kind: 'persona' }),
+    'sources.contacts.kind',
+    "'persona'",
+    "'person' or 'company'",
+    "Did you mean 'person'?",
+  ],
+  'a misspelt key': [
+    contacts({ minConfidense: 1 }),
+    'sources.contacts.minConfidense',
+    'a key that means nothing here',
+    'minConfidence',
+    "Did you mean 'minConfidence'?",
+  ],
+  'a misspelt key at the top': [
+    { ...good, refreshafter: '1d' },
+    'refreshafter',
+    'a key that means nothing here',
+    'refreshAfter',
+    "Did you mean 'refreshAfter'?",
+  ],
+  'a key of another place': [
+    { ...good, timeout: '1d' },
+    'timeout',
+    'a key that means nothing here',
+    'service',
+  ],
+  'no table': [contacts({ table: undefined }), 'sources.contacts.table', 'nothing', "'crm.contacts'"],
+  'a query as a table': [
+    contacts({ table: 'select 1' }),
+    'sources.contacts.table',
+    "'select 1'",
+    "'crm.contacts'",
+  ],
+  'a table of another database': [
+    contacts({ table: 'a.b.c' }),
+    'sources.contacts.table',
+    "'a.b.c'",
+    "'crm.contacts'",
+  ],
+  'an empty key': [contacts({ key: [] }), 'sources.contacts.key', 'an empty list', 'at least one column'],
+  'a blank filter': [contacts({ where: ' ' }), 'sources.contacts.where', 'white space', 'an SQL expression'],
+  'a confidence in percent': [
+    contacts({ minConfidence: 70 }),
+    'sources.contacts.minConfidence',
+    '70',
+    'from 0 to 1',
+  ],
+  'no inputs': [
+    contacts({ inputs: {} }),
+    'sources.contacts.inputs',
+    'an empty object',
+    'at least one of email',
+  ],
+  'a name without a company': [
+    contacts({ inputs: { name: 't.name' } }),
+    'sources.contacts.inputs.company',
+    'nothing',
+    'name and company together',
+    'leave out `name`',
+  ],
+  'a company without a name': [
+    contacts({ inputs: { company: 't.c' } }),
+    'sources.contacts.inputs.name',
+    'nothing',
+    'name and company together',
+    'leave out `company`',
+  ],
+  'a domain of a person': [
+    contacts({ inputs: { email: 't.email', domain: 't.d' } }),
+    'sources.contacts.inputs.domain',
+    'a key that means nothing here',
+    'one of email',
+    "kind 'company'",
+  ],
+  'an email of a company': [
+    accounts({ inputs: { domain: 't.d', email: 't.e' } }),
+    'sources.accounts.inputs.email',
+    'a key that means nothing here',
+    'one of domain',
+    'split_part',
+  ],
+  'no outputs': [outputs({}), 'sources.contacts.outputs', 'an empty object', 'at least one column'],
+  'a field of the other kind': [
+    outputs({ a: 'industry' }),
+    'sources.contacts.outputs.a',
+    "'industry'",
+    "'title'",
+    "kind 'company'",
+  ],
+  'a field of the other kind, for a company': [
+    accounts({ outputs: { a: { field: 'seniority' } } }),
+    'sources.accounts.outputs.a.field',
+    "'seniority'",
+    "'industry'",
+    "kind 'person'",
+  ],
+  'a misspelt field': [
+    outputs({ title: 'titel' }),
+    'sources.contacts.outputs.title',
+    "'titel'",
+    "'title'",
+    "Did you mean 'title'?",
+  ],
+  'a field in other words': [
+    title({ field: 'firstName' }),
+    'sources.contacts.outputs.title.field',
+    "'firstName'",
+    "'name.first'",
+    "Did you mean 'name.first'?",
+  ],
+  'an object as a field': [
+    outputs({ a: 'company' }),
+    'sources.contacts.outputs.a',
+    "'company'",
+    "'company.name'",
+    "Did you mean 'company.id', 'company.name' or 'company.domain'?",
+  ],
+  'an unknown field': [
+    outputs({ a: 'shoe.size' }),
+    'sources.contacts.outputs.a',
+    "'shoe.size'",
+    "'title'",
+    "{ field: 'shoe.size', unlisted: true }",
+  ],
+  'no field': [title({ field: undefined }), 'sources.contacts.outputs.title.field', 'nothing', "'title'"],
+  'an output that is a number': [
+    outputs({ 'a.b': 5 }),
+    'sources.contacts.outputs["a.b"]',
+    '5',
+    'a field of a person record',
+  ],
+  'a wrong mark of an unlisted field': [
+    title({ unlisted: 'yes' }),
+    'sources.contacts.outputs.title.unlisted',
+    "'yes'",
+    'true, or nothing',
+  ],
+  'an unlisted field with an empty part': [
+    title({ field: 'a..b', unlisted: true }),
+    'sources.contacts.outputs.title.field',
+    "'a..b'",
+    "a field's path",
+  ],
+  'a wrong policy': [
+    title({ policy: 'blnk' }),
+    'sources.contacts.outputs.title.policy',
+    "'blnk'",
+    "'blank', 'tracked' or 'always'",
+    "Did you mean 'blank'?",
+  ],
+  'a misspelt option': [
+    title({ tolong: 'skip' }),
+    'sources.contacts.outputs.title.tolong',
+    'a key that means nothing here',
+    'tooLong',
+    "Did you mean 'tooLong'?",
+  ],
+  'a map to nothing': [
+    title({ map: { vp: null } }),
+    'sources.contacts.outputs.title.map.vp',
+    'null',
+    'a text, a number',
+  ],
+  'a broken pattern': [
+    title({ matches: '(' }),
+    'sources.contacts.outputs.title.matches',
+    "'(': Unterminated group",
+    'a regular expression',
+  ],
+  'a pattern with slashes in a text': [
+    title({ matches: '/x/i' }),
+    'sources.contacts.outputs.title.matches',
+    "'/x/i'",
+    'a regular expression',
+    'leave out the slashes',
+  ],
+  'a pattern that remembers': [
+    title({ matches: /x/g }),
+    'sources.contacts.outputs.title.matches',
+    '/x/g',
+    'a regular expression',
+    'flags g and y',
+  ],
+  'a column twice': [
+    outputs({ title: 'title', '"title"': 'id' }),
+    'sources.contacts.outputs["\\"title\\""]',
+    'a column that is listed already, as title',
+    'each column once',
+  ],
+  'a column and a key inside it': [
+    outputs({ a: 'title', 'a.b.c': 'id' }),
+    'sources.contacts.outputs["a.b.c"]',
+    'a key inside a, which is an output as a whole',
+    'either',
+  ],
+  'a key and a key inside it': [
+    outputs({ 'a.b': 'title', 'a.b.c': 'id' }),
+    'sources.contacts.outputs["a.b.c"]',
+    'a key inside a.b, which is an output as a whole',
+    'either',
+  ],
+  'an output on the key': [
+    contacts({ key: 'id', outputs: { id: 'id' } }),
+    'sources.contacts.outputs.id',
+    'a column of the key',
+    'does not identify',
+  ],
+  'touch on the key': [
+    contacts({ key: ['a', 'b'], touch: { b: '1' } }),
+    'sources.contacts.touch.b',
+    'a column of the key',
+    'does not identify',
+  ],
+  'touch on an output': [
+    contacts({ touch: { title: 'now()' } }),
+    'sources.contacts.touch.title',
+    'a column that is an output too',
+    'a column of its own',
+    'Take it out',
+  ],
+  'a group of one': [
+    title({ group: 'phone' }),
+    'sources.contacts.outputs.title.group',
+    "'phone', which no other output has",
+    'two outputs or more',
+  ],
+  'a duration without its unit': [{ ...good, refreshAfter: '90' }, 'refreshAfter', "'90'", 'with its unit'],
+  'a duration that is a number': [
+    { ...good, service: { timeout: 30 } },
+    'service.timeout',
+    '30',
+    'with its unit',
+  ],
+  'a duration with an unknown unit': [
+    { ...good, bulk: { deadline: '6 moons' } },
+    'bulk.deadline',
+    "'6 moons'",
+    'with its unit',
+  ],
+  'no time at all': [{ ...good, service: { timeout: '0s' } }, 'service.timeout', "'0s'", 'above zero'],
+  'a negative duration': [{ ...good, refreshAfter: '-1d' }, 'refreshAfter', "'-1d'", 'with its unit'],
+  'a duration past all time': [
+    { ...good, refreshAfter: '1000y' },
+    'refreshAfter',
+    "'1000y'",
+    'with its unit',
+  ],
+  'no concurrency': [{ ...good, service: { concurrency: 0 } }, 'service.concurrency', '0', 'from 1 to'],
+  'half a call': [{ ...good, service: { concurrency: 1.5 } }, 'service.concurrency', '1.5', 'a whole number'],
+  'a negative budget': [{ ...good, budget: -1 }, 'budget', '-1', "or 'unlimited'"],
+  'a budget in words': [{ ...good, budget: 'lots' }, 'budget', "'lots'", "or 'unlimited'"],
+  'an hour past midnight': [
+    scheduled({ cron: '0 25 * * *' }),
+    'schedule[0].cron',
+    "'0 25 * * *': invalid value for hour: 25",
+    'five fields',
+  ],
+  'six fields': [
+    scheduled({ cron: '0 0 2 * * *' }),
+    'schedule[0].cron',
+    "'0 0 2 * * *': not five fields",
+    'five fields',
+  ],
+  'words as cron': [
+    scheduled({ cron: 'every night' }),
+    'schedule[0].cron',
+    "'every night': not five fields",
+    'five fields',
+  ],
+  'a date as cron': [
+    scheduled({ cron: '2030-01-01T00:00:00' }),
+    'schedule[0].cron',
+    "'2030-01-01T00:00:00': not five fields",
+    'five fields',
+  ],
+  'a day that never comes': [
+    scheduled({ cron: '0 0 31 2 *' }),
+    'schedule[0].cron',
+    "'0 0 31 2 *': it never comes true",
+    'five fields',
+  ],
+  'a misspelt zone': [
+    scheduled({ timezone: 'Europe/Olso' }),
+    'schedule[0].timezone',
+    "'Europe/Olso'",
+    'IANA',
+    "Did you mean 'Europe/Oslo'?",
+  ],
+  'no sources to run': [
+    scheduled({ sources: [] }),
+    'schedule[0].sources',
+    'an empty list',
+    'at least one source',
+  ],
+  'a source that is not there': [
+    scheduled({ sources: ['accounts', 'contact'] }),
+    'schedule[0].sources[1]',
+    "'contact'",
+    "'contacts' or 'accounts'",
+    "Did you mean 'contacts'?",
+  ],
+  'a schedule without a budget': [
+    { ...scheduled({}), budget: undefined },
+    'schedule[0].budget',
+    'nothing, and no budget for all runs either',
+    'a whole number',
+    'Add `budget`',
+  ],
+  'a key in the file': [
+    { ...good, service: { apiKey: 'k-123' } },
+    'service.apiKey',
+    'a key that means nothing here',
+    'concurrency',
+    'FILLRATE_API_KEY',
+  ],
+  'a database in the file': [
+    { ...good, databaseUrl: 'postgres://u:p@h/d' },
+    'databaseUrl',
+    'a key that means nothing here',
+    'sources',
+    'DATABASE_URL',
+  ],
+}
+
+const advice = (part: string | undefined): unknown =>
+  part === undefined ? null : expect.stringContaining(part)
+
+describe('a wrong configuration', () => {
+  test.each(Object.entries(mistakes))('%s', (_name, [config, place, found, expected, todo]) => {
+    expect(problemsOf(config)).toEqual([
+      {
+        place,
+        found,
+        expected: expect.stringContaining(expected),
+        todo: advice(todo),
+      },
+    ])
+  })
+
+  test('is told all at once', () => {
+    const config = {
+      ...good,
+      budget: -1,
+      attempts: 0,
+      sources: { contacts: { ...good.sources.contacts, table: 5, outputs: { a: 'x', b: 'y' } } },
+    }
+    expect(problemsOf(config).map((problem) => problem.place)).toEqual([
+      'sources.contacts.table',
+      'sources.contacts.outputs.a',
+      'sources.contacts.outputs.b',
+      'attempts',
+      'budget',
+    ])
+  })
+
+  test('never shows a password or a key that stands in it', () => {
+    const config = {
+      ...good,
+      apiKey: 'k-s3cret',
+      sources: { contacts: { ...good.sources.contacts, table: 'postgres://jane:s3cret@host/crm' } },
+      refreshAfter: 'https://jane:s3cret@host',
+    }
+    expect(() => parseConfig(config, null)).toThrow(ConfigProblems)
+    expect(JSON.stringify(problemsOf(config))).not.toContain('s3cret')
+  })
+})
