@@ -27,7 +27,7 @@ test('a run stops at its budget, having asked no more, and the next one goes on'
   expect(first.rows.waiting).toBe(0)
   expect(stateSum(first)).toBe(first.rows.picked)
   expect(first.left_out + first.rows.picked).toBe(500)
-  expect(harness.sandbox.stats().requests['person']).toBeDefined()
+  expect(harness.sandbox.stats().requests['POST /v1/person/enrich']).toBeDefined()
   expect(harness.sandbox.stats().calls.accepted).toBe(120)
 
   const second = await harness.run({ budget: 'unlimited', route: 'sync' })

@@ -14,6 +14,7 @@ beforeAll(async () => {
     sandbox: {
       jobDelayMs: [10, 300],
       retryDelaysMs: [100, 200, 500],
+      seed: 3,
       faults: { duplicate: 0.2, early: 0.2, 'bad-signature': 0.2, 'job-failed': 0.05, shuffle: 0.2 },
     },
     prepare: ({ pool }) => createCrm(pool, 5_000),
@@ -40,7 +41,7 @@ test('no input is asked twice beyond the members of failed jobs', async () => {
   )
   const failed = rows[0] ?? { members: 0, failed: 0 }
   expect(failed.failed).toBeGreaterThan(0)
-  expect(stats.requests['person']?.['200'] ?? 0).toBeLessThanOrEqual(failed.members)
+  expect(stats.requests['POST /v1/person/enrich']?.['200'] ?? 0).toBeLessThanOrEqual(failed.members)
   const { rows: twice } = await harness.database.pool.query<{ count: number }>(
     `select count(*)::int as count from fillrate.lookups l join fillrate.jobs j on j.id = l.job
       where j.state = 'failed' and not l.single`,
@@ -53,8 +54,8 @@ test("the sandbox's count and the report agree", () => {
   const stats = harness.sandbox.stats()
   const sum = (endpoint: string): number =>
     Object.values(stats.requests[endpoint] ?? {}).reduce((total, count) => total + count, 0)
-  expect(sum('bulk')).toBe(report.requests.bulk)
-  expect(sum('person')).toBe(report.requests.person)
+  expect(sum('POST /v1/person/bulk')).toBe(report.requests.bulk)
+  expect(sum('POST /v1/person/enrich')).toBe(report.requests.person)
   expect(stats.jobs.accepted).toBe(report.jobs.submitted)
   expect(stats.jobs.failed).toBe(report.jobs.failed)
   expect(stats.deliveries.badly_signed).toBeGreaterThan(0)

@@ -33,7 +33,7 @@ test('no input gets a second answer', () => {
 })
 
 test("the sandbox's count and the report agree", () => {
-  const calls = Object.values(harness.sandbox.stats().requests['person'] ?? {}).reduce(
+  const calls = Object.values(harness.sandbox.stats().requests['POST /v1/person/enrich'] ?? {}).reduce(
     (sum, count) => sum + count,
     0,
   )

@@ -1,7 +1,11 @@
 import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
 
 /** An output with every default filled in, as the configuration gives it. */
-export const output = (column: string, field: string, options: Partial<OutputMapping> = {}): OutputMapping => ({
+export const output = (
+  column: string,
+  field: string,
+  options: Partial<OutputMapping> = {},
+): OutputMapping => ({
   column,
   field,
   policy: 'blank',

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sql } from 'kysely'
-import { fitRecord } from '../../../src/sources/fit/record.ts'
-import { keysQuery } from '../../../src/sources/page.ts'
-import { openSource, type Source } from '../../../src/sources/source.ts'
-import { writeBatch, type WriteResult } from '../../../src/sources/write.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openSource } from '../../../src/sources/source.ts'
+import { writeBatch } from '../../../src/sources/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
+import { prepare, transact, write } from './writing.ts'
 
 let database: TestDatabase
 
@@ -19,59 +18,350 @@ beforeEach(async () => {
   await database.pool.query(`
     drop table if exists people;
     create table people (
-      id int primary key, email text, title text, phone varchar(12), score numeric(5,2), attributes jsonb,
-      tags text[], level int, updated_at timestamptz, confidence float8)`)
+      id int primary key, email text, title text, phone varchar(12), country text, attributes jsonb, tags text[],
+      level int, updated_at timestamptz, confidence float8)`)
 })
 
-/** Writes one record to the rows with these keys, as the pipeline does: hash first, then fit, then write. */
-async function write(
-  source: Source,
-  keys: readonly string[],
-  record: unknown,
-  options: { written?: Record<string, unknown>; confidence?: number } = {},
-): Promise<WriteResult[]> {
-  const { rows } = await keysQuery(source, keys).execute(database.db)
-  const confidence = options.confidence ?? 0.9
-  const { values } = fitRecord(source, record, confidence)
-  const batch = rows
-    .toSorted((a, b) => keys.indexOf(a.key) - keys.indexOf(b.key))
-    .map((row) => ({
-      key: row.key,
-      inputHash: row.input_hash,
-      values,
-      written: options.written ?? null,
-      confidence,
-    }))
-  return await database.db.transaction().execute((tx) => writeBatch(tx, source, batch))
-}
+const execute = (text: string): Promise<unknown> => database.pool.query(text)
+const rows = async (columns: string): Promise<unknown[]> =>
+  (await database.pool.query(`select ${columns} from people order by id`)).rows
+const versions = () => rows('id, xmin::text as version')
 
-const insert = (values: string): Promise<unknown> =>
-  database.pool.query(`insert into people (id, email, title, phone, attributes, tags, level) values ${values}`)
-
-const row = async (id: number): Promise<Record<string, unknown>> =>
-  (await database.pool.query('select * from people where id = $1', [id])).rows[0] as Record<string, unknown>
-
-test('one statement writes blank cells and tells what they held', async () => {
-  await insert(`(1, 'a@x.no', null, '', null, '{}', 0), (2, 'b@x.no', 'Typed', '1', null, '{a}', null)`)
-  const source = await openSource(
-    database.db,
-    mapping({
-      outputs: [output('title', 'title'), output('phone', 'phone'), output('attributes.work.dept', 'department')],
-      touch: { updated_at: 'now()', confidence: '$confidence' },
-    }),
-  )
-  const record = { title: 'CTO', phone: '+4712345678', department: 'IT' }
-  database.statements()
-  const [first, second] = await write(source, ['1', '2'], record)
-  expect(first).toMatchObject({
-    outcome: 'written',
-    before: { phone: '' },
-    after: { title: 'CTO', phone: '+4712345678', 'attributes.work.dept': 'IT', confidence: 0.9 },
-    kept: 0,
+describe('a batch', () => {
+  test('is written by one statement, which tells what the cells held and hold', async () => {
+    await execute(
+      `insert into people (id, email, title, phone) values (1, 'a', null, ''), (2, 'b', 'Typed', '1')`,
+    )
+    const source = await openSource(
+      database.db,
+      mapping({
+        outputs: [
+          output('title', 'title'),
+          output('phone', 'phone'),
+          output('attributes.work.dept', 'department'),
+        ],
+        touch: { updated_at: "timestamptz '2026-11-21 12:00:00+02'", confidence: '$confidence' },
+      }),
+    )
+    const record = { title: 'CTO', phone: '+4712345678', department: 'IT' }
+    const batch = await prepare(database, source, ['1', '2'], record)
+    database.statements()
+    const [first, second] = await transact(database, (tx) => writeBatch(tx, source, batch))
+    expect(database.statements().map((text) => text.trim().split(/\s/)[0])).toEqual([
+      'begin',
+      'savepoint',
+      'with',
+      'release',
+      'commit',
+    ])
+    expect(first).toEqual({
+      key: '1',
+      outcome: 'written',
+      reason: null,
+      before: { phone: '' },
+      after: {
+        title: 'CTO',
+        phone: '+4712345678',
+        'attributes.work.dept': 'IT',
+        updated_at: '2026-11-21T10:00:00Z',
+        confidence: 0.9,
+      },
+      kept: 0,
+      keptColumns: [],
+      skipped: [],
+    })
+    expect(second).toMatchObject({
+      outcome: 'written',
+      before: {},
+      after: { 'attributes.work.dept': 'IT' },
+      keptColumns: ['title', 'phone'],
+    })
+    expect(await rows('id, title, phone, attributes, confidence')).toEqual([
+      { id: 1, title: 'CTO', phone: '+4712345678', attributes: { work: { dept: 'IT' } }, confidence: 0.9 },
+      { id: 2, title: 'Typed', phone: '1', attributes: { work: { dept: 'IT' } }, confidence: 0.9 },
+    ])
   })
-  expect(second).toMatchObject({ outcome: 'written', kept: 2, keptColumns: ['title', 'phone'] })
-  expect(await row(1)).toMatchObject({ title: 'CTO', attributes: { work: { dept: 'IT' } }, confidence: 0.9 })
-  expect(await row(2)).toMatchObject({ title: 'Typed', phone: '1', attributes: { work: { dept: 'IT' } } })
-  const sent = database.statements()
-  expect(sent.filter((text) => text.includes('update'))).toHaveLength(1)
+
+  test('sends no UPDATE for a row in which nothing changes, and touches nothing there', async () => {
+    await execute(
+      `insert into people (id, email, title, level) values (1, 'a', 'CTO', 0), (2, 'b', 'Typed', 1)`,
+    )
+    const source = await openSource(
+      database.db,
+      mapping({
+        outputs: [output('title', 'title', { policy: 'always' }), output('level', 'level')],
+        touch: { updated_at: 'now()' },
+      }),
+    )
+    const before = await versions()
+    const results = await write(database, source, ['1'], { title: 'CTO', level: 7 })
+    expect(results).toMatchObject([
+      { outcome: 'unchanged', before: null, after: null, keptColumns: ['level'] },
+    ])
+    expect(await versions()).toEqual(before)
+  })
+
+  test('leaves alone a row whose inputs are no longer those that were asked with', async () => {
+    await execute(`insert into people (id, email) values (1, 'a')`)
+    const source = await openSource(database.db, mapping())
+    const batch = await prepare(database, source, ['1'], { title: 'CTO' })
+    await execute(`update people set email = 'A'`)
+    const results = await transact(database, (tx) => writeBatch(tx, source, batch))
+    expect(results).toMatchObject([{ outcome: 'inputs_changed', before: null, after: null }])
+    expect(await rows('title')).toEqual([{ title: null }])
+  })
+
+  test('tells rows that were deleted or have left the source', async () => {
+    await execute(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
+    const source = await openSource(database.db, mapping({ where: 't.level = 1' }))
+    const batch = await prepare(database, source, ['1', '2', '3'], { title: 'CTO' })
+    await execute(`delete from people where id = 1; update people set level = 2 where id = 2`)
+    const results = await transact(database, (tx) => writeBatch(tx, source, batch))
+    expect(results.map((result) => result.outcome)).toEqual(['gone', 'gone', 'written'])
+    expect(await rows('id, title')).toEqual([
+      { id: 2, title: null },
+      { id: 3, title: 'CTO' },
+    ])
+  })
+
+  test('may be empty', async () => {
+    const source = await openSource(database.db, mapping())
+    expect(await transact(database, (tx) => writeBatch(tx, source, []))).toEqual([])
+  })
+})
+
+describe('policies', () => {
+  const blanks = ['null', `''`, `' '`, `E'\\t\\n'`, `U&'\\00A0'`, `U&'\\200B\\FEFF'`, `U&' \\3000\\2060'`]
+  test.each(blanks)('%s is blank in a text', async (value) => {
+    await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
+    const source = await openSource(database.db, mapping())
+    expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
+      { outcome: 'written', kept: 0 },
+    ])
+  })
+
+  test.each([`'0'`, `'false'`, `'N/A'`, `'-'`, `'null'`, `'[]'`])('%s is a value', async (value) => {
+    await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
+    const source = await openSource(database.db, mapping())
+    expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
+      { outcome: 'unchanged', kept: 1 },
+    ])
+  })
+
+  test('an empty array is blank, 0 is not', async () => {
+    await execute(`insert into people (id, email, tags, level) values (1, 'a', '{}', 0)`)
+    const outputs = [output('tags', 'tags'), output('level', 'level')]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const results = await write(database, source, ['1'], { tags: ['x', 'y"z'], level: 3 })
+    expect(results).toMatchObject([
+      { outcome: 'written', before: { tags: [] }, after: { tags: ['x', 'y"z'] }, kept: 1 },
+    ])
+  })
+
+  test('tracked overwrites what Fillrate wrote, and nothing that was changed since', async () => {
+    await execute(`insert into people (id, email, title, level) values (1, 'a', 'CTO', 5)`)
+    const outputs = [
+      output('title', 'title', { policy: 'tracked' }),
+      output('level', 'level', { policy: 'tracked' }),
+      output('attributes.dept', 'dept', { policy: 'tracked' }),
+    ]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const results = await write(
+      database,
+      source,
+      ['1'],
+      { title: 'CEO', level: 6, dept: 'IT' },
+      { written: { title: 'CTO', level: 4 } },
+    )
+    expect(results).toMatchObject([
+      {
+        outcome: 'written',
+        before: { title: 'CTO' },
+        after: { title: 'CEO', 'attributes.dept': 'IT' },
+        keptColumns: ['level'],
+      },
+    ])
+    const written = results[0]?.after ?? {}
+    const again = await write(database, source, ['1'], { title: 'VP', level: 6, dept: 'HR' }, { written })
+    expect(again).toMatchObject([{ after: { title: 'VP', 'attributes.dept': 'HR' }, keptColumns: ['level'] }])
+  })
+
+  test('what was written as a time is known again in a session of another zone', async () => {
+    await execute(`insert into people (id, email) values (1, 'a')`)
+    const outputs = [output('updated_at', 'last_updated', { policy: 'tracked' })]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const [first] = await write(database, source, ['1'], { last_updated: '2026-01-31T23:30:00.123456-05:00' })
+    expect(first?.after).toEqual({ updated_at: '2026-02-01T04:30:00.123456Z' })
+    const batch = await prepare(
+      database,
+      source,
+      ['1'],
+      { last_updated: '2026-03-01T00:00:00Z' },
+      { written: first?.after ?? {} },
+    )
+    const results = await transact(database, async (tx) => {
+      await sql`set local timezone = 'Asia/Tokyo'`.execute(tx)
+      return await writeBatch(tx, source, batch)
+    })
+    expect(results).toMatchObject([{ outcome: 'written', after: { updated_at: '2026-03-01T00:00:00Z' } }])
+  })
+
+  test('always overwrites; a field that the record lacks erases nothing', async () => {
+    await execute(`insert into people (id, email, title, country) values (1, 'a', 'Typed', 'NO')`)
+    const outputs = [
+      output('title', 'title', { policy: 'always' }),
+      output('country', 'country', { policy: 'always' }),
+    ]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const results = await write(database, source, ['1'], { title: 'CTO', country: ' ' })
+    expect(results).toMatchObject([{ before: { title: 'Typed' }, after: { title: 'CTO' } }])
+    expect(await rows('title, country')).toEqual([{ title: 'CTO', country: 'NO' }])
+  })
+
+  test('a group is written whole or not at all', async () => {
+    await execute(`insert into people (id, email, phone, country) values
+      (1, 'a', null, null), (2, 'b', null, 'SE'), (3, 'c', null, 'NO'), (4, 'd', '12345678', null)`)
+    const outputs = [
+      output('phone', 'phone', { sql: `regexp_replace($value, '^\\+\\d\\d', '')`, group: 'phone' }),
+      output('country', 'country', { group: 'phone' }),
+    ]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const results = await write(database, source, ['1', '2', '3', '4'], {
+      phone: '+4712345678',
+      country: 'NO',
+    })
+    expect(results.map((result) => result.outcome)).toEqual(['written', 'unchanged', 'written', 'written'])
+    expect(await rows('phone, country')).toEqual([
+      { phone: '12345678', country: 'NO' },
+      { phone: null, country: 'SE' },
+      { phone: '12345678', country: 'NO' },
+      { phone: '12345678', country: 'NO' },
+    ])
+    const incomplete = await write(database, source, ['2'], { phone: '+4712345678' })
+    expect(incomplete).toMatchObject([{ outcome: 'unchanged', kept: 0 }])
+  })
+})
+
+describe('keys inside a jsonb column', () => {
+  const outputs = [
+    output('attributes.department', 'department'),
+    output('attributes.work.title', 'title'),
+    output('attributes.work.tags', 'tags'),
+  ]
+  const record = { department: 'IT', title: 'CTO', tags: ['a'] }
+  const all = { department: 'IT', work: { title: 'CTO', tags: ['a'] } }
+
+  test.each([
+    ['null', all],
+    [`'null'`, all],
+    [`'{}'`, all],
+    [`'{"x": 1, "work": null}'`, { x: 1, ...all }],
+    [
+      `'{"work": {"y": [1], "title": " ", "tags": []}, "department": null}'`,
+      { ...all, work: { y: [1], ...all.work } },
+    ],
+    [`'{"department": "HR", "work": {"title": 0}}'`, { department: 'HR', work: { title: 0, tags: ['a'] } }],
+    [`'{"work": "remote"}'`, { department: 'IT', work: 'remote' }],
+    [`'{"work": [1]}'`, { department: 'IT', work: [1] }],
+  ])('are set in %s', async (value, expected) => {
+    await execute(`insert into people (id, email, attributes) values (1, 'a', ${value})`)
+    const source = await openSource(database.db, mapping({ outputs }))
+    expect(await write(database, source, ['1'], record)).toMatchObject([{ outcome: 'written' }])
+    expect(await rows('attributes')).toEqual([{ attributes: expected }])
+  })
+
+  test('leave a column alone that is no object, whatever the policy', async () => {
+    await execute(`insert into people (id, email, attributes) values (1, 'a', '"text"'), (2, 'b', '[1]')`)
+    const always = outputs.map((one) => ({ ...one, policy: 'always' as const }))
+    const source = await openSource(database.db, mapping({ outputs: always }))
+    const results = await write(database, source, ['1', '2'], record)
+    expect(results).toMatchObject([
+      { outcome: 'unchanged', kept: 3 },
+      { outcome: 'unchanged', kept: 3 },
+    ])
+    expect(await rows('attributes')).toEqual([{ attributes: 'text' }, { attributes: [1] }])
+  })
+
+  test('can be touched, and quoted names hold dots', async () => {
+    await execute(`alter table people add column "a.b" text; alter table people add column "odd ""x""" json`)
+    await execute(`insert into people (id, email, attributes) values (1, 'a', '{"x":1}')`)
+    const source = await openSource(
+      database.db,
+      mapping({
+        outputs: [
+          output('a.b', 'title'),
+          output('"odd ""x""".k', 'title'),
+          output('attributes."p.q"', 'title'),
+        ],
+        touch: { 'attributes.at': "date '2026-01-02'" },
+      }),
+    )
+    await write(database, source, ['1'], { title: 'CTO' })
+    expect(await rows('"a.b" as a, "odd ""x""" as b, attributes')).toEqual([
+      { a: 'CTO', b: { k: 'CTO' }, attributes: { x: 1, 'p.q': 'CTO', at: '2026-01-02' } },
+    ])
+  })
+})
+
+describe('expressions', () => {
+  test('are given the value as text, as json or as a number, and the confidence', async () => {
+    await execute(`create table if not exists domains (id int primary key, name text)`)
+    await execute(`truncate domains; insert into domains values (7, 'x.no')`)
+    await execute(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
+    const outputs = [
+      output('title', 'title', { sql: `upper($value) || ' $value' -- ' $value` }),
+      output('level', 'domain', { sql: '(select id from domains where name = $value)' }),
+      output('tags', 'tags', { sql: `array(select jsonb_array_elements_text($json))` }),
+      output('country', 'millions', { sql: '$value * 1000000' }),
+      output('attributes.sure', 'title', { sql: '$confidence > 0.5' }),
+      output('phone', 'empty', { sql: `regexp_replace($value, '.', '', 'g')` }),
+    ]
+    const source = await openSource(database.db, mapping({ outputs }))
+    const record = { title: `o'x`, domain: 'x.no', tags: ['a', 'b'], millions: 1.5, empty: 'x' }
+    const [result] = await write(database, source, ['1', '2'], record)
+    expect(result?.skipped).toEqual([{ column: 'phone', reason: 'no_value' }])
+    expect((await rows('title, level, tags, country, attributes, phone'))[0]).toEqual({
+      title: `O'X $value`,
+      level: 7,
+      tags: ['a', 'b'],
+      country: '1500000.0',
+      attributes: { sure: true },
+      phone: null,
+    })
+    const other = await write(database, source, ['3'], { domain: 'unknown.no', millions: 'many' })
+    expect(other).toMatchObject([
+      { outcome: 'unchanged', skipped: [{ column: 'level', reason: 'no_value' }] },
+    ])
+  })
+
+  test('may give a text that is too long: left out, or cut where that is wished', async () => {
+    await execute(`insert into people (id, email) values (1, 'a')`)
+    const long = output('phone', 'title', { sql: `repeat($value, 5)` })
+    const source = await openSource(database.db, mapping({ outputs: [long] }))
+    const skipped = await write(database, source, ['1'], { title: 'abc' })
+    expect(skipped).toMatchObject([
+      { outcome: 'unchanged', skipped: [{ column: 'phone', reason: 'too_long' }] },
+    ])
+    const cutting = await openSource(database.db, mapping({ outputs: [{ ...long, tooLong: 'truncate' }] }))
+    expect(await write(database, cutting, ['1'], { title: 'abc' })).toMatchObject([
+      { after: { phone: 'abcabcabcabc' } },
+    ])
+  })
+
+  test('run once a row, and only for rows that are written', async () => {
+    await execute(`drop sequence if exists calls; create sequence calls`)
+    await execute(`insert into people (id, email, level) values (1, 'a', null), (2, 'b', 5)`)
+    const outputs = [output('level', 'title', { sql: `(select nextval('calls')::int)` })]
+    const source = await openSource(
+      database.db,
+      mapping({ outputs, touch: { confidence: `nextval('calls') * 10` } }),
+    )
+    await write(database, source, ['1', '2'], { title: 'x' })
+    expect(await rows('level, confidence')).toEqual([
+      { level: 1, confidence: 20 },
+      { level: 5, confidence: null },
+    ])
+    const { rows: next } = await database.pool.query<{ n: number }>(`select nextval('calls')::int as n`)
+    expect(next).toEqual([{ n: 3 }])
+  })
 })

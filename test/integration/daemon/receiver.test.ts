@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { crmConfig, createCrm } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+const OLD = 'an-older-secret'
+let harness: Harness
+let url: string
+const stop = new AbortController()
+let served: Promise<void>
+
+beforeAll(async () => {
+  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 10) })
+  const app = await harness.open({ environment: { webhookSecrets: [harness.sandbox.webhookSecret, OLD] } })
+  const listening = new Promise<string>((resolve) => {
+    served = app.serve({ signal: stop.signal, onListening: (at) => resolve(at ?? '') })
+  })
+  url = `${await listening}/webhooks/enrichment`
+})
+afterAll(async () => {
+  stop.abort()
+  await served
+  await harness.close()
+})
+
+const event = (changes: object = {}): string =>
+  JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [], ...changes })
+
+async function post(
+  body: string | Buffer,
+  options: { secret?: string; signature?: string; job?: string; type?: string } = {},
+): Promise<number> {
+  const signature = options.signature ?? signWebhook(body, options.secret ?? harness.sandbox.webhookSecret)
+  const response = await fetch(`${url}${options.job ? `/${options.job}` : ''}`, {
+    method: 'POST',
+    body: body as string,
+    headers: { 'content-type': options.type ?? 'application/json', 'x-webhook-signature': signature },
+  })
+  await response.arrayBuffer()
+  return response.status
+}
+
+async function stored(): Promise<{ state: string; reason: string | null }[]> {
+  const { rows } = await harness.database.pool.query<{ state: string; reason: string | null }>(
+    'select state, reason from fillrate.deliveries order by received_at',
+  )
+  return rows
+}
+
+test('a delivery is stored before it is acknowledged, with either secret', async () => {
+  expect(await post(event())).toBe(200)
+  expect(await post(event(), { secret: OLD })).toBe(200)
+  expect(await stored()).toHaveLength(2)
+})
+
+test('the same event is stored once, however often it comes, also at the same moment', async () => {
+  const before = (await stored()).length
+  const body = event()
+  expect(await Promise.all(Array.from({ length: 8 }, () => post(body)))).toEqual(
+    Array.from({ length: 8 }, () => 200),
+  )
+  expect(await stored()).toHaveLength(before + 1)
+})
+
+test('what is not signed right is refused and not stored', async () => {
+  const before = (await stored()).length
+  const body = event()
+  const right = signWebhook(body, harness.sandbox.webhookSecret)
+  for (const signature of [
+    '',
+    'x',
+    right.toUpperCase(),
+    right.slice(1),
+    `${right}${right}`,
+    `sha256=${right}`,
+    signWebhook(body, 'else'),
+  ])
+    expect(await post(body, { signature })).toBe(401)
+  expect(await post(`${body} `, { signature: right })).toBe(401)
+  expect(await stored()).toHaveLength(before)
+})
+
+test('what is signed and unreadable is kept whole, with the reason', async () => {
+  const unreadable = Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])
+  expect(await post(unreadable)).toBe(200)
+  expect(await post('{"status":"completed"}', { type: 'text/plain' })).toBe(200)
+  const { rows } = await harness.database.pool.query<{ raw: Buffer; reason: string }>(
+    `select raw, reason from fillrate.deliveries where state = 'quarantined' order by received_at`,
+  )
+  expect(rows.map((row) => row.reason)).toEqual(['the body is not UTF-8', 'there is no event_id'])
+  expect(rows[0]?.raw.equals(unreadable)).toBe(true)
+})
+
+test('a body of more than 10 MiB is refused, one of 10 MiB is taken', async () => {
+  const padded = (bytes: number): string => {
+    const empty = event({ pad: '' })
+    return empty.replace('"pad":""', `"pad":"${'x'.repeat(bytes - empty.length)}"`)
+  }
+  expect(await post(padded(10 * 1024 * 1024))).toBe(200)
+  expect(await post(padded(10 * 1024 * 1024 + 1))).toBe(413)
+})
+
+test('a delivery for a job of another database is an orphan, and kept', async () => {
+  expect(await post(event({ job_id: 'somebody-elses' }), { job: randomUUID() })).toBe(200)
+  await expect
+    .poll(async () => (await stored()).filter((one) => one.state === 'orphaned').length, { timeout: 10_000 })
+    .toBeGreaterThan(0)
+})
+
+test('other methods and paths are not the webhook', async () => {
+  expect((await fetch(url)).status).toBe(404)
+  const base = new URL(url).origin
+  expect((await fetch(`${base}/healthz`)).status).toBe(200)
+  expect((await fetch(`${base}/readyz`)).status).toBe(200)
+  expect(await (await fetch(`${base}/api/status`)).json()).toMatchObject({ rows: { contacts: { total: 0 } } })
+})

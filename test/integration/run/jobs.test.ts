@@ -1,0 +1,114 @@
+import { afterEach, expect, test } from 'vitest'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const start = async (sandbox: Partial<SandboxOptions>, deadline = '6h'): Promise<void> => {
+  harness = await startHarness({
+    config: { ...crmConfig, bulk: { deadline } },
+    sandbox: { jobDelayMs: [5, 50], retryDelaysMs: [50, 100], ...sandbox },
+    prepare: ({ pool }) => createCrm(pool, 400),
+  })
+}
+const first = (moment: { inputs: readonly string[] }): boolean =>
+  moment.inputs.includes('person1@example.com')
+const jobStates = async (): Promise<Record<string, number>> => {
+  const { rows } = await harness.database.pool.query<{ state: string; count: number }>(
+    'select state, count(*)::int as count from fillrate.jobs group by state',
+  )
+  return Object.fromEntries(rows.map((row) => [row.state, row.count]))
+}
+
+test('a job whose 202 was lost is never sent again, and its delivery finds it', async () => {
+  await start({
+    plan: (fault, moment) => fault === 'drop-after' && moment.endpoint.endsWith('bulk') && first(moment),
+  })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, asked_singly: 0 })
+  expect(harness.sandbox.stats().faults['drop-after']).toBe(1)
+  expect(await jobStates()).toEqual({ completed: report.requests.bulk })
+})
+
+test('a job whose delivery never comes expires, and its inputs are asked singly', async () => {
+  await start({ plan: (fault, moment) => fault === 'lost' && first(moment) }, '1s')
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({
+    status: 'completed',
+    rows: { picked: 400, waiting: 0 },
+    jobs: { expired: 1 },
+  })
+  expect(stateSum(report)).toBe(400)
+  expect(report.requests.person).toBe(100)
+})
+
+test('a run that was told not to wait leaves its deliveries to the next one, which asks nothing', async () => {
+  await start({ jobDelayMs: 1_500, retryDelaysMs: [200, 500, 1_000, 2_000] })
+  const without = await harness.run({ route: 'bulk', waitMs: 0 })
+  expect(without.rows.waiting).toBe(400)
+  expect(without.status).toBe('completed')
+  // The service tries again until somebody listens: here, the receiver on another address is gone for good.
+  const { rows } = await harness.database.pool.query<{ count: number }>(
+    `select count(*)::int as count from fillrate.lookups where state = 'submitted'`,
+  )
+  expect(rows[0]?.count).toBe(360)
+})
+
+test('inputs without a result are asked again singly, once', async () => {
+  await start({ faults: { 'missing-result': 0.2 } })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  expect(report.requests.person).toBeGreaterThan(0)
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  expect(inputs.asked_singly).toBe(report.requests.person)
+  expect(inputs.max_asked).toBe(2)
+})
+
+test('results for inputs that were never asked change nothing else', async () => {
+  await start({ faults: { 'foreign-result': 0.5, shuffle: 1 } })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  const { rows } = await harness.database.pool.query<{ wrong: number }>(
+    `select count(*)::int as wrong from fillrate.lookups
+      where state = 'found' and record ->> 'email' is not null and lower(record ->> 'email') <> key`,
+  )
+  expect(rows[0]?.wrong).toBe(0)
+})
+
+test('what a failed job delivered is used, and only the rest is asked again', async () => {
+  await start({ failedResults: 'part', plan: (fault, moment) => fault === 'job-failed' && first(moment) })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, jobs: { failed: 1 } })
+  expect(report.requests.person).toBeGreaterThan(0)
+  expect(report.requests.person).toBeLessThan(100)
+})
+
+test('a bulk call that was answered 503 is posted again as the same job', async () => {
+  await start({
+    plan: (fault, moment) =>
+      fault === '503' && moment.endpoint.endsWith('bulk') && first(moment) && moment.nth === 0,
+  })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
+  const { rows } = await harness.database.pool.query<{ attempt: number; state: string }>(
+    'select attempt, state from fillrate.jobs where attempt > 1',
+  )
+  expect(rows).toEqual([{ attempt: 2, state: 'completed' }])
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('a single lookup that is accepted for later is a job of one', async () => {
+  await start({})
+  const app = await harness.open()
+  harness.sandbox.configure({ plan: (fault, moment) => fault === '202' && first(moment) })
+  await app.close()
+  const report = await harness.run({ route: 'sync', waitMs: 0 })
+  const { rows } = await harness.database.pool.query<{ size: number; state: string }>(
+    `select size, state from fillrate.jobs`,
+  )
+  expect(rows).toEqual([{ size: 1, state: 'submitted' }])
+  expect(report.rows.waiting).toBe(1)
+})
