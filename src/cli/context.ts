@@ -1,0 +1,12 @@
+import type { Output } from './output.ts'
+
+/** Everything of the process that a command may use: nothing but `main.ts` touches `process`. */
+export interface Context {
+  readonly stdout: Output
+  readonly stderr: Output
+  readonly env: NodeJS.ProcessEnv
+  readonly cwd: string
+  /** Aborted when the user or the system wants the command to end. */
+  readonly signal: AbortSignal
+  readonly now: () => number
+}

@@ -1,0 +1,16 @@
+/** What help says of each variable of the environment; a test holds the names against what is read. */
+export const ENVIRONMENT = {
+  DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
+  FILLRATE_BASE_URL: 'the address of the enrichment service',
+  FILLRATE_API_KEY: 'its key, or several with commas, newest first',
+  FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
+  FILLRATE_WEBHOOK_SECRET: 'what it signs deliveries with, or several',
+  FILLRATE_PUBLIC_URL: 'where it reaches the receiver; without it, no bulk',
+  FILLRATE_PORT: 'the port of the receiver; default: any free one',
+  FILLRATE_HOST: 'where the receiver listens; default: 127.0.0.1',
+  FILLRATE_DASHBOARD_TOKEN: 'wanted by the status page where it is set',
+  LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
+  NO_COLOR: 'anything: no colours',
+} as const satisfies Readonly<Record<string, string>>
+
+export type Variable = keyof typeof ENVIRONMENT

@@ -1,0 +1,47 @@
+import { FAILED_ROW_STATES } from '../../domain/row.ts'
+import type { RunReport } from '../../pipeline/run/report.ts'
+import type { Output } from '../output.ts'
+import { counted } from './numbers.ts'
+import { pad, wrap } from './text.ts'
+
+type Step = readonly [type: string, why: string]
+
+/** What one can type after a run, where something is left to do. */
+export function nextSteps(report: RunReport, output: Output): string[] {
+  const steps = stepsAfter(report)
+  if (steps.length === 0) return []
+  const { paint, textColumns } = output
+  const longest = Math.max(...steps.map(([type]) => type.length))
+  const room = Math.max(20, textColumns - longest - 5)
+  return [
+    '',
+    paint('heading', 'Next'),
+    ...steps.flatMap(([type, why]) =>
+      wrap(why, room).map((line, n) => `  ${paint('type', pad(n === 0 ? type : '', longest))}   ${line}`),
+    ),
+  ]
+}
+
+/** Pure. */
+export function stepsAfter(report: Pick<RunReport, 'status' | 'rows' | 'jobs' | 'left_out'>): Step[] {
+  const { rows, jobs, status, left_out: leftOut } = report
+  const steps: Step[] = []
+  const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
+  if (failed > 0) steps.push(['fillrate failures', `why ${counted(failed, 'row')} failed`])
+  if (status === 'failed' || status === 'refused')
+    steps.push(['fillrate check', 'what is wrong, and what to do about it'])
+  if (status === 'budget_reached' || leftOut > 0) {
+    const rest =
+      leftOut > 0 ? `${counted(leftOut, 'row')} would cost more than the budget` : 'the budget is used up'
+    steps.push(['fillrate plan', `${rest}; this tells what the rest would cost`])
+  }
+  if (rows.waiting > 0) {
+    const open = jobs.waiting + jobs.in_doubt
+    if (open > 0) steps.push(['fillrate jobs', `${counted(open, 'job')} without a delivery yet`])
+    steps.push([
+      'fillrate run',
+      `carries on with ${counted(rows.waiting, 'row')} that ${rows.waiting === 1 ? 'waits' : 'wait'}, and asks nothing twice`,
+    ])
+  }
+  return steps
+}

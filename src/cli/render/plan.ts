@@ -1,0 +1,114 @@
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { Plan, SourcePlan } from '../../pipeline/plan.ts'
+import type { Output } from '../output.ts'
+import { fields, type Field } from './fields.ts'
+import { limitText } from './limit.ts'
+import { count, counted, duration, percent } from './numbers.ts'
+import { sum } from './sum.ts'
+import { cut, pad, width } from './text.ts'
+
+/** A plan: each source as a funnel whose numbers add up, then what all of them together would ask and cost. */
+export function planLines(plan: Plan, output: Output, bulkOff: string | null): string[] {
+  const labels = Math.max(
+    ...plan.sources.flatMap((source) => steps(source).map((step) => step.label.length + 2)),
+  )
+  const numbers = Math.max(...plan.sources.map((source) => count(source.rows).length))
+  return [
+    ...plan.sources.flatMap((source) => [...sourceLines(source, { labels, numbers }, output), '']),
+    output.paint('heading', plan.sources.length > 1 ? 'Together' : 'To ask'),
+    ...fields([...asking(plan, bulkOff), ...costing(plan)], output),
+  ]
+}
+
+/** One line of a funnel: `sum` stands under a rule and is what is left of the lines above it. */
+interface Step {
+  readonly label: string
+  readonly rows: number
+  readonly sum: boolean
+  readonly why: string
+}
+
+function steps(source: SourcePlan): Step[] {
+  const left = (label: string, rows: number, why: string): Step => ({ label, rows, sum: false, why })
+  const total = (label: string, rows: number, why = ''): Step => ({ label, rows, sum: true, why })
+  const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
+  return [
+    total('rows', source.rows, 'that the filters let through'),
+    left('complete', source.complete, 'nothing to fill'),
+    left('settled', source.settled, 'asked before, and not due'),
+    left('held', source.held, 'by a run that is under way'),
+    left('beyond the limit', source.beyond_limit, 'by --limit'),
+    total('to pick', source.picked),
+    ...invalid.map(([reason, rows]) => left('invalid input', rows, reason)),
+    left('suppressed', source.suppressed, 'never to be asked'),
+    total('to look up', source.askable),
+  ]
+}
+
+function sourceLines(
+  source: SourcePlan,
+  widths: { labels: number; numbers: number },
+  output: Output,
+): string[] {
+  const { paint } = output
+  const lines = steps(source)
+    .filter((step) => step.sum || step.rows > 0)
+    .map(({ label, rows, sum, why }, n) => {
+      const sign = n === 0 ? ' ' : sum ? '=' : '−'
+      const start = `${sign} ${pad(label, widths.labels)}${count(rows).padStart(widths.numbers)}`
+      const room = (output.columns ?? Number.POSITIVE_INFINITY) - width(start) - 4
+      const reason = why === '' || room < 12 ? '' : `  ${paint('quiet', cut(why, room))}`
+      return `  ${sum ? paint('heading', start) : start}${reason}`
+    })
+  return [paint('heading', source.source), ...lines]
+}
+
+const BY: Readonly<Record<LookupKind, string>> = {
+  email: 'by email',
+  linkedin_url: 'by profile URL',
+  name_company: 'by name and company',
+  domain: 'by domain',
+}
+
+function asking({ lookups, calls }: Plan, bulkOff: string | null): Field[] {
+  return [
+    [
+      'Lookups',
+      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.asked)} to ask`,
+      sum(lookups.to_ask, BY),
+    ],
+    [
+      'Calls',
+      calls.total === 0
+        ? 'none'
+        : `${count(calls.total)} = ${sum(calls, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
+    ],
+    ...(bulkOff === null ? [] : [['Bulk', `off: ${bulkOff}`] as const]),
+  ]
+}
+
+function costing({ cost, time }: Plan): Field[] {
+  const budget =
+    cost.budget === null
+      ? 'no budget is set'
+      : cost.beyond_budget > 0
+        ? `${counted(cost.beyond_budget, 'lookup')} beyond the budget of ${count(cost.budget)}`
+        : `within the budget of ${count(cost.budget)}`
+  const found =
+    cost.match_rate === null || cost.expected_found === null
+      ? 'how many are found will be known after the first run'
+      : `about ${count(cost.expected_found)} found, at the ${percent(cost.match_rate)} so far`
+  return [
+    ['Cost', counted(cost.lookups, 'lookup'), budget],
+    ['Match', found],
+    ['Time', timeText(time)],
+  ]
+}
+
+function timeText({ limit, window_ms: windowMs, ms }: Plan['time']): string {
+  if (limit === null) return 'not known before the first call tells the limit'
+  const known = limitText(limit, windowMs)
+  return ms === null
+    ? `the limit is ${known}`
+    : `${ms === 0 ? 'one window' : `about ${duration(ms)}`}, at ${known}`
+}

@@ -1,0 +1,112 @@
+import type { RunProgress } from '../../pipeline/run/progress.ts'
+import type { RateState } from '../../service/limiter.ts'
+import { bar } from './bar.ts'
+import { limitText } from './limit.ts'
+import { count, counted, duration, percent, perSecond as speed } from './numbers.ts'
+import type { Paint } from './paint.ts'
+import { width } from './text.ts'
+
+export interface Frame {
+  readonly columns: number
+  readonly paint: Paint
+}
+
+const NARROWEST_BAR = 8
+const GAUGE = 10
+
+/**
+ * The live block, always of the same height and with a bar of the same width, so that it does not jump:
+ *
+ *     ███████████░░░░░░   62%  3,104 of 5,000 rows  48/s  39 s left
+ *     1,204 asked  300 in jobs  3 jobs out  2,911 cells written
+ *     limit 200 calls in 2 s  ███████░░░ 143 in this window  98.4% used
+ *     waits for the next window
+ *
+ * What matters least gives way where the terminal is narrow.
+ */
+export function progressBlock(progress: RunProgress, perSecond: number | null, frame: Frame): string[] {
+  const { paint } = frame
+  const edge = frame.columns - 2
+  const columns = Math.floor(frame.columns * 0.28)
+  const parts = [percentOf(progress), rowsOf(progress), ...timing(progress, perSecond)]
+  const { waiting } = progress
+  return [
+    columns < NARROWEST_BAR
+      ? fitting(parts, edge)
+      : `${bar(shareOf(progress), columns, paint)}  ${fitting(parts, edge - columns - 2)}`,
+    fitting(work(progress), edge),
+    limitLine(progress.rate, edge, paint),
+    waiting === null ? '' : paint('warn', waiting),
+  ].map((line) => ` ${line}`.trimEnd())
+}
+
+/** The same as one line of text, for a log. */
+export function progressLine(progress: RunProgress, perSecond: number | null): string {
+  const { rate, waiting } = progress
+  const parts = [
+    [`${rowsOf(progress)} (${percentOf(progress).trim()})`, ...timing(progress, perSecond)],
+    work(progress),
+    [
+      ...(rate?.limit == null ? [] : [limitText(rate.limit, rate.windowMs), ...used(rate)]),
+      ...(waiting === null ? [] : [waiting]),
+    ],
+  ]
+  const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
+  return [duration(progress.elapsedMs), ...text].join('; ')
+}
+
+const shareOf = ({ picked, settled }: RunProgress): number => (picked === 0 ? 0 : settled / picked)
+
+/** Never 100% before all is done. */
+function percentOf(progress: RunProgress): string {
+  const whole = Math.floor(shareOf(progress) * 100)
+  return `${progress.picking ? Math.min(99, whole) : whole}%`.padStart(4)
+}
+
+/** While rows are still being picked their number grows. */
+const rowsOf = ({ picked, settled, picking }: RunProgress): string =>
+  `${count(settled).padStart(picking ? 0 : count(picked).length)} of ${count(picked)}${picking ? '+' : ''} rows`
+
+function timing({ picked, settled, picking }: RunProgress, perSecond: number | null): string[] {
+  if (perSecond === null || perSecond === 0) return []
+  const left =
+    picking || settled >= picked
+      ? []
+      : [`${duration(Math.ceil((picked - settled) / perSecond) * 1_000)} left`]
+  return [speed(perSecond), ...left]
+}
+
+function work({ asked, submitted, jobsWaiting, written }: RunProgress): string[] {
+  return [
+    ...(asked > 0 ? [`${count(asked)} asked`] : []),
+    ...(submitted > 0 ? [`${count(submitted)} in jobs`] : []),
+    ...(jobsWaiting > 0 ? [`${counted(jobsWaiting, 'job')} out`] : []),
+    `${count(written)} cells written`,
+  ]
+}
+
+function limitLine(rate: RateState | null, edge: number, paint: Paint): string {
+  if (rate === null || rate.limit === null) return paint('quiet', 'limit not known yet')
+  const { limit, windowMs, windowUsed } = rate
+  const gauge = bar(limit === 0 ? 0 : windowUsed / limit, GAUGE, paint)
+  const [first, ...more] = used(rate)
+  return fitting([`limit ${limitText(limit, windowMs)}`, `${gauge} ${first}`, ...more], edge)
+}
+
+function used(rate: RateState): [string, ...string[]] {
+  return [
+    `${count(rate.windowUsed)} in this window`,
+    ...(rate.utilisation === null ? [] : [`${percent(rate.utilisation)} used`]),
+    ...(rate.throttled > 0 ? [`${count(rate.throttled)} refused`] : []),
+  ]
+}
+
+/** As many of the parts, from the first, as there is room for. */
+function fitting(parts: readonly string[], columns: number): string {
+  let text = parts[0] ?? ''
+  for (const part of parts.slice(1)) {
+    if (width(text) + 2 + width(part) > columns) break
+    text += `  ${part}`
+  }
+  return text
+}
