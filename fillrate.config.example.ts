@@ -99,7 +99,7 @@ export default defineConfig({
     concurrency: 32,
     // For one call.
     timeout: '30s',
-    // Calls of every window that are left to other clients of the same key.
+    // The share of the quota, 0 to 0.9, that is kept for what is urgent.
     reserve: 0,
   },
 

@@ -27,7 +27,7 @@ export interface Config {
     /** Calls under way at once. */
     readonly concurrency: number
     readonly timeoutMs: number
-    /** Calls of every window that are left to other clients of the same key. */
+    /** 0 to 0.9: the share of the quota that is kept for what is urgent. */
     readonly reserve: number
   }
   readonly bulk: {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { stripVTControlCharacters } from 'node:util'
 import { excerpt } from './excerpt.ts'
 import { pathOfFrame, readingMark } from './import-module.ts'
 import type { Problem } from './problems.ts'
@@ -54,7 +55,9 @@ function read(path: string): string {
 }
 
 function clean(message: string): string {
-  return maskPasswords(message.replaceAll(new RegExp(String.raw`\?${readingMark}=\d+`, 'g'), ''))
+  const unmarked = message.replaceAll(new RegExp(String.raw`\?${readingMark}=\d+`, 'g'), '')
+  // A message may hold colours, or whatever else a terminal obeys.
+  return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
 }
 
 function advise(error: unknown): string | null {

@@ -19,11 +19,10 @@ export const whole = (minimum: number, maximum: number) => {
   return z.int({ error }).min(minimum, { error }).max(maximum, { error })
 }
 
-const expectedShare = 'a number from 0 to 1'
-export const share = z
-  .number({ error: expectedShare })
-  .min(0, { error: expectedShare })
-  .max(1, { error: expectedShare })
+export const share = (maximum: number) => {
+  const error = `a number from 0 to ${maximum}`
+  return z.number({ error }).min(0, { error }).max(maximum, { error })
+}
 
 export const sql = (example: string) => text(`an SQL expression, such as "${example}"`)
 

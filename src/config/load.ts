@@ -1,4 +1,4 @@
-import { readFile, stat } from 'node:fs/promises'
+import { readFile, realpath, stat } from 'node:fs/promises'
 import { extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
 import { excerpt, positionOf } from './excerpt.ts'
@@ -106,10 +106,12 @@ function readJson(source: string, path: string): unknown {
 
 async function readModule(source: string, path: string): Promise<unknown> {
   let exported: unknown
+  // As Node does before it imports: the errors of a module name its real path.
+  const real = await realpath(path)
   try {
-    exported = await importDefault(path, source)
+    exported = await importDefault(real, source)
   } catch (cause) {
-    throw problem(path, importProblem(cause, path), cause)
+    throw problem(path, importProblem(cause, real), cause)
   }
   if (typeof exported === 'object' && exported !== null) return exported
   throw problem(path, {

@@ -10,7 +10,7 @@ const options = {
   policy: choice(['blank', 'tracked', 'always'])
     .optional()
     .describe('What may happen to a column that already holds a value. Default: blank.'),
-  minConfidence: share
+  minConfidence: share(1)
     .optional()
     .describe("A record below it leaves this column alone. Default: the source's."),
   map: z

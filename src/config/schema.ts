@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { expectedDuration, parseDuration } from './duration.ts'
 import { checkCron, checkTimezone } from './cron.ts'
-import { flag, objectOr, text, whole } from './leaves.ts'
+import { flag, objectOr, share, text, whole } from './leaves.ts'
 import { sourceSchema } from './source-schema.ts'
 
 const duration = (minimumMs: number) =>
@@ -62,9 +62,9 @@ export const configSchema = z.strictObject(
         {
           concurrency: whole(1, 1024).optional().describe('Calls under way at once. Default: 32.'),
           timeout: duration(1).optional().describe('For one call. Default: 30s.'),
-          reserve: whole(0, 1_000_000)
+          reserve: share(0.9)
             .optional()
-            .describe('Calls of every window that are left to other clients of the same key. Default: 0.'),
+            .describe('The share of the quota that is kept for what is urgent. Default: 0.'),
         },
         { error: objectOr("{ concurrency: 32, timeout: '30s' }") },
       )

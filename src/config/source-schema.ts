@@ -28,7 +28,7 @@ const common = {
   changedAt: sql('t.updated_at')
     .optional()
     .describe('A time that moves when a row changes: a pass then costs what has changed.'),
-  minConfidence: share.optional().describe('A record below it is not used. Default: 0.'),
+  minConfidence: share(1).optional().describe('A record below it is not used. Default: 0.'),
   cascade: flag
     .optional()
     .describe('A row whose lookup finds nothing goes on to its next identifier. Default: false.'),

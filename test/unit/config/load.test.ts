@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,6 +33,7 @@ const files: Record<string, string> = {
   'commonjs/old.js': `module.exports = ${body('from_old_js')}\n`,
   'library/own.mjs': `import { EnrichmentClient, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'EnrichmentClient.name')})\n`,
   'wrong/throws.ts': `type Unused = string\n\nfunction fail(): never {\n  throw new Error('no such thing as postgres://jane:s3cret@db')\n}\nexport default fail()\n`,
+  'wrong/colours.mjs': "throw new Error('\\u001b[31mred\\u001b[0m\\u0007')\n",
   'wrong/throws-text.mjs': "throw 'a text'\n",
   'wrong/syntax.ts': 'const a = 1\nexport default { a: , b }\n',
   'wrong/syntax.mjs': 'const a = 1\nexport default { a: , b }\n',
@@ -105,6 +106,7 @@ beforeAll(async () => {
     await writeFile(join(folder, name), content)
   }
   await mkdir(join(folder, 'empty'))
+  await symlink(join(folder, 'commonjs'), join(folder, 'linked'))
 })
 
 afterAll(async () => {
@@ -114,7 +116,9 @@ afterAll(async () => {
 describe('a configuration file', () => {
   test('is found and read in each of its forms', async () => {
     const found = ['ts', 'mts', 'js', 'mjs', 'json', 'commonjs'].map((name) => ({ cwd: join(folder, name) }))
-    const named = ['commonjs/old.js', join(folder, 'library/own.mjs')].map((path) => ({ cwd: folder, path }))
+    const named = ['commonjs/old.js', join(folder, 'library/own.mjs'), 'linked/fillrate.config.ts'].map(
+      (path) => ({ cwd: folder, path }),
+    )
     const { loaded, stderr } = await loadInNode([...found, ...named])
     expect(loaded).toEqual([
       { table: 'from_ts', path: join(folder, 'ts/fillrate.config.ts') },
@@ -125,6 +129,7 @@ describe('a configuration file', () => {
       { table: 'from_commonjs', path: join(folder, 'commonjs/fillrate.config.ts') },
       { table: 'from_old_js', path: join(folder, 'commonjs/old.js') },
       { table: 'EnrichmentClient', path: join(folder, 'library/own.mjs') },
+      { table: 'from_commonjs', path: join(folder, 'linked/fillrate.config.ts') },
     ])
     expect(stderr).toBe('')
   })
@@ -174,6 +179,12 @@ describe('a configuration file that is wrong', () => {
         "Error: no such thing as postgres://jane:***@db\n4 |   throw new Error('no such thing as postgres://jane:***@db')",
         exported,
       ),
+      'Error',
+    ],
+    [
+      'wrong/colours.mjs',
+      ':1:7',
+      one(`Error: red\n1 | throw new Error('\\u001b[31mred\\u001b[0m\\u0007')\n${' '.repeat(10)}^`, exported),
       'Error',
     ],
     ['wrong/throws-text.mjs', '', one('a throw of a text', exported), 'a text'],

@@ -75,7 +75,7 @@ describe('a right configuration', () => {
     const config = parseConfig(
       {
         sources: { ...good.sources, contacts },
-        service: { concurrency: 4, timeout: '1.5s', reserve: 10 },
+        service: { concurrency: 4, timeout: '1.5s', reserve: 0.2 },
         bulk: { minimum: 1, deadline: '2 hours' },
         refreshAfter: '1w',
         retryNotFoundAfter: '0d',
@@ -97,7 +97,7 @@ describe('a right configuration', () => {
     )
     expect(config).toMatchObject({
       path: null,
-      service: { concurrency: 4, timeoutMs: 1500, reserve: 10 },
+      service: { concurrency: 4, timeoutMs: 1500, reserve: 0.2 },
       bulk: { minimum: 1, deadlineMs: 7_200_000 },
       refreshAfterMs: 604_800_000,
       retryNotFoundAfterMs: 0,
@@ -142,6 +142,69 @@ describe('a right configuration', () => {
         { column: 'rank', field: 'id', group: 'scores' },
       ],
     })
+  })
+
+  test('may be the one of the design', () => {
+    const config = parseConfig(
+      {
+        sources: {
+          contacts: {
+            kind: 'person',
+            table: 'crm.contacts',
+            joins: 'left join crm.accounts a on a.id = t.account_id',
+            key: 'id',
+            where: 't.deleted_at is null',
+            changedAt: 't.updated_at',
+            inputs: {
+              email: 't.email',
+              linkedin_url: 't.linkedin',
+              name: "concat_ws(' ', t.first_name, t.last_name)",
+              company: 'a.name',
+            },
+            minConfidence: 0.7,
+            outputs: {
+              title: 'title',
+              phone: { field: 'phone', policy: 'tracked', minConfidence: 0.9 },
+              seniority: { field: 'seniority', policy: 'always', map: { c_suite: 'Executive', vp: 'VP' } },
+              'attributes.department': 'department',
+              country_id: {
+                field: 'company.domain',
+                sql: '(select id from crm.domains where name = $value)',
+              },
+              phone_number: {
+                field: 'phone',
+                sql: "regexp_replace($value, '^\\+\\d\\d', '')",
+                group: 'phone',
+              },
+              phone_country: { field: 'phone', sql: 'substr($value, 2, 2)', group: 'phone' },
+            },
+            touch: { updated_at: 'now()', enriched_at: 'now()', confidence: '$confidence' },
+          },
+          accounts: {
+            kind: 'company',
+            table: 'crm.accounts',
+            inputs: { domain: 't.website' },
+            outputs: { industry: 'industry', employees: 'employee_count' },
+          },
+        },
+        service: { concurrency: 32, timeout: '30s' },
+        bulk: { minimum: 50, deadline: '6h' },
+        refreshAfter: '90d',
+        retryNotFoundAfter: '30d',
+        budget: 10_000,
+        schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] }],
+      },
+      null,
+    )
+    expect(config.sources['contacts']?.outputs.map((output) => output.policy)).toEqual([
+      'blank',
+      'tracked',
+      'always',
+      'blank',
+      'blank',
+      'blank',
+      'blank',
+    ])
   })
 
   test('has a JSON Schema, for editors', () => {
