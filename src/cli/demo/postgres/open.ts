@@ -1,0 +1,145 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { DemoProblem } from '../problem.ts'
+import { findAccount, ownerOf } from './account.ts'
+import { findBinaries } from './binaries.ts'
+import { binariesOf, dataOf, demandRunning, makeCluster, readPassword, ROLE } from './cluster.ts'
+import { guardServer } from './guard.ts'
+import { openHome } from './home.ts'
+import { isServerOf, readPostmaster } from './postmaster.ts'
+import { startServer, stopServer, type ServerOptions } from './server.ts'
+
+/** The demo's own Postgres, running. */
+export interface DemoPostgres {
+  /** Of the database `crm`. Holds the password. */
+  readonly url: string
+  /** True where the server's data were made now: there is nothing in it yet. */
+  readonly isNew: boolean
+  /** Stops it; its data stay. */
+  stop(): Promise<void>
+}
+
+/** Held, on a connection of its own, for as long as a demo runs: the server lets go of it when that demo dies. */
+const LOCK = 0x66696c6c
+const TRIES = 5
+const ANSWER_WITHIN_MS = 20_000
+
+/**
+ * Opens the embedded Postgres of a folder: made at first, and used again ever after. One that a killed demo left running
+ * is stopped first.
+ *
+ * @param state the folder `.fillrate`
+ * @throws DemoProblem where it can't run, or another demo runs in this folder
+ */
+export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promise<DemoPostgres> {
+  const installed = await findBinaries({ platform: process.platform, arch: process.arch })
+  const mine = await findAccount(env)
+  let isNew = false
+  const home = await openHome(state, {
+    account: mine,
+    env,
+    make: async (folder) => {
+      isNew = true
+      await makeCluster(folder, { binaries: installed, account: mine, env })
+    },
+  })
+  const account = await ownerOf(dataOf(home), mine)
+  const binaries = await binariesOf(home, installed)
+  const password = await readPassword(home, await demandRunning(binaries, { account, env }))
+  const options: ServerOptions = { home, binaries, account, env }
+
+  for (let tries = 1; tries <= TRIES; tries++) {
+    await endLeftOver(options, password, state)
+    if (!(await startServer(options))) continue
+    const opened = await own(options, password, state)
+    if (opened !== null) return { ...opened, isNew }
+  }
+  throw new DemoProblem(
+    `The embedded Postgres of ${state} could not be started: another process got in its way ${TRIES} times.`,
+  )
+}
+
+/** Makes the server that was just started ours, or leaves it to the demo that was faster. */
+async function own(
+  options: ServerOptions,
+  password: string,
+  state: string,
+): Promise<Pick<DemoPostgres, 'url' | 'stop'> | null> {
+  const postmaster = await readPostmaster(dataOf(options.home))
+  const holder = postmaster && (await connect(postmaster.port, password).catch(() => null))
+  if (!postmaster || !holder) return null
+  if (!(await lock(holder))) {
+    await holder.end()
+    throw anotherRuns(state)
+  }
+  const guard = guardServer(dataOf(options.home), postmaster)
+  const stop = async (): Promise<void> => {
+    await holder.end().catch(() => {})
+    await stopServer(options)
+    guard.dismiss()
+  }
+  try {
+    const { rowCount } = await holder.query("select from pg_database where datname = 'crm'")
+    if (rowCount === 0) await holder.query('create database crm')
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { url: urlOf(postmaster.port, password, 'crm'), stop }
+}
+
+/** Ends the server that a killed demo left behind; waits for one that is ending by itself. */
+async function endLeftOver(options: ServerOptions, password: string, state: string): Promise<void> {
+  const data = dataOf(options.home)
+  const postmaster = await readPostmaster(data)
+  if (postmaster === null) return
+  const isThere = (): Promise<boolean> => isServerOf(data, postmaster, options.env)
+  if (!(await isThere())) {
+    // Postgres itself would take it for a server where its number belongs to another process of the same user.
+    await rm(join(data, 'postmaster.pid'), { force: true })
+    return
+  }
+  for (const until = Date.now() + ANSWER_WITHIN_MS; Date.now() < until; await sleep(100)) {
+    if (!(await isThere())) return
+    const holder = await connect(postmaster.port, password).catch(() => null)
+    // Starting up, or shutting down.
+    if (holder === null) continue
+    if (!(await lock(holder))) {
+      await holder.end()
+      throw anotherRuns(state)
+    }
+    await stopServer(options)
+    return
+  }
+  throw new DemoProblem(
+    `A Postgres runs with the data of ${options.home} (process ${postmaster.pid}), and does not answer.\nEnd it and try again: kill ${postmaster.pid}`,
+  )
+}
+
+async function connect(port: number, password: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: urlOf(port, password, 'postgres'),
+    application_name: 'fillrate demo',
+    connectionTimeoutMillis: 5_000,
+  })
+  // A server that stops ends its connections; without a listener that would end the process.
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+async function lock(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock($1) locked', [LOCK])
+  return rows[0]?.locked === true
+}
+
+// sslmode: PGSSLMODE may be set in the environment, for another server.
+const urlOf = (port: number, password: string, database: string): string =>
+  `postgres://${ROLE}:${password}@127.0.0.1:${port}/${database}?sslmode=disable`
+
+const anotherRuns = (state: string): DemoProblem =>
+  new DemoProblem(
+    `Another demo runs in this folder (${state}). Wait for it to end, or run this one in another folder.`,
+  )
