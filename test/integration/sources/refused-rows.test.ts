@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/sources/source.ts'
 import { writeBatch } from '../../../src/sources/write.ts'
@@ -36,21 +37,33 @@ beforeEach(async () => {
     insert into people (id, email, slug) values (1001, 'x', 'taken')`)
 })
 
-const open = (outputs = [output('title', 'title'), output('level', 'level'), output('slug', 'slug'), output('country', 'country')]) =>
-  openSource(database.db, mapping({ outputs }))
+const open = (
+  outputs = [
+    output('title', 'title'),
+    output('level', 'level'),
+    output('slug', 'slug'),
+    output('country', 'country'),
+  ],
+) => openSource(database.db, mapping({ outputs }))
 
 describe('a row that the database refuses is rejected with its reason', () => {
   test.each([
     ['unique', { slug: 'taken' }, 'unique conflict on one_slug: another row holds that value'],
     ['check', { level: 11 }, 'check constraint level_is_small does not allow the value'],
     ['a deferred foreign key', { country: 'XX' }, 'foreign key a_country: there is no such row'],
-    ['a trigger', { title: 'forbidden' }, 'raised by a trigger or function: titles like forbidden are not allowed'],
+    [
+      'a trigger',
+      { title: 'forbidden' },
+      'raised by a trigger or function: titles like forbidden are not allowed',
+    ],
     ['a code of its own', { title: 'custom' }, 'custom (ZX001)'],
     ['an assertion', { title: 'assert' }, 'asserted (P0004)'],
     ['a silent trigger', { title: 'silent' }, 'a trigger kept the row from being updated'],
   ])('%s', async (_, bad, reason) => {
     const source = await open()
-    const results = await write(database, source, ['1', '2', '3'], (key: string) => (key === '2' ? bad : { title: 'cto' }))
+    const results = await write(database, source, ['1', '2', '3'], (key: string) =>
+      key === '2' ? bad : { title: 'cto' },
+    )
     expect(results).toMatchObject([
       { outcome: 'written', after: { title: 'CTO' } },
       { outcome: 'rejected', reason, before: null, after: null },
@@ -60,7 +73,9 @@ describe('a row that the database refuses is rejected with its reason', () => {
 
   test('a value that its own expression can’t cast, without the value itself', async () => {
     const source = await open([output('level', 'level', { sql: '$value::int' })])
-    const results = await write(database, source, ['1', '2'], (key: string) => ({ level: key === '1' ? 'a@b.no' : '2' }))
+    const results = await write(database, source, ['1', '2'], (key: string) => ({
+      level: key === '1' ? 'a@b.no' : '2',
+    }))
     expect(results).toMatchObject([
       { outcome: 'rejected', reason: 'invalid input syntax for type integer (22P02)' },
       { outcome: 'written', after: { level: 2 } },
@@ -78,7 +93,9 @@ test('10 bad rows in 1,000 are found in fewer than 60 statements, and 990 writte
   const bad = new Map<string, object>(
     [3, 4, 98, 250, 499, 500, 501, 777, 900, 1000].map((id, n) => [
       String(id),
-      [{ title: 'forbidden' }, { level: 99 }, { slug: 'taken' }, { country: 'XX' }, { title: 'custom' }][n % 5] ?? {},
+      [{ title: 'forbidden' }, { level: 99 }, { slug: 'taken' }, { country: 'XX' }, { title: 'custom' }][
+        n % 5
+      ] ?? {},
     ]),
   )
   const keys = Array.from({ length: 1000 }, (_, n) => String(n + 1))
@@ -86,7 +103,9 @@ test('10 bad rows in 1,000 are found in fewer than 60 statements, and 990 writte
   database.statements()
   const results = await transact(database, (tx) => writeBatch(tx, source, batch))
   expect(database.statements().length).toBeLessThan(60)
-  expect(results.filter((result) => result.outcome === 'rejected').map((result) => result.key)).toEqual([...bad.keys()])
+  expect(results.filter((result) => result.outcome === 'rejected').map((result) => result.key)).toEqual([
+    ...bad.keys(),
+  ])
   const { rows } = await database.pool.query(`select count(*)::int as n from people where title = 'CTO'`)
   expect(rows).toEqual([{ n: 990 }])
 })
@@ -95,14 +114,14 @@ test('the transaction goes on after a refusal, and what it did before stays', as
   const source = await open()
   const batch = await prepare(database, source, ['1'], { level: 11 })
   await transact(database, async (tx) => {
-    await tx.insertInto('suppressions').values({ kind: 'person', hash: 'a'.repeat(64) } as never).execute()
+    await sql`update people set touched = 1 where id = 2`.execute(tx)
     await writeBatch(tx, source, batch)
   })
-  const { rowCount } = await database.pool.query('select from fillrate.suppressions')
+  const { rowCount } = await database.pool.query('select from people where touched = 1')
   expect(rowCount).toBe(1)
 })
 
-test('what says nothing of a row is thrown: a column that is no more, a timeout', async () => {
+test('what says nothing of a row is thrown: a column that is no more', async () => {
   const source = await open()
   const batch = await prepare(database, source, ['1', '2'], { title: 'x', level: 1 })
   await database.pool.query('alter table people rename column level to rank')

@@ -1,0 +1,267 @@
+import fc from 'fast-check'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { coverage } from '../../../src/sources/coverage.ts'
+import {
+  duplicateKey,
+  keysQuery,
+  pageQuery,
+  type PageOptions,
+  type PageRow,
+} from '../../../src/sources/page.ts'
+import { SourceProblems } from '../../../src/sources/problems.ts'
+import { openSource, type Source } from '../../../src/sources/source.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await database.drop()
+})
+beforeEach(async () => {
+  await database.pool.query(`
+    drop table if exists people, accounts;
+    create table accounts (id int primary key, name text, domain text);
+    create table people (id int primary key, email text, title text, phone text, attributes jsonb,
+                         account_id int, updated_at timestamptz, deleted boolean not null default false)`)
+})
+
+const execute = (text: string): Promise<unknown> => database.pool.query(text)
+
+async function page(source: Source, options: Partial<PageOptions> = {}): Promise<PageRow[]> {
+  const all = { after: null, limit: 100, where: null, changedSince: null, ...options }
+  const { rows } =
+    await sql<PageRow>`with page as (${pageQuery(source, all)}) select * from page order by n`.execute(
+      database.db,
+    )
+  return rows
+}
+
+async function everyPage(source: Source, limit: number): Promise<string[]> {
+  const keys: string[] = []
+  for (let after: string | null = null; ;) {
+    const rows = await page(source, { after, limit })
+    keys.push(...rows.map((row) => row.key))
+    after = rows.at(-1)?.key ?? null
+    if (rows.length < limit) return keys
+  }
+}
+
+describe('a page', () => {
+  test('gives keys, inputs, their hash and what is lacking, in key order', async () => {
+    await execute(`insert into accounts values (1, 'Acme', 'acme.no')`)
+    await execute(
+      `insert into people (id, email, title, account_id) values (2, null, '', 1), (1, ' A@x.no', 'CTO', null)`,
+    )
+    const source = await openSource(
+      database.db,
+      mapping({
+        joins: 'left join accounts a on a.id = t.account_id -- the account',
+        inputs: { email: 't.email', name: `concat_ws(' ', t.title, t.phone) -- both`, company: 'a.name' },
+      }),
+    )
+    const [first, second] = await page(source)
+    expect(first).toMatchObject({
+      key: '1',
+      email: ' A@x.no',
+      name: 'CTO',
+      company: null,
+      n: 1,
+      lacks: false,
+    })
+    expect(second).toMatchObject({
+      key: '2',
+      email: null,
+      company: 'Acme',
+      linkedin_url: null,
+      n: 2,
+      lacks: true,
+    })
+    expect(first?.input_hash).toMatch(/^[\da-f]{32}$/)
+    const { rows } = await keysQuery(source, ['1', '1', '2', '77']).execute(database.db)
+    expect(rows.toSorted((a, b) => a.n - b.n)).toEqual([first, second])
+  })
+
+  test('has another hash when any input changes, and the same when anything else does', async () => {
+    await execute(`insert into people (id, email, phone) values (1, 'a', null)`)
+    const source = await openSource(
+      database.db,
+      mapping({ inputs: { email: 't.email', name: 't.phone', company: `'x'` } }),
+    )
+    const hashes = new Set<string | undefined>()
+    for (const change of [
+      `email = 'a'`,
+      `email = 'a '`,
+      `email = 'A'`,
+      `email = null`,
+      `email = ''`,
+      `phone = ''`,
+    ]) {
+      await execute(`update people set ${change}`)
+      hashes.add((await page(source))[0]?.input_hash)
+    }
+    expect(hashes.size).toBe(6)
+    await execute(`update people set title = 'new', updated_at = now()`)
+    hashes.add((await page(source))[0]?.input_hash)
+    expect(hashes.size).toBe(6)
+  })
+
+  test('obeys the source’s condition, the run’s, and the time of the last change', async () => {
+    await execute(`insert into people (id, email, updated_at, deleted) values
+      (1, 'a', '2026-01-01', false), (2, 'b', '2026-01-03', true), (3, 'c', '2026-01-03', false), (4, 'd', null, false)`)
+    const source = await openSource(
+      database.db,
+      mapping({ where: 't.deleted is false or false', changedAt: 't.updated_at' }),
+    )
+    const keys = async (options: Partial<PageOptions>) => (await page(source, options)).map((row) => row.key)
+    expect(await keys({})).toEqual(['1', '3', '4'])
+    expect(await keys({ where: 't.id > 3 or t.id = 2 -- x' })).toEqual(['4'])
+    expect(await keys({ changedSince: new Date('2026-01-02T00:00:00Z') })).toEqual(['3'])
+    expect((await keysQuery(source, ['2', '3']).execute(database.db)).rows.map((row) => row.key)).toEqual([
+      '3',
+    ])
+  })
+
+  test.each(['true) or (true', 'true; drop table people', `title = 'x`, '/* x', '$1 = 1'])(
+    'refuses the condition %s',
+    async (where) => {
+      const source = await openSource(database.db, mapping())
+      expect(() => pageQuery(source, { after: null, limit: 1, where, changedSince: null })).toThrow(
+        SourceProblems,
+      )
+    },
+  )
+
+  test('tells the rows that lack something by each policy', async () => {
+    await execute(`insert into people (id, email, title, phone, attributes) values
+      (1, 'a', 'x', '1', '{"d": 1}'), (2, 'b', 'x', '1', null), (3, 'c', 'x', '1', '"text"'), (4, 'd', 'x', ' ', '{"d": 1}')`)
+    const lacking = async (outputs: ReturnType<typeof output>[], written?: PageOptions['written']) => {
+      const source = await openSource(database.db, mapping({ outputs }))
+      return (await page(source, written ? { written } : {})).filter((row) => row.lacks).map((row) => row.key)
+    }
+    expect(await lacking([output('title', 'title'), output('attributes.d', 'department')])).toEqual(['2'])
+    expect(await lacking([output('title', 'title', { policy: 'always' })])).toEqual(['1', '2', '3', '4'])
+    const tracked = [output('phone', 'phone', { policy: 'tracked' })]
+    expect(await lacking(tracked)).toEqual(['4'])
+    const written = sql<{ key: string; written: unknown }>`
+      select * from (values ('1', '{"phone": "1"}'::jsonb), ('2', '{"phone": "2"}'), ('3', '{}')) as v(key, written)`
+    expect(await lacking(tracked, written)).toEqual(['1', '4'])
+  })
+})
+
+describe('pages', () => {
+  test.each([
+    ['int', 'id int', '(n)'],
+    ['bigint', 'id bigint', '(n::bigint * 10000000000)'],
+    ['uuid', 'id uuid', `(md5(n::text)::uuid)`],
+    ['varchar(17)', 'id varchar(17)', `('k' || n || '"''\\ é')`],
+    ['text', 'id text', `(chr(64 + n) || 'x')`],
+    ['char(5)', 'id char(5)', '(n::text)'],
+  ])('of a key of type %s give every row once', async (_, column, value) => {
+    await execute(
+      `drop table if exists keyed; create table keyed (${column} primary key, email text, title text)`,
+    )
+    await execute(`insert into keyed (id) select ${value} from generate_series(1, 23) n`)
+    const source = await openSource(database.db, mapping({ table: 'keyed' }))
+    const expected = (
+      await database.pool.query<{ key: string }>('select id::text as key from keyed order by id')
+    ).rows
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 30 }), async (limit) => {
+        expect(await everyPage(source, limit)).toEqual(expected.map((row) => row.key))
+      }),
+      { numRuns: 8 },
+    )
+    const some = expected.slice(3, 9).map((row) => row.key)
+    const { rows } = await keysQuery(source, some).execute(database.db)
+    expect(rows.map((row) => row.key).toSorted()).toEqual(some.toSorted())
+  })
+
+  test('of a composite key follow its index, in whatever order it is configured', async () => {
+    await execute(`
+      drop table if exists keyed;
+      create table keyed (tenant text, "No" int, email text, title text, primary key (tenant, "No"));
+      insert into keyed select t, n, 'x' from unnest(array['b', 'a"', '[']) t, generate_series(1, 7) n`)
+    for (const key of [null, ['No', 'tenant']]) {
+      const source = await openSource(database.db, mapping({ table: 'keyed', key }))
+      const keys = await everyPage(source, 4)
+      expect(new Set(keys).size).toBe(21)
+      expect(keys[0]).toBe(JSON.stringify(key ? ['1', '['] : ['[', '1']))
+      expect((await keysQuery(source, keys.slice(2, 5)).execute(database.db)).rows).toHaveLength(3)
+    }
+  })
+
+  test('of a nullable unique key leave out the rows that it does not name', async () => {
+    await execute(`drop table if exists keyed; create table keyed (code text unique, email text, title text)`)
+    await execute(`insert into keyed values ('a'), (null), ('b'), (null)`)
+    const source = await openSource(database.db, mapping({ table: 'keyed', key: ['code'] }))
+    expect(await everyPage(source, 1)).toEqual(['a', 'b'])
+  })
+
+  test('read a large table through the key’s index and never sort it', async () => {
+    await execute(`
+      insert into accounts select n, 'Acme ' || n, null from generate_series(1, 5000) n;
+      insert into people (id, email, account_id) select n, 'p' || n, n % 5000 + 1 from generate_series(1, 60000) n;
+      analyze people; analyze accounts`)
+    const source = await openSource(
+      database.db,
+      mapping({
+        joins: 'left join accounts a on a.id = t.account_id',
+        where: 'not t.deleted',
+        inputs: { email: 't.email', name: 't.phone', company: 'a.name' },
+      }),
+    )
+    const query = pageQuery(source, { after: '30000', limit: 1000, where: null, changedSince: null })
+    const { rows } = await sql<{
+      'QUERY PLAN': string
+    }>`explain (analyze, costs off, timing off) ${query}`.execute(database.db)
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+    expect(plan).toMatch(/Index Scan using people_pkey on people t .*rows=1001/)
+    expect(plan).not.toMatch(/Seq Scan on people/)
+  })
+})
+
+describe('a key for which the joins give two rows', () => {
+  test('fails the page and is named, also where the page would end between them', async () => {
+    await execute(`
+      insert into people (id, email) values (1, 'a'), (7, 'b'), (8, 'c');
+      alter table accounts add column person int;
+      insert into accounts (id, person) values (1, 7), (2, 7)`)
+    const source = await openSource(
+      database.db,
+      mapping({ joins: 'left join accounts a on a.person = t.id' }),
+    )
+    for (const limit of [2, 100]) {
+      const error: unknown = await page(source, { limit }).catch((error: unknown) => error)
+      expect(duplicateKey(error)).toBe('7')
+    }
+    expect(duplicateKey(new Error('invalid input syntax for type integer: "x"'))).toBeNull()
+    const error: unknown = await keysQuery(source, ['7'])
+      .execute(database.db)
+      .catch((error: unknown) => error)
+    expect(duplicateKey(error)).toBe('7')
+  })
+})
+
+test('coverage counts the eligible rows and those that are not blank', async () => {
+  await execute(`insert into people (id, email, title, attributes, deleted) values
+    (1, 'a', 'x', '{"d": "y"}', false), (2, 'b', ' ', '{"d": null}', false), (3, 'c', null, null, false), (4, 'd', 'x', null, true)`)
+  const source = await openSource(
+    database.db,
+    mapping({
+      where: 'not t.deleted',
+      outputs: [output('title', 'title'), output('attributes.d', 'department')],
+    }),
+  )
+  expect(await coverage(database.db, source)).toEqual({
+    eligible: 3,
+    columns: [
+      { column: 'title', filled: 1 },
+      { column: 'attributes.d', filled: 1 },
+    ],
+  })
+})
