@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAsk } from '../../../src/domain/lookup.ts'
+import * as recover from '../../../src/pipeline/recover.ts'
+import * as callers from '../../../src/store/callers.ts'
+import * as jobs from '../../../src/store/jobs.ts'
+import * as lookups from '../../../src/store/lookups.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const MINUTE = 60_000
+let database: TestDatabase
+let run: number
+const log = pino({ level: 'silent' })
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  run = await startRun()
+})
+afterEach(() => database.drop())
+
+const startRun = (leaseMs = MINUTE): Promise<number> =>
+  runs.start(database.db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'auto' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs,
+  })
+
+const want = (...emails: string[]) =>
+  inTransaction(database.db, (tx) =>
+    lookups.want(
+      tx,
+      emails.map((email) => ({ kind: 'email' as const, key: email, input: { email } })),
+      run,
+      [run],
+    ),
+  )
+
+const lease = (limit = 10, leaseMs = MINUTE) =>
+  lookups.lease(database.db, { run, from: 'emails', limit, token: randomUUID(), leaseMs })
+
+const rules = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
+const found = (lookup: lookups.LeasedLookup, title: string): lookups.Answer => ({
+  id: lookup.id,
+  token: lookup.token,
+  ...afterAsk(lookup, { type: 'found', record: { title }, confidence: 1 }, rules, Date.now(), 0),
+})
+
+const stored = async () =>
+  (
+    await database.pool.query<{ key: string; state: string; in_doubt: number; title: string | null }>(
+      `select key, state, in_doubt, record ->> 'title' as title from fillrate.lookups order by key`,
+    )
+  ).rows
+
+test('two workers never lease the same lookup', async () => {
+  await want(...Array.from({ length: 50 }, (_, n) => `p${n}@example.com`))
+  const leased = (await Promise.all(Array.from({ length: 8 }, () => lease(10)))).flat()
+  expect(leased).toHaveLength(50)
+  expect(new Set(leased.map((lookup) => lookup.id)).size).toBe(50)
+})
+
+test('a lease that ran out is asked again, and counted as in doubt', async () => {
+  await want('a@example.com')
+  await lease(1, 0)
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 1 })
+  expect(await stored()).toMatchObject([{ state: 'pending', in_doubt: 1 }])
+  expect(await lookups.totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
+})
+
+test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a, b] = await lease(2, 0)
+  await recover.tick({ db: database.db, log }, run)
+  const again = await lease(2)
+  const newer = again.find((lookup) => lookup.id === b?.id)
+  if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
+  await lookups.answer(database.db, [found(newer, 'the newer one')])
+
+  await lookups.answer(database.db, [found(a, 'late, but paid for'), found(b, 'late')])
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'found', title: 'late, but paid for' },
+    { key: 'b@example.com', state: 'found', title: 'the newer one' },
+  ])
+})
+
+test('a lease that is extended does not run out; a lost one can not be extended', async () => {
+  await want('a@example.com')
+  const [first] = await lease(1, 0)
+  if (!first) throw new Error('nothing was leased')
+  expect(await lookups.extendLeases(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 0 })
+  await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
+  await recover.tick({ db: database.db, log }, run)
+  expect(await lookups.extendLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
+})
+
+test('a lookup that another live run asks is not taken from it; that of a dead run is', async () => {
+  await want('a@example.com')
+  const other = run
+  run = await startRun()
+  expect(
+    await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [other, run])),
+  ).toMatchObject([{ admitted: false }])
+  expect(await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [run]))).toMatchObject([
+    { admitted: true },
+  ])
+})
+const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 'a@example.com' } }
+
+test('a job whose process died between the post and the 202 is in doubt, and is not posted again', async () => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  const [job] = await jobs.create(database.db, {
+    run,
+    ids: [randomUUID()],
+    least: 50,
+    token: randomUUID(),
+    leaseMs: 0,
+    deadlineMs: MINUTE,
+  })
+  expect(job?.emails).toHaveLength(60)
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ doubtfulJobs: 1 })
+  expect(await jobs.leaseAgain(database.db, { limit: 10, token: randomUUID(), leaseMs: MINUTE })).toEqual([])
+  await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredJobs: 1 })
+  expect(
+    await lookups.lease(database.db, {
+      run,
+      from: 'single',
+      limit: 100,
+      token: randomUUID(),
+      leaseMs: MINUTE,
+    }),
+  ).toHaveLength(60)
+})
+
+test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
+  const dead = await startRun(0)
+  expect(await recover.tick({ db: database.db, log }, dead)).toMatchObject({ interruptedRuns: 0 })
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ interruptedRuns: 1 })
+})
+
+test('one process is the caller; another follows when the lease runs out, or at once when it is given up', async () => {
+  const { db } = database
+  const [one, two] = [randomUUID(), randomUUID()]
+  expect(await callers.acquire(db, 'key', one, 'one', MINUTE)).toBe(true)
+  expect(await callers.acquire(db, 'key', two, 'two', MINUTE)).toBe(false)
+  expect(await callers.acquire(db, 'key', one, 'one', 0)).toBe(true)
+  expect(await callers.acquire(db, 'key', two, 'two', MINUTE)).toBe(true)
+  expect(await callers.acquire(db, 'key', one, 'one', MINUTE)).toBe(false)
+  await callers.release(db, 'key', one)
+  expect(await callers.current(db, 'key')).toBe('two')
+  await callers.release(db, 'key', two)
+  expect(await callers.acquire(db, 'key', one, 'one', MINUTE)).toBe(true)
+})
+
+test('of many processes that want to be the caller at once, one is', async () => {
+  const won = await Promise.all(
+    Array.from({ length: 8 }, (_, n) => callers.acquire(database.db, 'key', randomUUID(), `p${n}`, MINUTE)),
+  )
+  expect(won.filter(Boolean)).toHaveLength(1)
+})
