@@ -168,7 +168,7 @@ class BottleneckLimiter implements Limiter {
     while (this.#turns < this.#waiting.count) this.#queueTurn()
     const now = this.#now()
     while (this.#paid < this.#waiting.count && this.#quota.grantable(now) >= 1) {
-      this.#quota.grant(1)
+      this.#quota.grant(1, now)
       this.#paid++
       void this.#bottleneck.incrementReservoir(1)
     }
@@ -195,7 +195,7 @@ class BottleneckLimiter implements Limiter {
     } else {
       this.#waiting.remove(waiting)
       const more = Math.min(waiting.upTo - 1, this.#quota.grantable(now))
-      this.#quota.grant(more)
+      if (more > 0) this.#quota.grant(more, now)
       waiting.serve(new Permits(this.#quota, 1 + more, this.#now, () => this.#changed()))
       this.#note()
     }

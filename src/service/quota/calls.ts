@@ -3,30 +3,57 @@ export interface Call {
   /** 1 for the first call, counted up. */
   readonly order: number
   readonly sentAt: number
-  /** Calls that had been answered by then: they reached the service before this one. */
-  readonly answeredBefore: number
+  /** Calls that had ended by then: they reached the service before this one. */
+  readonly endedBefore: number
+  /** The window that was open by our reckoning, and the calls known to be counted in it. */
+  readonly window: number
+  readonly countedBefore: number
 }
 
-/** Counts the calls. All of the quota's reckoning is made of these few numbers. */
+/** The calls that were made: the few numbers that all of the reckoning is made of. */
 export class Calls {
   /** Promised to somebody, and not yet on the wire. */
   granted = 0
   sent = 0
   /** Answered or lost. */
   ended = 0
+  /** On the wire, the first sent first. */
+  readonly onTheWire = new Set<Call>()
 
   get outstanding(): number {
-    return this.sent - this.ended
+    return this.onTheWire.size
   }
 
   /** Whether something is on its way that will tell more. */
   get isMoving(): boolean {
-    return this.outstanding > 0 || this.granted > 0
+    return this.onTheWire.size > 0 || this.granted > 0
   }
 
-  send(at: number): Call {
+  send(sentAt: number, window: { readonly id: number; readonly counted: number }): Call {
     this.granted = Math.max(0, this.granted - 1)
     this.sent++
-    return { order: this.sent, sentAt: at, answeredBefore: this.ended }
+    const call = {
+      order: this.sent,
+      sentAt,
+      endedBefore: this.ended,
+      window: window.id,
+      countedBefore: window.counted,
+    }
+    this.onTheWire.add(call)
+    return call
   }
+
+  end(call: Call): void {
+    if (this.onTheWire.delete(call)) this.ended++
+  }
+}
+
+/** An answer that tells of the limit, or was at least counted by the service. */
+export interface Heard {
+  readonly call: Call
+  readonly receivedAt: number
+  /** Calls that the service has counted, this one included: the limit less Remaining. Null: not told. */
+  readonly used: number | null
+  /** Whether the service has certainly counted the call: some count neither faults nor refused inputs. */
+  readonly isCounted: boolean
 }

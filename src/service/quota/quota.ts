@@ -1,15 +1,22 @@
-import { parseRetryAfter } from '../retry-after.ts'
 import { readRateHeaders } from '../rate-headers.ts'
-import type { Headers } from '../rate-headers.ts'
+import type { Headers, RateHeaders } from '../rate-headers.ts'
+import { parseRetryAfter } from '../retry-after.ts'
 import { Calls } from './calls.ts'
-import type { Call } from './calls.ts'
+import type { Call, Heard } from './calls.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
+import { History } from './history.ts'
+import { Kinds } from './kinds.ts'
+import { LogReckoning } from './log.ts'
 import { Opening } from './opening.ts'
+import { margin, Probes } from './probes.ts'
+import type { Outlook } from './probes.ts'
 import { RemainingReckoning } from './remaining.ts'
 import { Renewal } from './renewal.ts'
+import { Tranche } from './tranche.ts'
+import { Window } from './window.ts'
 
-export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'stopped'
+export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'
 
 /**
  * What a key's limit is and how much of it is left: a state machine over (event, now), without a clock, a timer
@@ -17,45 +24,84 @@ export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'stopped'
  */
 export class Quota {
   limit: number | null = null
-  windowMs: number | null = null
   readonly calls = new Calls()
   readonly #offset = new ClockOffset()
   readonly #opening = new Opening()
   readonly #halt = new Halt()
   readonly #remaining = new RemainingReckoning(this.calls)
   readonly #renewal = new Renewal(this.#offset)
-  #isLimited = false
+  readonly #history = new History()
+  readonly #kinds = new Kinds(this.#history)
+  readonly #log = new LogReckoning(this.calls)
+  readonly #window = new Window(this.calls)
+  readonly #tranche = new Tranche(this.calls)
+  readonly #probes = new Probes()
+  /** The window whose beginning was last told to the fixed length. */
+  #begun = -1
+  /** Answers that told Remaining. */
+  #told = 0
 
   state(now: number): QuotaState {
     if (this.#halt.isOn(now)) return 'stopped'
-    if (this.#isLimited) return 'learning'
-    return this.#opening.isUnlimited ? 'unlimited' : 'cold'
+    if (this.limit === null) return this.#opening.isUnlimited ? 'unlimited' : 'cold'
+    if (!Number.isFinite(this.#kinds.length)) return 'learning'
+    if (this.#kinds.isFixed) return 'window known'
+    return this.#kinds.isRolling ? 'rolling' : 'learning'
+  }
+
+  get windowMs(): number | null {
+    return Number.isFinite(this.#kinds.length) ? this.#kinds.length : null
   }
 
   get throttled(): number {
     return this.#halt.refusals
   }
 
+  describe(): string {
+    return this.#kinds.describe()
+  }
+
   /** How many permits may be granted now, beyond those that are. */
   grantable(now: number): number {
     if (this.#halt.isOn(now)) return 0
-    const { granted, outstanding } = this.calls
-    if (!this.#isLimited) return Math.max(0, this.#opening.open - outstanding - granted)
-    if (this.#remaining.available() <= 0 && !this.calls.isMoving && this.#renewal.isDue(now)) {
-      this.#renewal.spend(now)
-      this.#remaining.allow(1)
+    if (this.limit === null) {
+      return Math.max(0, this.#opening.open - this.calls.outstanding - this.calls.granted)
     }
-    return Math.max(0, this.#remaining.available())
+    const left = this.#left(this.limit, now)
+    const outlook = this.#outlook(this.limit)
+    const free = left - this.#probes.held(outlook, now)
+    if (free >= 1) return Math.floor(free)
+    if (left >= 1) {
+      const probeAt = this.#probes.nextAt(outlook, now)
+      return probeAt !== null && now >= probeAt ? 1 : 0
+    }
+    return !this.calls.isMoving && this.#renewal.isDue(now) ? 1 : 0
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
   nextLook(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
-    if (!this.#isLimited || this.calls.isMoving) return null
-    return this.#renewal.dueAt
+    if (this.limit === null) return null
+    const { length } = this.#kinds
+    const left = this.#left(this.limit, now)
+    const looks: (number | null)[] = [this.#windowEnd()]
+    if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
+    if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
+    else if (!this.calls.isMoving) looks.push(this.#renewal.dueAt)
+    const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
+    return Number.isFinite(next) ? next : null
   }
 
-  grant(count: number): void {
+  grant(count: number, now: number): void {
+    if (this.limit !== null && !this.#halt.isOn(now)) {
+      const left = this.#left(this.limit, now)
+      if (left < 1) {
+        this.#renewal.spend(now)
+        this.#remaining.allow(count)
+      } else if (left - this.#probes.held(this.#outlook(this.limit), now) < 1) {
+        this.#probes.spend()
+      }
+    }
     this.calls.granted += count
   }
 
@@ -64,34 +110,67 @@ export class Quota {
   }
 
   sent(now: number): Call {
-    return this.calls.send(now)
+    this.#close(now)
+    const call = this.calls.send(now, this.#window)
+    this.#window.sent(call)
+    return call
   }
 
-  lost(_call: Call, now: number): void {
-    this.calls.ended++
+  lost(call: Call, now: number): void {
+    this.#end({ call, receivedAt: now, used: null, isCounted: false })
     this.#renewal.postpone(now)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
-    this.calls.ended++
+    this.#close(now)
     const rate = readRateHeaders(answer.headers)
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
-    if (rate.limit !== null) this.limit = rate.limit
+    this.#learnLimit(rate)
     if (rate.reset !== null) this.#renewal.learn(rate.reset, now)
-    if (answer.status === 429) {
+    const isRefused = answer.status === 429
+    this.#end({
+      call,
+      receivedAt: now,
+      used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
+      isCounted: answer.status >= 200 && answer.status < 300,
+    })
+    if (isRefused) {
       this.#refused(call, answer.headers, now)
       return
     }
     this.#halt.accepted(call.sentAt)
     if (rate.remaining !== null) {
-      this.#isLimited = true
+      this.#told++
       this.#remaining.learn(call, rate.remaining)
-    } else if (!this.#isLimited) {
-      this.#opening.answered()
-    } else if (this.#remaining.available() <= 0) {
-      // After the renewal a call passed, and its answer says nothing: one by one, until a header is seen.
-      this.#remaining.allow(1)
     }
+    this.#tranche.answered(call, rate.remaining !== null)
+    if (this.limit === null) this.#opening.answered()
+  }
+
+  #learnLimit(rate: RateHeaders): void {
+    const told =
+      rate.limit ?? (rate.remaining === null ? null : Math.max(this.limit ?? 0, rate.remaining + 1))
+    if (told === null || rate.remaining === null || told === this.limit) return
+    if (this.limit !== null && !this.#kinds.isFixed) this.#kinds.forget()
+    this.limit = told
+  }
+
+  /** A call has ended. */
+  #end(heard: Heard): void {
+    this.calls.end(heard.call)
+    this.#history.add(heard)
+    if (this.limit === null) return
+    this.#log.ended(heard.receivedAt, this.limit)
+    const { fixed } = this.#kinds
+    const seen = this.#window.ended(heard, fixed.bounds.least)
+    if (seen === 'part') fixed.rosePartly()
+    const { startedBy, last, startedAfter, id } = this.#window
+    if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
+    if (startedBy !== null && id > this.#begun) {
+      this.#begun = id
+      fixed.begun({ after: startedAfter, by: startedBy, lastFirstSentAt: last?.firstSentAt ?? Number.NaN })
+    }
+    if (heard.used !== null) this.#kinds.learn(heard, this.limit, this.calls.sent)
   }
 
   #refused(call: Call, headers: Headers, now: number): void {
@@ -99,6 +178,57 @@ export class Quota {
     this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
     this.#remaining.forget()
-    if (!this.#isLimited) this.#opening.refused(this.calls.outstanding + 1)
+    this.#kinds.forget()
+    if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
+    else this.#window.used = Math.max(this.#window.used, this.limit)
   }
+
+  /** Calls that may be made now by whichever reckoning allows the most. */
+  #left(limit: number, now: number): number {
+    this.#close(now)
+    const { length, isFixed } = this.#kinds
+    let left = this.#remaining.available()
+    if (Number.isFinite(length)) {
+      left = Math.max(left, this.#log.available(limit, length + margin(length), now))
+      if (isFixed) left = Math.max(left, this.#window.available(limit))
+    }
+    return Math.min(left, this.#tranche.left)
+  }
+
+  /** Begins the next window where this one is certainly over. */
+  #close(now: number): void {
+    const end = this.#windowEnd()
+    if (end === null || now < end || this.limit === null) return
+    this.#window.close()
+    this.#tranche.begin(this.#window.id, this.limit)
+  }
+
+  #windowEnd(): number | null {
+    const { runsFrom } = this.#window
+    const { length } = this.#kinds
+    if (runsFrom === null || !Number.isFinite(length) || !this.#kinds.isFixed) return null
+    return runsFrom + length + margin(length)
+  }
+
+  #outlook(limit: number): Outlook {
+    const { bounds } = this.#kinds.fixed
+    return {
+      limit,
+      window: this.#window.id,
+      runsFrom: this.#window.runsFrom,
+      firstSentAt: this.#window.firstSentAt,
+      least: bounds.least,
+      most: bounds.most,
+      endsFrom: this.#renewal.knownFrom ?? Number.NEGATIVE_INFINITY,
+      endsBy: this.#renewal.knownUntil ?? Number.POSITIVE_INFINITY,
+      headerShare: this.#told / Math.max(1, this.calls.ended),
+    }
+  }
+}
+
+/** Calls counted by the service, this one included; null where the headers do not say, or say nothing credible. */
+function usedOf({ limit, remaining }: RateHeaders, known: number | null): number | null {
+  const total = limit ?? known
+  if (total === null || remaining === null || remaining >= total) return null
+  return total - remaining
 }

@@ -22,7 +22,7 @@ export class RemainingReckoning {
   }
 
   learn(call: Call, remaining: number): void {
-    this.#ceiling = Math.max(this.#ceiling, call.answeredBefore + 1 + remaining)
+    this.#ceiling = Math.max(this.#ceiling, call.endedBefore + 1 + remaining)
     if (call.order < this.#latest) return
     this.#latest = call.order
     // Never more than the latest header says is left: the limit was cut, or somebody else uses the key.

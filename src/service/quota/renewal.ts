@@ -34,6 +34,14 @@ export class Renewal {
     return isPlausible ? end : null
   }
 
+  /** The earliest moment at which the limit may be renewed, on our clock. */
+  get knownFrom(): number | null {
+    if (this.#reset === null) return null
+    const { reset, receivedAt } = this.#reset
+    if (reset.kind === 'delay') return receivedAt + reset.ms - reset.precision
+    return this.#offset.isKnown ? this.#offset.earliest(reset.at - reset.precision) : null
+  }
+
   get dueAt(): number {
     return Math.max(this.knownUntil ?? Number.NEGATIVE_INFINITY, this.#floor)
   }

@@ -61,7 +61,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
   const queue = new EventQueue(start)
   const service = new SimulatedService(settings.service, start, random)
-  const quota = new Quota(start)
+  const quota = new Quota()
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
   let underWay = 0

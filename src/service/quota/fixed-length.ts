@@ -1,0 +1,66 @@
+import { Bounds, meant } from './bounds.ts'
+
+/** When one window began, as far as is known once its first answer is in. */
+export interface WindowStart {
+  /** It began no earlier, and no later, on our clock. */
+  readonly after: number
+  readonly by: number
+  /** When the first call was sent that may have been in the window before it. */
+  readonly lastFirstSentAt: number
+}
+
+/**
+ * How long a fixed window is. From below: a call sent so long after the window's first answer was still counted
+ * in it. From above it depends on what starts a window, which no header says, so the worse of both holds.
+ *
+ * - The first request starts it: then not before that was sent, and the next window's first answer ends it.
+ * - The clock starts it, at any moment before the first request: then several windows in a row took at least so
+ *   many lengths. Such windows are set in whole or half seconds.
+ */
+export class FixedLength {
+  /** Calls that saw Remaining rise by a part: no window does that. */
+  #parts = 0
+  #least = 0
+  #mostFromRequest = Number.POSITIVE_INFINITY
+  #mostOnClock = Number.POSITIVE_INFINITY
+  #starts: WindowStart[] = []
+
+  get isRefuted(): boolean {
+    return this.#parts >= 2 || this.bounds.isRefuted
+  }
+
+  get bounds(): Bounds {
+    const bounds = new Bounds()
+    bounds.atLeast(this.#least)
+    bounds.atMost(
+      Math.max(
+        meant({ least: this.#least, most: this.#mostFromRequest }, 100),
+        meant({ least: this.#least, most: this.#mostOnClock }, 500),
+      ),
+    )
+    return bounds
+  }
+
+  atLeast(length: number): void {
+    this.#least = Math.max(this.#least, length)
+  }
+
+  rosePartly(): void {
+    this.#parts++
+  }
+
+  /** A window has begun, after the one that was learnt of before. */
+  begun(start: WindowStart): void {
+    if (this.#starts.length > 0) {
+      this.#mostFromRequest = Math.min(this.#mostFromRequest, start.by - start.lastFirstSentAt)
+    }
+    for (const [index, earlier] of this.#starts.entries()) {
+      const windows = this.#starts.length - index
+      this.#mostOnClock = Math.min(this.#mostOnClock, (start.by - earlier.after) / windows)
+    }
+    this.#starts.push(start)
+    if (this.#starts.length > startsKept) this.#starts.shift()
+  }
+}
+
+const startsKept = 16
