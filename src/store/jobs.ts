@@ -16,7 +16,7 @@ export async function anyToSubmit(db: Connection, run: number, least: number): P
               select 1 from fillrate.lookups
                where run = ${run} and state = 'pending' and kind = 'email' and not single
                  and (not_before is null or not_before <= now())
-               limit ${least}) waiting) >= ${least}
+               limit ${least}::integer) waiting) >= ${least}::integer
         or exists (select from fillrate.jobs
                     where state = ${submitting} and lease_token is null and not_before <= now()) as any`.execute(
     db,
@@ -56,12 +56,12 @@ export async function create(
          and (not_before is null or not_before <= now())
        order by run, id limit ${ids.length * JOB_SIZE} for no key update skip locked
     ), numbered as (
-      select id, (row_number() over (order by id) - 1) / ${JOB_SIZE} as n, count(*) over () as waiting from claimed
+      select id, (row_number() over (order by id) - 1) / ${JOB_SIZE}::integer as n from claimed
     ), chosen as (
       select id, (${[...ids]}::uuid[])[n + 1] as job from (
         select *, count(*) over (partition by n) as size from numbered
       ) sized
-       where size >= least(${least}, ${JOB_SIZE})
+       where size >= ${Math.min(least, JOB_SIZE)}::integer
     ), made as (
       insert into fillrate.jobs (id, state, size, run, members, lease_token, leased_until, deadline_at)
       select job, ${submitting}, count(*), ${run}, array_agg(id order by id), ${token},

@@ -118,7 +118,7 @@ export async function lease(
   const tooFew =
     unlessWaiting === undefined
       ? sql`true`
-      : sql`(select count(*) from (select 1 from fillrate.lookups where ${ready} limit ${unlessWaiting}) w) < ${unlessWaiting}`
+      : sql`(select count(*) from (select 1 from fillrate.lookups where ${ready} limit ${unlessWaiting}::integer) w) < ${unlessWaiting}::integer`
   const { rows } = await sql<LeasedLookup>`
     with claimed as (
       select id from fillrate.lookups
@@ -256,14 +256,6 @@ export async function adopt(
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Puts the leases under these tokens back, unasked: nothing of theirs was sent. */
-export async function release(db: Connection, tokens: readonly string[]): Promise<void> {
-  if (tokens.length === 0) return
-  await sql`
-    update fillrate.lookups set state = ${pending}, lease_token = null, leased_until = null
-     where state = ${leased} and lease_token = any(${[...tokens]}::uuid[])`.execute(db)
-}
-
 export interface LookupTotals {
   readonly asked: number
   readonly found: number
@@ -284,14 +276,6 @@ export async function totalsOf(db: Connection, run: number): Promise<LookupTotal
            coalesce(sum(in_doubt), 0)::bigint as "inDoubt"
       from fillrate.lookups where run = ${run}`.execute(db)
   return rows[0] ?? { asked: 0, found: 0, notFound: 0, refused: 0, failed: 0, inDoubt: 0 }
-}
-
-/** When the next of the waiting lookups may be asked, for a run that has nothing to do until then. */
-export async function nextNotBefore(db: Connection, run: number): Promise<Date | null> {
-  const { rows } = await sql<{ at: Date | null }>`
-    select min(not_before) as at from fillrate.lookups
-     where run = ${run} and state = ${pending} and not_before > now()`.execute(db)
-  return rows[0]?.at ?? null
 }
 
 /** How often a lookup has found something so far, over all that were decided. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
-import { keysQuery, pageQuery, type PageRow } from '../../sources/page.ts'
+import { keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
@@ -45,7 +45,7 @@ export async function readPage(
   },
 ): Promise<Page> {
   const { after, size, where, changedSince } = options
-  const page = pageQuery(source, { after, limit: size, where, changedSince })
+  const page = pageQuery(source, { after, limit: size, where, changedSince, ...writtenBefore(source) })
   const live = sql`${[...options.live]}::bigint[]`
   const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
     with page as materialized (${page}),
@@ -82,6 +82,12 @@ export async function readKeys(
   keys: readonly string[],
 ): Promise<Candidate[]> {
   if (keys.length === 0) return []
-  const { rows } = await sql<PageRow>`${keysQuery(source, keys)}`.execute(tx)
+  const { rows } = await sql<PageRow>`${keysQuery(source, keys, writtenBefore(source).written)}`.execute(tx)
   return rows.map((row) => ({ ...row, fate: 'left_behind' }))
+}
+
+/** What Fillrate wrote last: only a source with a tracked output needs it. */
+function writtenBefore(source: Source): { written?: WrittenRelation } {
+  if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
+  return { written: sql`select key, written from fillrate.rows where source = ${source.name}` }
 }
