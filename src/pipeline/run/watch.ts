@@ -74,8 +74,7 @@ async function isDone(
   if (await takeOver(deps, run, live, waits, signal))
     waits = await rows.whatWaits(deps.db, run.id, names, live)
   const end = endOf({ ...waits, unpayable: waits.abandoned, idleMs, waitMs: run.waitMs, picking: false })
-  if (end === 'go_on')
-    await sleep(mine ? 0 : THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
+  if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   return end !== 'go_on'
 }
 
