@@ -106,7 +106,7 @@ const qualified = (type: string): string =>
          else quote_ident(${type}.nspname) || '.' || quote_ident(${type}.typname) end)`
 
 const labels = (oid: string): string =>
-  `array(select e.enumlabel::text from pg_enum e where e.enumtypid = ${oid} order by e.enumsortorder)`
+  `array(select l.enumlabel::text from pg_enum l where l.enumtypid = ${oid} order by l.enumsortorder)`
 
 const columnsQuery = `
   with recursive under as (

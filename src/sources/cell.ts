@@ -24,6 +24,9 @@ export function cellJson(cell: Cell, alias = 't'): string {
   if (cell.path.length > 0) return value
   if (cell.type.fit.kind === 'timestamptz')
     return `to_jsonb((to_jsonb(${value} at time zone 'UTC') #>> '{}') || case when isfinite(${value}) then 'Z' else '' end)`
+  // A long number goes as text, because on its way through JavaScript it would be rounded to a double.
+  if (cell.type.fit.kind === 'numeric' || (cell.type.fit.kind === 'integer' && cell.type.fit.bits === 64))
+    return `(case when length(${value}::text) > 15 then to_jsonb(${value}::text) else to_jsonb(${value}) end)`
   return `to_jsonb(${value})`
 }
 

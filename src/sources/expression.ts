@@ -95,7 +95,7 @@ export function withCaret(text: string, at: number): string {
   const start = text.lastIndexOf('\n', at - 1) + 1
   const end = text.indexOf('\n', at)
   const line = text.slice(start, end === -1 ? undefined : end)
-  const before = [...line.slice(0, at - start)].map((letter) => (letter === '\t' ? '\t' : ' ')).join('')
+  const before = line.slice(0, at - start).replaceAll(/[^\t]/gu, ' ')
   return `${line}\n${before}^`
 }
 

@@ -1,9 +1,11 @@
 import { query, type Db } from './db.ts'
 import { FAULTS_OF_NO_ROW, type DatabaseError } from './refused.ts'
-import type { BatchRow, Told } from './write-statement.ts'
 
-/** What became of one row: told by the statement, or the error that the row alone gave. */
-export type Isolated = Told | { readonly i: number; readonly error: DatabaseError }
+/** The error that a row alone gave. */
+export interface Refused {
+  readonly i: number
+  readonly error: DatabaseError
+}
 
 /**
  * Halves a refused batch until each bad row stands alone, inside the database: ten bad rows in a thousand take
@@ -58,19 +60,19 @@ begin
   perform set_config('fillrate.results', results::text, true);
 end $fillrate$`
 
-/** Writes a refused batch's good rows and tells the error of each bad one. Three statements, however many are bad. */
-export async function isolate(
+/** Carries a refused batch out for its good rows and tells the error of each bad one, in three statements. */
+export async function isolate<Told>(
   tx: Db,
   statement: string,
-  batch: readonly BatchRow[],
-): Promise<readonly Isolated[]> {
+  batch: ReadonlyArray<{ readonly i: number }>,
+): Promise<ReadonlyArray<Told | Refused>> {
   await query(
     tx,
     `select set_config('fillrate.statement', $1, true), set_config('fillrate.batch', $2, true)`,
     [statement, JSON.stringify(batch)],
   )
   await query(tx, halving)
-  const [row] = await query<{ results: readonly Isolated[] }>(
+  const [row] = await query<{ results: ReadonlyArray<Told | Refused> }>(
     tx,
     `select current_setting('fillrate.results')::jsonb as results`,
   )

@@ -27,16 +27,20 @@ export function listed(names: readonly string[]): string {
 
 const plain = (word: string): string => word.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 
+/** Letters to insert, delete, replace or swap with their neighbour. */
 function editDistance(from: string, to: string): number {
-  let previous = Array.from({ length: to.length + 1 }, (_, i) => i)
+  const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, j) => j)]
   for (let i = 1; i <= from.length; i++) {
-    const current = [i]
+    const row = [i]
+    rows.push(row)
     for (let j = 1; j <= to.length; j++) {
-      const change = from[i - 1] === to[j - 1] ? 0 : 1
-      const [left = 0, up = 0, corner = 0] = [current[j - 1], previous[j], previous[j - 1]]
-      current.push(Math.min(left + 1, up + 1, corner + change))
+      const changed = at(rows, i - 1, j - 1) + (from[i - 1] === to[j - 1] ? 0 : 1)
+      const isSwap = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]
+      const swapped = isSwap ? at(rows, i - 2, j - 2) + 1 : changed
+      row.push(Math.min(at(rows, i, j - 1) + 1, at(rows, i - 1, j) + 1, changed, swapped))
     }
-    previous = current
   }
-  return previous.at(-1) ?? 0
+  return at(rows, from.length, to.length)
 }
+
+const at = (rows: readonly number[][], i: number, j: number): number => rows[i]?.[j] ?? 0

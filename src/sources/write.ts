@@ -1,9 +1,11 @@
 import type { Transaction } from 'kysely'
 import { query, type Db } from './db.ts'
-import { isolate, type Isolated } from './isolate.ts'
+import type { Refused } from './isolate.ts'
 import type { Source } from './mapped.ts'
-import { isRefusal, refusalInWords } from './refused.ts'
-import { writeStatement, type BatchRow, type Told } from './write-statement.ts'
+import { refusalInWords } from './refused.ts'
+import { send, sendBatch } from './send.ts'
+import type { Told } from './told.ts'
+import { writeStatement, type BatchRow } from './write-statement.ts'
 
 export interface WriteRow {
   readonly key: string
@@ -52,7 +54,7 @@ export async function writeBatch<Schema>(
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-  const told = new Map((await tryWhole(tx, writeStatement(source), rows)).map((one) => [one.i, one]))
+  const told = await sendBatch<Told>(tx, writeStatement(source), rows)
   return batch.map(({ key }, i) => toResult(key, told.get(i)))
 }
 
@@ -63,7 +65,7 @@ export async function rehearseBatch(
   batch: readonly WriteRow[],
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
-  const told = await run(db, writeStatement(source, { rehearse: true }), batch.map(toBatchRow))
+  const told = await send<Told>(db, writeStatement(source, { rehearse: true }), batch.map(toBatchRow))
   const byPlace = new Map(told.map((one) => [one.i, one]))
   return batch.map(({ key }, i) => toResult(key, byPlace.get(i)))
 }
@@ -77,27 +79,9 @@ const toBatchRow = ({ key, inputHash, values, written, confidence }: WriteRow, i
   c: confidence,
 })
 
-async function tryWhole(tx: Db, statement: string, rows: readonly BatchRow[]): Promise<readonly Isolated[]> {
-  await query(tx, 'savepoint fillrate_write')
-  try {
-    const told = await run(tx, statement, rows)
-    await query(tx, 'release savepoint fillrate_write')
-    return told
-  } catch (error) {
-    if (!isRefusal(error)) throw error
-    await query(tx, 'rollback to savepoint fillrate_write')
-    return await isolate(tx, statement, rows)
-  }
-}
-
-async function run(db: Db, statement: string, rows: readonly BatchRow[]): Promise<readonly Told[]> {
-  const [row] = await query<{ told: readonly Told[] }>(db, statement, [JSON.stringify(rows)])
-  return row?.told ?? []
-}
-
 const NOTHING = { reason: null, before: null, after: null, kept: 0, keptColumns: [], skipped: [] } as const
 
-function toResult(key: string, told: Isolated | undefined): WriteResult {
+function toResult(key: string, told: Told | Refused | undefined): WriteResult {
   if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
   if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
   if (!told.found) return { ...NOTHING, key, outcome: 'gone' }

@@ -108,9 +108,8 @@ test('a row that refers to a locked one can be inserted meanwhile', async () => 
   const batch = await prepare(database, source, ['1'], record)
   await transact(database, async (tx) => {
     await writeBatch(tx, source, batch)
-    await database.pool.query(
-      `set statement_timeout = '5s'; insert into notes values (1, 'x'); reset statement_timeout`,
-    )
+    const inserted = await database.pool.query(`insert into notes values (1, 'x')`)
+    expect(inserted.rowCount).toBe(1)
   })
   await database.pool.query('drop table notes')
 })

@@ -1,0 +1,83 @@
+import { blankValue, isBlank, isReachable } from './blank.ts'
+import { castJson, cellJson, currentCell, differs } from './cell.ts'
+import { render } from './expression.ts'
+import type { Output, Touch } from './mapped.ts'
+import { groupOf, type Numbered } from './numbered.ts'
+import { quoteLiteral } from './quote.ts'
+
+/*
+ * What is decided for one cell, step by step, each an SQL expression over the steps before it:
+ * `~p` given (the batch brings a value) and open (the policy allows it) → `~r` ready (both) → `~e` the value made
+ * → `~n` the value fitted → `~w` whether it is written.
+ */
+
+/** Whether the batch brings a value for the cell. */
+export const isGiven = ({ output }: Numbered): string =>
+  `coalesce(jsonb_typeof("~b".v -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
+
+/** Whether the policy opens the cell as it stands now. */
+export function isOpen({ output }: Numbered): string {
+  const parents = isReachable(output)
+  switch (output.mapping.policy) {
+    case 'always':
+      return parents
+    case 'blank':
+      return `(${isBlank(output)} and ${parents})`
+    case 'tracked': {
+      const isOurs = `coalesce(${cellJson(output)} = ("~b".w -> ${quoteLiteral(output.column)}), false)`
+      return `((${isBlank(output)} or ${isOurs}) and ${parents})`
+    }
+  }
+}
+
+/** The new value. Made only where it may be used, because to make it may fail. */
+export function madeValue({ output, n }: Numbered, all: readonly Numbered[]): string {
+  const group = groupOf(output, all)
+  // A protected member of a group must be made as well: if it is what the cell holds already, the group is whole.
+  const when = group.length > 0 ? group.map((one) => `"~p".given${one.n}`) : [`"~r".ready${n}`]
+  return `case when "~p".same and ${when.join(' and ')} then ${typedValue(output)} end`
+}
+
+function typedValue(output: Output): string {
+  const name = quoteLiteral(output.column)
+  const { fit, mapping, type } = output
+  if (mapping.sql === null) return castJson('"~b".v', name, type.cast, fit)
+  const text = `("~b".v ->> ${name})`
+  const { sql } = render(mapping.sql, {
+    value: output.value === 'number' ? `(${text}::numeric)` : text,
+    json: `("~b".v -> ${name})`,
+    confidence: '"~b".c',
+  })
+  if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`
+  if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
+  return `(${sql}\n)::${type.cast}`
+}
+
+/** A text too long for its column is left out or cut here, because an explicit cast would cut it without a word. */
+export function fittedValue({ output, n }: Numbered): string {
+  const value = `"~e".e${n}`
+  const { fit, mapping, type } = output
+  const filled = mapping.sql === null ? value : `case when not ${blankValue(value, fit)} then ${value} end`
+  if (fit.kind !== 'text' || fit.maxLength === null) return filled
+  const cut = mapping.tooLong === 'truncate' ? `left(${value}::text, ${fit.maxLength})::${type.cast}` : 'null'
+  return `case when char_length(${value}::text) > ${fit.maxLength} then ${cut} else ${filled} end`
+}
+
+/** Whether the cell is written. Of a group, all members must be ready, or hold already what they would be given. */
+export function isWritten({ output, n }: Numbered, all: readonly Numbered[]): string {
+  const group = groupOf(output, all)
+    .filter((one) => one.n !== n)
+    .map((one) => `"~n".n${one.n} is not null and ("~r".ready${one.n} or not ${isDifferent(one)})`)
+  const whole = [`"~r".ready${n}`, `"~n".n${n} is not null`, ...group, isDifferent({ output, n })]
+  return `coalesce(${whole.join(' and ')}, false)`
+}
+
+const isDifferent = ({ output, n }: Numbered): string =>
+  differs(`"~n".n${n}`, currentCell(output), output.fit)
+
+/** A touched column's value, made only in rows that are written. */
+export function touchValue(touch: Touch): string {
+  const { sql } = render(touch.expression, { confidence: '"~b".c' })
+  const value = touch.path.length > 0 ? `to_jsonb((select (${sql}\n)))` : `(${sql}\n)`
+  return `case when "~any".changes then ${value} end`
+}

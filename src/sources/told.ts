@@ -1,0 +1,83 @@
+import { blankValue } from './blank.ts'
+import { cellJson } from './cell.ts'
+import { parentsOf } from './json-cells.ts'
+import type { Cell, Source } from './mapped.ts'
+import type { Numbered } from './numbered.ts'
+import { quoteLiteral } from './quote.ts'
+
+/** What the write statement tells of one row. */
+export interface Told {
+  /** Its place in the batch. */
+  readonly i: number
+  readonly found: boolean
+  /** Rows that the joins gave for it. */
+  readonly copies: number | null
+  /** Whether its inputs are those that were asked with. */
+  readonly same: boolean | null
+  readonly changes: boolean | null
+  readonly written: boolean
+  readonly before: Record<string, unknown> | null
+  readonly after: Record<string, unknown> | null
+  readonly kept: readonly string[] | null
+  readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }> | null
+}
+
+/**
+ * SQL for what the written cells held, touched ones among them. A column that held nothing, or a key that was not
+ * there, has no entry: JSON null is something else. Parents of a key that were empty or JSON null have one.
+ */
+export function beforeJson(source: Source, cells: readonly Numbered[]): string {
+  const written = [
+    ...cells.map(({ output, n }): [Cell, string] => [output, `"~w".w${n}`]),
+    ...source.touches.map((touch): [Cell, string] => [touch, '"~any".changes']),
+  ]
+  return concatenated(
+    written.flatMap(([cell, when]) => {
+      const parents = parentsOf(cell).map(({ name, value }) =>
+        entry(`${when} and ${value} in ('{}', 'null')`, name, value),
+      )
+      return parents.concat(entry(`${when} and ${cellJson(cell)} is not null`, cell.column, cellJson(cell)))
+    }),
+  )
+}
+
+/** SQL for what the written and touched cells hold now. Here a column without a value has the entry null. */
+export function afterJson(
+  source: Source,
+  cells: readonly Numbered[],
+  value: (cell: Cell, name: string) => string,
+): string {
+  return concatenated([
+    ...cells.map(({ output, n }) => entry(`j.w${n}`, output.column, value(output, `n${n}`))),
+    ...source.touches.map((touch, n) => entry('true', touch.column, value(touch, `s${n}`))),
+  ])
+}
+
+/** SQL for the names of the cells that held a value which the policy protects. */
+export function keptJson(cells: readonly Numbered[]): string {
+  const names = cells.map(
+    ({ output, n }) =>
+      `case when "~p".given${n} and not "~p".open${n} then ${quoteLiteral(output.column)} end`,
+  )
+  return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
+}
+
+/** SQL for the cells whose own expression gave nothing, or a text that is too long. */
+export function skippedJson(cells: readonly Numbered[]): string {
+  const parts = cells
+    .filter(({ output }) => output.mapping.sql !== null || output.fit.kind === 'text')
+    .map(({ output, n }) => {
+      const isNothing = `"~e".e${n} is null or ${blankValue(`"~e".e${n}`, output.fit)}`
+      const reason = `case when ${isNothing} then 'no_value' else 'too_long' end`
+      const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason})`
+      const when = `"~p".same and "~r".ready${n} and "~n".n${n} is null`
+      return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
+    })
+  return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`
+}
+
+export const entry = (when: string, name: string, value: string): string =>
+  `case when ${when} then jsonb_build_object(${quoteLiteral(name)}, ${value}) else '{}' end`
+
+export const concatenated = (parts: readonly string[]): string =>
+  parts.length > 0 ? parts.join(' || ') : `'{}'::jsonb`

@@ -1,0 +1,336 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { SourceMapping } from '../../../src/domain/mapping.ts'
+import { SourceProblems, type SourceProblem } from '../../../src/sources/problems.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { openDatabase } from '../../../src/store/open.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create schema crm;
+    create type crm.stage as enum ('Lead', 'Customer');
+    create domain crm.short as varchar(5) check (value <> 'bad');
+    create table crm.accounts (id int primary key, name text);
+    create table crm."Contacts" (
+      id uuid primary key default gen_random_uuid(), "firstName" text, email text, "order" text, stage crm.stage,
+      code crm.short, amount numeric(6,2), attributes jsonb, plain text, account_id int, number int generated always as identity,
+      search text generated always as (lower(email)) stored, updated_at timestamptz);
+    create view crm.people as select * from crm."Contacts";
+    create table no_key (email text, title text);
+    create table two_keys (code text not null unique, email text, title text);`)
+})
+afterAll(async () => {
+  await database.drop()
+})
+
+const contacts = (options: Partial<SourceMapping> = {}): SourceMapping =>
+  mapping({ name: 'contacts', table: 'crm."Contacts"', outputs: [output('plain', 'title')], ...options })
+
+async function problems(options: Partial<SourceMapping>): Promise<readonly SourceProblem[]> {
+  const error: unknown = await openSource(database.db, contacts(options)).catch((error: unknown) => error)
+  if (!(error instanceof SourceProblems)) throw error instanceof Error ? error : new Error('it was opened')
+  return error.problems
+}
+
+describe('a mapping that fits', () => {
+  test('is opened with its real types, off the search path, in mixed case', async () => {
+    const source = await openSource(
+      database.db,
+      contacts({
+        joins: 'left join crm.accounts a on a.id = t.account_id',
+        inputs: { email: 't.email', name: `concat(t."firstName", t."order")`, company: 'a.name' },
+        outputs: [
+          output('order', 'title'),
+          output('stage', 'seniority', { map: { c: 'Customer' } }),
+          output('code', 'phone'),
+          output('amount', 'n', { sql: '$value * 2' }),
+          output('attributes.x', 'department'),
+          output('firstName', 'name.first'),
+        ],
+        touch: { updated_at: 'now()' },
+      }),
+    )
+    expect(source.keyColumns).toMatchObject([{ name: 'id', type: 'uuid' }])
+    expect(
+      source.outputs.map(({ attribute, type, fit, value }) => [attribute, type.name, fit, value]),
+    ).toEqual([
+      ['order', 'text', { kind: 'text', maxLength: null }, 'text'],
+      ['stage', 'crm.stage', { kind: 'enum', labels: ['Lead', 'Customer'] }, 'text'],
+      ['code', 'crm.short', { kind: 'text', maxLength: 5 }, 'text'],
+      ['amount', 'numeric(6,2)', { kind: 'numeric', precision: 6, scale: 2 }, 'number'],
+      ['attributes', 'jsonb', { kind: 'jsonb' }, 'text'],
+      ['firstName', 'text', { kind: 'text', maxLength: null }, 'text'],
+    ])
+  })
+
+  test('may be opened inside a transaction, which a problem does not spoil', async () => {
+    await database.db.transaction().execute(async (tx) => {
+      await expect(openSource(tx, contacts({ where: 't.nothing' }))).rejects.toThrow(SourceProblems)
+      await expect(openSource(tx, contacts())).resolves.toMatchObject({ name: 'contacts' })
+    })
+  })
+})
+
+describe('a table', () => {
+  test.each([
+    ['crm.contacts', 'Did you mean crm."Contacts"? Postgres reads a name without quotes as lower case'],
+    ['crm.acounts', 'Did you mean crm.accounts?'],
+    ['accounts', 'Did you mean crm.accounts?'],
+    ['nothing_like_it', 'Check the name'],
+  ])('%s is missing', async (table, todo) => {
+    expect(await problems({ table })).toMatchObject([
+      { source: 'contacts', place: 'table', found: `'${table}', which this database does not have` },
+    ])
+    expect((await problems({ table }))[0]?.todo).toContain(todo)
+  })
+
+  test('a view is refused', async () => {
+    expect(await problems({ table: 'crm.people' })).toMatchObject([
+      { place: 'table', found: `'crm.people', a view` },
+    ])
+  })
+})
+
+describe('a key', () => {
+  test.each([
+    [{ table: 'no_key', outputs: [] }, 'nothing, and public.no_key has no primary key', 'No unique index'],
+    [{ table: 'two_keys', outputs: [] }, 'has no primary key', 'Set `key` to code, which is unique.'],
+    [{ key: ['email'] }, 'email, on which there is no unique index', 'create unique index concurrently'],
+    [{ key: ['Id'] }, `'Id', which is no column`, `Did you mean 'id'?`],
+  ])('%j', async (options, found, todo) => {
+    const [problem] = await problems(options)
+    expect(problem?.place).toBe('key')
+    expect(problem?.found).toContain(found)
+    expect(problem?.todo).toContain(todo)
+  })
+
+  test('may hold more columns than the unique index', async () => {
+    const source = await openSource(
+      database.db,
+      contacts({ table: 'two_keys', key: ['email', 'code'], outputs: [output('title', 'title')] }),
+    )
+    expect(source.keyOrder.map((column) => column.name)).toEqual(['email', 'code'])
+  })
+})
+
+describe('outputs', () => {
+  test.each([
+    ['plian', `'plian', which is no column`, `Did you mean 'plain'?`],
+    ['firstname', `'firstname', which is no column`, `Did you mean 'firstName'?`],
+    ['id', `a column of the key`, ''],
+    ['number', 'an identity column', ''],
+    ['search', 'a generated column', ''],
+    ['email', `the column that the input 'email' is read from`, ''],
+    ['plain.x', `a key inside 'plain', which is text`, 'attributes'],
+  ])('%s is refused', async (column, found, todo) => {
+    const [problem, ...more] = await problems({ outputs: [output(column, 'title')] })
+    expect(more).toEqual([])
+    expect(problem?.place).toBe(`outputs.${column}`)
+    expect(problem?.found).toContain(found)
+    expect(problem?.todo).toContain(todo)
+  })
+
+  test.each(['lower(trim(t.email))', 't."email"', 'EMAIL', `nullif(t . email, '') -- t.plain`])(
+    'the column behind the input %s is refused',
+    async (email) => {
+      expect(await problems({ inputs: { email }, outputs: [output('email', 'email')] })).toMatchObject([
+        { place: 'outputs.email' },
+      ])
+    },
+  )
+
+  test('a key that an input is read from is refused, its siblings are not', async () => {
+    const inputs = { email: `t.attributes ->> 'email'` }
+    expect(await problems({ inputs, outputs: [output('attributes.email', 'email')] })).toHaveLength(1)
+    await openSource(database.db, contacts({ inputs, outputs: [output('attributes.phone', 'phone')] }))
+  })
+
+  test('one of several columns that make an input may be filled', async () => {
+    const inputs = { name: `concat_ws(' ', t."firstName", t.plain)`, company: 't.email' }
+    const opened = openSource(database.db, contacts({ inputs, outputs: [output('firstName', 'name.first')] }))
+    await expect(opened).resolves.toMatchObject({ outputs: [{ attribute: 'firstName' }] })
+  })
+
+  test('the same cell twice, and a part of another, are refused', async () => {
+    expect(
+      await problems({
+        outputs: [
+          output('attributes.a', 'title'),
+          output('attributes.a.b', 'title'),
+          output('"plain"', 'title'),
+          output('plain', 'title'),
+        ],
+        touch: { plain: `'x'` },
+      }),
+    ).toMatchObject([
+      { place: 'outputs.attributes.a.b' },
+      { place: 'outputs.plain' },
+      { place: 'touch.plain' },
+    ])
+  })
+
+  test('values that a map gives and the column can’t hold are refused', async () => {
+    expect(
+      await problems({
+        outputs: [
+          output('stage', 'seniority', { map: { a: 'Lead', b: 'lead', c: 'Custommer' } }),
+          output('account_id', 'seniority', { map: { a: 'high', b: 3 } }),
+          output('code', 'seniority', { map: { a: 'too long' } }),
+        ],
+      }),
+    ).toMatchObject([
+      { place: 'outputs.stage.map.b', todo: `Correct the label. Did you mean 'Lead'?` },
+      {
+        place: 'outputs.stage.map.c',
+        todo: `Correct the label. Did you mean 'Customer'?`,
+        expected: 'one of Lead, Customer',
+      },
+      { place: 'outputs.account_id.map.a', found: `'high', which does not fit: not_a_integer` },
+      { place: 'outputs.code.map.a', found: `'too long', which does not fit: too_long` },
+    ])
+  })
+})
+
+describe('an expression that the database refuses is shown with a caret at the place', () => {
+  test.each<[string, Partial<SourceMapping>, string]>([
+    [
+      'joins',
+      { joins: 'left join crm.accounts a on a.idd = t.account_id' },
+      'left join crm.accounts a on a.idd = t.account_id\n                            ^\n',
+    ],
+    ['joins', { joins: 'left join crm.acounts a on true' }, 'left join crm.acounts a on true\n          ^\n'],
+    [
+      'where',
+      { where: "t.plain = 'ø' and t.emial is null" },
+      "t.plain = 'ø' and t.emial is null\n                  ^\n",
+    ],
+    ['inputs.email', { inputs: { email: 't.email ||| t.plain' } }, 't.email ||| t.plain\n        ^\n'],
+    [
+      'inputs.name',
+      { inputs: { name: '/* é */ lower(t.firstName)' } },
+      '/* é */ lower(t.firstName)\n              ^\n',
+    ],
+    ['changedAt', { changedAt: 't.updated_at +' }, 't.updated_at +'],
+    ['inputs.email', { inputs: { email: 'unnest(array[t.email])' } }, 'unnest(array[t.email])\n^\n'],
+    [
+      'outputs.plain.sql',
+      { outputs: [output('plain', 'title', { sql: 'upper($value) + $valeu' })] },
+      'upper($value) + $valeu\n                ^\n',
+    ],
+    [
+      'outputs.plain.sql',
+      { outputs: [output('plain', 'title', { sql: "'$value' || $value || t.nothing" })] },
+      "'$value' || $value || t.nothing\n                      ^\n",
+    ],
+    [
+      'outputs.account_id.sql',
+      { outputs: [output('account_id', 'title', { sql: 'now()' })] },
+      'cannot cast type',
+    ],
+    [
+      'touch.plain',
+      { touch: { plain: 'lower($value)' }, outputs: [output('code', 'title')] },
+      'lower($value)\n      ^\n',
+    ],
+    [
+      'touch.plain',
+      { touch: { plain: 'lwer(t.email)' }, outputs: [output('code', 'title')] },
+      'lwer(t.email)\n^\n',
+    ],
+    ['where', { where: 'true; drop table x' }, 'true; drop table x\n    ^\n'],
+    ['where', { where: 'true) or (true' }, 'true) or (true\n    ^\n'],
+    ['joins', { joins: 'left join crm.accounts a on true where false' }, "'where' does not belong to a join"],
+  ])('%s %j', async (place, options, found) => {
+    const [problem, ...more] = await problems(options)
+    expect(more).toEqual([])
+    expect(problem?.place).toBe(place)
+    expect(problem?.found).toContain(found)
+  })
+
+  test('all of them at once, with what else is wrong', async () => {
+    const places = (
+      await problems({
+        key: ['email'],
+        where: 't.nothing',
+        changedAt: 'now(',
+        inputs: { email: 't.mail' },
+        outputs: [output('plain', 'title', { sql: 'x($value)' }), output('none', 'title')],
+        touch: { gone: 'now()' },
+      })
+    ).map((problem) => problem.place)
+    expect(places.toSorted()).toEqual([
+      'changedAt',
+      'inputs.email',
+      'key',
+      'outputs.none',
+      'outputs.plain.sql',
+      'touch.gone',
+      'where',
+    ])
+  })
+
+  test('a touched column whose type does not take the expression', async () => {
+    expect(await problems({ touch: { updated_at: '$confidence' } })).toMatchObject([
+      {
+        place: 'outputs',
+        found: expect.stringContaining('"updated_at" is of type timestamp with time zone') as string,
+      },
+    ])
+  })
+
+  test('the message is fit for a terminal', async () => {
+    const error: unknown = await openSource(database.db, contacts({ where: 't.emial is null' })).catch(
+      (e: unknown) => e,
+    )
+    expect(String(error)).toBe(
+      `SourceProblems:   sources.contacts.where
+    found     t.emial is null
+              ^
+              column t.emial does not exist
+    expected  a condition over t and the joins
+    to do     Perhaps you meant to reference the column "t.email".`,
+    )
+  })
+})
+
+describe('privileges', () => {
+  test('that are missing are named, and those that suffice do', async () => {
+    const role = `clerk_${database.url.slice(-12)}`
+    await database.pool.query(`
+      create role ${role} login password 'x';
+      grant usage on schema crm to ${role};
+      grant select (id, email, plain), update (plain) on crm."Contacts" to ${role}`)
+    const url = new URL(database.url)
+    url.username = role
+    url.password = 'x'
+    const db = openDatabase({ url: url.href, max: 1 })
+    try {
+      await openSource(db, contacts())
+      const error: unknown = await openSource(
+        db,
+        contacts({
+          inputs: { email: 't."firstName"' },
+          outputs: [output('code', 'title')],
+          touch: { updated_at: 'now()' },
+        }),
+      ).catch((error: unknown) => error)
+      expect(error).toBeInstanceOf(SourceProblems)
+      const found = (error as SourceProblems).problems.map(({ place, found, todo }) => [place, found, todo])
+      expect(found).toContainEqual([
+        'outputs.code',
+        `'code', which this role may not update`,
+        `grant update ("code") on "crm"."Contacts" to the role in DATABASE_URL`,
+      ])
+      expect(found.map(([place]) => place)).toEqual(
+        expect.arrayContaining(['outputs.code', 'touch.updated_at', 'inputs.email']) as string[],
+      )
+    } finally {
+      await db.destroy()
+      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+})
