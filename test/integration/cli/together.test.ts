@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RunReport } from '../../../src/pipeline/run/report.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { stateSum } from '../../support/harness.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 2_000)
+  sandbox = await startSandbox({
+    limit: 400,
+    windowMs: 1_000,
+    latencyAfterMs: [5, 30],
+    jobDelayMs: [20, 200],
+  })
+  cli = await createCommandLine(database.url, sandbox, crmConfig)
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const runTwice = async (route: string): Promise<RunReport[]> => {
+  const ended = await Promise.all([
+    cli.run('run', '--json', '--route', route),
+    cli.run('run', '--json', '--route', route),
+  ])
+  expect(ended.map((one) => one.code)).toEqual([0, 0])
+  return ended.map((one) => JSON.parse(one.stdout) as RunReport)
+}
+
+test('two runs at once enrich every row, ask no input twice, and call through one caller', async () => {
+  const distinct = await distinctEmails(database.pool)
+  const reports = await runTwice('sync')
+  for (const report of reports) {
+    expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+    expect(stateSum(report)).toBe(report.rows.picked)
+  }
+  expect(reports.reduce((sum, report) => sum + report.rows.picked, 0)).toBe(2_000)
+  expect(reports.reduce((sum, report) => sum + report.lookups.asked, 0)).toBe(distinct)
+  expect(reports.reduce((sum, report) => sum + report.requests.person, 0)).toBe(distinct)
+  const stats = sandbox.stats({ inputs: true })
+  expect(stats.inputs.max_paid).toBe(1)
+  expect(stats.calls).toEqual({ accepted: distinct, refused: 0 })
+})
+
+test('the same in bulk', async () => {
+  sandbox.reset()
+  await database.pool.query(
+    `insert into crm.contacts (email) select 'bulk' || (n / 2) || '@example.com' from generate_series(1, 2000) n`,
+  )
+  const reports = await runTwice('bulk')
+  expect(reports.reduce((sum, report) => sum + report.rows.picked, 0)).toBe(2_000)
+  expect(sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: 1_001, max_asked: 1 })
+})
