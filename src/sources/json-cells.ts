@@ -20,15 +20,20 @@ interface Level {
  * SQL for the new value of one json column out of all keys that are written in it: missing parents are made,
  * siblings kept. One expression over the column as it stands, linear in the number of keys; a chain of
  * `jsonb_set` would double with each.
+ * @param as the column's own type, json or jsonb, or always jsonb
  */
-export function composeJson(cells: readonly JsonCell[], alias = 't'): string {
+export function composeJson(
+  cells: readonly JsonCell[],
+  alias = 't',
+  as: 'jsonb' | 'column' = 'column',
+): string {
   const first = cells[0]
   if (!first) throw new RangeError('no key of a json column is given')
   const root: Level = { leaves: new Map(), inner: new Map() }
   for (const one of cells) place(root, one.cell.path, one)
   const column = jsonColumn(first.cell, alias)
   const composed = level(root, [], column)
-  return first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
+  return as === 'column' && first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
 }
 
 function place(at: Level, path: readonly string[], one: JsonCell): void {

@@ -75,6 +75,9 @@ export function isWritten({ output, n }: Numbered, all: readonly Numbered[]): st
 const isDifferent = ({ output, n }: Numbered): string =>
   differs(`"~n".n${n}`, currentCell(output), output.fit)
 
+/** Whether a touched column is set: beside an output, and only where it can be reached. */
+export const isTouched = (touch: Touch): string => `("~any".changes and ${isReachable(touch)})`
+
 /** A touched column's value, made only in rows that are written. */
 export function touchValue(touch: Touch): string {
   const { sql } = render(touch.expression, { confidence: '"~b".c' })

@@ -11,9 +11,12 @@ export function quoteLiteral(text: string): string {
 export const quoteList = (texts: readonly string[]): string =>
   texts.length === 0 ? `'{}'::text[]` : `array[${texts.map(quoteLiteral).join(', ')}]`
 
+/** What stands between the dots of a name, without white space around it. */
+const segments = /"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g
+
 /** Splits `attributes."a.b"` into `attributes` and `a.b`. Nothing is folded to lower case. */
 export function splitName(name: string): string[] {
-  return [...name.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([part]) => unquote(part.trim()))
+  return [...name.matchAll(segments)].map(([part]) => unquote(part))
 }
 
 /** The opposite of splitName: quotes stand only where they are needed. */
@@ -22,10 +25,9 @@ export const joinName = (parts: readonly string[]): string =>
 
 /** Reads a table's name as Postgres reads it: what has no quotes is folded to lower case. */
 export function parseTableName(name: string): { readonly schema: string | null; readonly table: string } {
-  const parts = [...name.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([part]) => {
-    const trimmed = part.trim()
-    return trimmed.startsWith('"') ? unquote(trimmed) : trimmed.toLowerCase()
-  })
+  const parts = [...name.matchAll(segments)].map(([part]) =>
+    part.startsWith('"') ? unquote(part) : part.toLowerCase(),
+  )
   const table = parts.at(-1) ?? ''
   return { schema: parts.length > 1 ? (parts.at(-2) ?? null) : null, table }
 }

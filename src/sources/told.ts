@@ -3,6 +3,7 @@ import { cellJson } from './cell.ts'
 import { parentsOf } from './json-cells.ts'
 import type { Cell, Source } from './mapped.ts'
 import type { Numbered } from './numbered.ts'
+import { isTouched } from './new-value.ts'
 import { quoteLiteral } from './quote.ts'
 
 /** What the write statement tells of one row. */
@@ -22,23 +23,23 @@ export interface Told {
   readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }> | null
 }
 
+/** SQL for what the written cells held, touched ones among them. */
+export const beforeJson = (source: Source, cells: readonly Numbered[]): string =>
+  concatenated([
+    ...cells.flatMap(({ output, n }) => heldEntries(output, `"~w".w${n}`)),
+    ...source.touches.flatMap((touch) => heldEntries(touch, isTouched(touch))),
+  ])
+
 /**
- * SQL for what the written cells held, touched ones among them. A column that held nothing, or a key that was not
- * there, has no entry: JSON null is something else. Parents of a key that were empty or JSON null have one.
+ * SQL for what one cell holds. A column that holds nothing, or a key that is not there, has no entry, because JSON
+ * null is something else. Parents of a key that are empty or JSON null have one, or they could not be told from
+ * parents made by the write when it is taken back.
  */
-export function beforeJson(source: Source, cells: readonly Numbered[]): string {
-  const written = [
-    ...cells.map(({ output, n }): [Cell, string] => [output, `"~w".w${n}`]),
-    ...source.touches.map((touch): [Cell, string] => [touch, '"~any".changes']),
-  ]
-  return concatenated(
-    written.flatMap(([cell, when]) => {
-      const parents = parentsOf(cell).map(({ name, value }) =>
-        entry(`${when} and ${value} in ('{}', 'null')`, name, value),
-      )
-      return parents.concat(entry(`${when} and ${cellJson(cell)} is not null`, cell.column, cellJson(cell)))
-    }),
+export function heldEntries(cell: Cell, when: string): string[] {
+  const parents = parentsOf(cell).map(({ name, value }) =>
+    entry(`${when} and ${value} in ('{}', 'null')`, name, value),
   )
+  return parents.concat(entry(`${when} and ${cellJson(cell)} is not null`, cell.column, cellJson(cell)))
 }
 
 /** SQL for what the written and touched cells hold now. Here a column without a value has the entry null. */
@@ -49,7 +50,7 @@ export function afterJson(
 ): string {
   return concatenated([
     ...cells.map(({ output, n }) => entry(`j.w${n}`, output.column, value(output, `n${n}`))),
-    ...source.touches.map((touch, n) => entry('true', touch.column, value(touch, `s${n}`))),
+    ...source.touches.map((touch, n) => entry(`j.t${n}`, touch.column, value(touch, `s${n}`))),
   ])
 }
 

@@ -1,10 +1,9 @@
-import { isReachable } from './blank.ts'
 import { cellJson } from './cell.ts'
 import { eligible, inputHash, joins } from './inputs.ts'
 import { composeJson } from './json-cells.ts'
 import { keyMatches, keyOrder } from './key.ts'
 import type { Cell, Source } from './mapped.ts'
-import { fittedValue, isGiven, isOpen, isWritten, madeValue, touchValue } from './new-value.ts'
+import { fittedValue, isGiven, isOpen, isTouched, isWritten, madeValue, touchValue } from './new-value.ts'
 import type { Numbered } from './numbered.ts'
 import { quoteName } from './quote.ts'
 import { afterJson, beforeJson, keptJson, skippedJson } from './told.ts'
@@ -106,7 +105,7 @@ const judgedColumns = (source: Source, cells: readonly Numbered[]): string[] => 
   `"~l"."~i", count(*) over (partition by "~l"."~i") as "~copies", "~p".same as "~same"`,
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~k${n}"`),
   ...cells.map(({ n }) => `"~n".n${n}, "~w".w${n}`),
-  ...source.touches.map((_, n) => `"~s".s${n}`),
+  ...source.touches.map((touch, n) => `"~s".s${n}, ${isTouched(touch)} as t${n}`),
   ...jsonColumns(source, cells).map(
     ({ written, value }, n) => `${written} as mw${n}, case when ${written} then ${value} end as m${n}`,
   ),
@@ -126,7 +125,7 @@ function jsonColumns(source: Source, cells: readonly Numbered[]): JsonColumn[] {
     ...cells.map(({ output, n }) => ({ cell: output as Cell, written: `"~w".w${n}`, value: `"~n".n${n}` })),
     ...source.touches.map((touch, n) => ({
       cell: touch as Cell,
-      written: `("~any".changes and ${isReachable(touch)})`,
+      written: isTouched(touch),
       value: `coalesce("~s".s${n}, 'null')`,
     })),
   ].filter(({ cell }) => cell.path.length > 0)

@@ -1,0 +1,72 @@
+import type { Transaction } from 'kysely'
+import { query } from './db.ts'
+import type { Refused } from './isolate.ts'
+import type { Cell, Source } from './mapped.ts'
+import { splitName } from './quote.ts'
+import { refusalInWords } from './refused.ts'
+import { restoreStatement, type Restored, type RestoreRow } from './restore-statement.ts'
+import { sendBatch } from './send.ts'
+
+/** One write to be taken back, as `writeBatch` told it. */
+export interface UndoRow {
+  readonly key: string
+  readonly before: Readonly<Record<string, unknown>>
+  readonly after: Readonly<Record<string, unknown>>
+}
+
+export interface UndoResult {
+  readonly key: string
+  /** `restored`: at least one cell. `unchanged`: somebody has changed every one of them since. */
+  readonly outcome: 'restored' | 'unchanged' | 'gone' | 'rejected'
+  readonly reason: string | null
+  /** What the restored cells held and hold, in the form of a write: taking back the undo takes these. */
+  readonly before: Record<string, unknown> | null
+  readonly after: Record<string, unknown> | null
+  /** Cells that stay, because somebody has changed them since, or because the table has no such column any more. */
+  readonly keptColumns: readonly string[]
+}
+
+/**
+ * Takes writes back, cell by cell, in one statement: a cell that no longer holds what was written stays as it is.
+ * Looks at the table, not at the mapping's outputs, which may have changed since the write.
+ * @param batch at most one write of each row; of several writes the newest must be taken back first
+ */
+export async function restoreBatch<Schema>(
+  tx: Transaction<Schema>,
+  source: Source,
+  batch: readonly UndoRow[],
+): Promise<UndoResult[]> {
+  const columns = [...new Set(batch.flatMap((row) => Object.keys(row.after)))]
+  const cells = columns.map((column) => findCell(source, column)).filter((cell) => cell !== null)
+  const missing = columns.filter((column) => cells.every((cell) => cell.column !== column))
+  const gone = (row: UndoRow): string[] => missing.filter((column) => column in row.after)
+  if (cells.length === 0)
+    return batch.map((row) => ({ ...NOTHING, key: row.key, outcome: 'unchanged', keptColumns: gone(row) }))
+
+  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
+  const rows = batch.map(({ key, before, after }, i): RestoreRow => ({ i, key, b: before, a: after }))
+  const told = await sendBatch<Restored>(tx, restoreStatement(source, cells), rows)
+  return batch.map((row, i) => {
+    const result = toResult(row.key, told.get(i))
+    return { ...result, keptColumns: [...result.keptColumns, ...gone(row)] }
+  })
+}
+
+const NOTHING = { reason: null, before: null, after: null, keptColumns: [] } as const
+
+function toResult(key: string, told: Restored | Refused | undefined): UndoResult {
+  if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
+  if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
+  if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
+  const keptColumns = told.changed ?? []
+  if (!told.written) return { ...NOTHING, key, outcome: 'unchanged', keptColumns }
+  return { key, outcome: 'restored', reason: null, before: told.before, after: told.after, keptColumns }
+}
+
+function findCell(source: Source, name: string): Cell | null {
+  const whole = source.table.columns.find((column) => column.name === name)
+  const [first = '', ...path] = splitName(name)
+  const column = whole ?? source.table.columns.find((column) => column.name === first)
+  if (!column?.canUpdate || !column.canSelect) return null
+  return { column: name, attribute: column.name, path: whole ? [] : path, type: column.type }
+}

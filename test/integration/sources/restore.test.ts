@@ -1,0 +1,171 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Policy } from '../../../src/domain/mapping.ts'
+import { restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/restore.ts'
+import { openSource, type Source } from '../../../src/sources/source.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+import { transact, write } from './writing.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await database.drop()
+})
+beforeEach(async () => {
+  await database.pool.query(`
+    drop table if exists people;
+    create table people (
+      id int primary key, email text, title varchar(20), tags text[], amount numeric(12,4), seen timestamptz,
+      attributes jsonb, more jsonb, level int constraint small check (level < 100), updated_at timestamptz)`)
+})
+
+const open = (policy: Policy = 'blank'): Promise<Source> =>
+  openSource(
+    database.db,
+    mapping({
+      outputs: [
+        ...['title', 'tags', 'amount', 'seen', 'more', 'level'].map((column) =>
+          output(column, column, { policy }),
+        ),
+        output('attributes.a', 'title', { policy }),
+        output('attributes.b.c', 'tags', { policy }),
+        output('attributes.b.d.e', 'amount', { policy }),
+      ],
+      touch: { updated_at: 'now()', 'attributes.b.at': `'touched'` },
+    }),
+  )
+
+const record = {
+  title: 'CTO',
+  tags: ['x', 'y'],
+  amount: '12.5',
+  seen: '2026-01-01T00:00:00Z',
+  more: { k: [1] },
+  level: 5,
+}
+
+const content = async (): Promise<string[]> =>
+  (await database.pool.query<{ row: string }>('select p::text as row from people p order by id')).rows.map(
+    (r) => r.row,
+  )
+
+const undo = (source: Source, rows: readonly UndoRow[]): Promise<UndoResult[]> =>
+  transact(database, (tx) => restoreBatch(tx, source, rows))
+
+const isWritten = <T extends { before: unknown; after: unknown }>(result: T): boolean => result.after !== null
+
+const json = fc.oneof(
+  fc.constantFrom(
+    null,
+    'null',
+    '{}',
+    '{"b": {}}',
+    '{"b": null}',
+    '{"a": null, "b": {"d": {}}}',
+    '{"b": {"d": null, "c": []}}',
+  ),
+  fc.constantFrom(
+    '{"a": " ", "b": {"c": ["q"], "d": {"e": 1, "f": 2}, "at": 3}}',
+    '[]',
+    '"text"',
+    '{"b": "text"}',
+    '{"b": {"d": 7}}',
+  ),
+)
+const person = fc.record({
+  title: fc.constantFrom(null, '', ' ', 'Typed'),
+  tags: fc.constantFrom(null, [], ['a', 'b"']),
+  amount: fc.constantFrom(null, '0', '12345678.1234'),
+  seen: fc.constantFrom(null, '2020-02-02T02:02:02.000123+01'),
+  attributes: json,
+  more: json,
+  level: fc.constantFrom(null, 0),
+  updated_at: fc.constantFrom(null, '2020-01-01'),
+})
+
+test('an undo restores the table to the byte, and can itself be undone, again and again', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(person, { minLength: 1, maxLength: 12 }),
+      fc.constantFrom<Policy>('blank', 'always'),
+      async (people, policy) => {
+        await database.pool.query('truncate people')
+        await database.pool.query(
+          `insert into people (id, email, title, tags, amount, seen, attributes, more, level, updated_at)
+           select n, 'a', title, tags, amount, seen, attributes::jsonb, more::jsonb, level, updated_at
+             from rows from (jsonb_to_recordset($1) as (title text, tags text[], amount numeric, seen timestamptz,
+                             attributes text, more text, level int, updated_at timestamptz)) with ordinality as r(
+                             title, tags, amount, seen, attributes, more, level, updated_at, n)`,
+          [JSON.stringify(people)],
+        )
+        const source = await open(policy)
+        const before = await content()
+        const written = await write(
+          database,
+          source,
+          people.map((_, n) => String(n + 1)),
+          record,
+        )
+        const after = await content()
+        let changes = written.filter(isWritten) as UndoRow[]
+        for (const expected of [before, after, before, after]) {
+          const undone = await undo(source, changes)
+          expect(undone.every((one) => one.outcome === 'restored' && one.keptColumns.length === 0)).toBe(true)
+          expect(await content()).toEqual(expected)
+          changes = undone as UndoRow[]
+        }
+      },
+    ),
+    { numRuns: 40 },
+  )
+})
+
+test('a cell that somebody has changed since stays, and is named', async () => {
+  await database.pool.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
+  const source = await open()
+  const written = (await write(database, source, ['1', '2', '3'], { title: 'CTO', level: 5 })) as UndoRow[]
+  await database.pool.query(`
+    update people set title = 'Typed', attributes = jsonb_set(attributes, '{b,typed}', '1') where id = 1;
+    delete from people where id = 3`)
+  const results = await undo(source, written)
+  expect(results.map(({ outcome, keptColumns }) => [outcome, keptColumns])).toEqual([
+    ['restored', ['title']],
+    ['restored', []],
+    ['gone', []],
+  ])
+  const { rows } = await database.pool.query(
+    'select title, level, attributes, updated_at from people order by id',
+  )
+  expect(rows).toEqual([
+    { title: 'Typed', level: null, attributes: { b: { typed: 1 } }, updated_at: null },
+    { title: null, level: null, attributes: null, updated_at: null },
+  ])
+})
+
+test('what the database refuses to take back is told row by row', async () => {
+  await database.pool.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 2)`)
+  const source = await open('always')
+  const written = (await write(database, source, ['1', '2'], { level: 5 })) as UndoRow[]
+  const spoiled = written.map((row) =>
+    row.key === '1' ? { ...row, before: { ...row.before, level: 100 } } : row,
+  )
+  expect(await undo(source, spoiled)).toMatchObject([
+    { outcome: 'rejected', reason: 'check constraint small does not allow the value' },
+    { outcome: 'restored', before: { level: 5 }, after: { level: 2 } },
+  ])
+})
+
+test('columns that are no more are told, the others restored', async () => {
+  await database.pool.query(`insert into people (id, email) values (1, 'a')`)
+  const source = await open()
+  const written = (await write(database, source, ['1'], { title: 'CTO', level: 5 })) as UndoRow[]
+  await database.pool.query(
+    'alter table people drop column level; alter table people add column r0 int, add column m0 int',
+  )
+  const results = await undo(await openSource(database.db, mapping()), written)
+  expect(results).toMatchObject([{ outcome: 'restored', keptColumns: ['level'] }])
+})

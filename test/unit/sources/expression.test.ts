@@ -1,0 +1,99 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { faultIn, faultInJoins, render, withCaret } from '../../../src/sources/expression.ts'
+
+describe('an expression is refused', () => {
+  test.each<[string, string, number]>([
+    ['lower(t.email', "'(' is never closed", 5],
+    ['lower(t.email))', "')' closes nothing that this text has opened", 14],
+    ['array[1)', "')' closes nothing that this text has opened", 7],
+    ['true) or (true', "')' closes nothing that this text has opened", 4],
+    ['1; drop table x', 'a semicolon: one expression is expected', 1],
+    [`'a`, 'a string is never closed', 0],
+    ['"a', 'a quoted name is never closed', 0],
+    ['1 /* x', 'a comment is never closed', 2],
+    ['-- nothing', 'nothing but white space or comments', 0],
+    ['  ', 'nothing but white space or comments', 0],
+    ['upper($valeu)', "'$valeu' is not one of $value, $json. Did you mean '$value'?", 6],
+    ['$1', "'$1' is not one of $value, $json.", 0],
+  ])('%s', (text, message, at) => {
+    expect(faultIn(text, ['value', 'json'])).toEqual({ message, at })
+  })
+
+  test('but not for what stands in a string, a quoted name or a comment', () => {
+    expect(faultIn(`';(' || ")" || $$;$x$$ /* ( */ -- ;)`, [])).toBeNull()
+    expect(faultIn('$value || $json', ['value', 'json'])).toBeNull()
+  })
+})
+
+describe('joins', () => {
+  test.each([
+    'left join a on true where x',
+    'join b on true UNION select 1',
+    'join b on true limit 1',
+    'join b on $value',
+  ])('%s is refused', (joins) => {
+    expect(faultInJoins(joins)).not.toBeNull()
+  })
+  test.each([
+    'left join a on a.id = t.a',
+    'left join lateral (select * from b where b.id = t.id order by 1 limit 1) b on true',
+    `left join a on a."where" = 'limit' /* where */`,
+    ', accounts a',
+  ])('%s is not', (joins) => {
+    expect(faultInJoins(joins)).toBeNull()
+  })
+})
+
+describe('render', () => {
+  test('replaces placeholders in code only, and blanks comments out', () => {
+    const { sql } = render(`upper($value) || '$value' || "$value" || $$ $value $$ -- $value\n|| $json`, {
+      value: 'b.v',
+      json: 'b.j',
+    })
+    expect(sql).toBe(`upper(b.v) || '$value' || "$value" || $$ $value $$          \n|| b.j`)
+  })
+
+  test('knows where each part of the SQL came from', () => {
+    const text = 'f($value) /* é */ + nothing + $value'
+    const { sql, origin } = render(text, { value: '("~b".v ->> $$x$$)' })
+    expect(text.slice(origin(sql.indexOf('nothing')))).toBe('nothing + $value')
+    expect(origin(sql.indexOf('->>'))).toBe(text.indexOf('$value'))
+    expect(origin(sql.lastIndexOf('->>'))).toBe(text.lastIndexOf('$value'))
+    expect(origin(0)).toBe(0)
+  })
+
+  test('can never leave the parentheses that a faultless text is put in', () => {
+    const piece = fc.constantFrom(
+      '(',
+      ')',
+      "'",
+      '"',
+      '--',
+      '/*',
+      '*/',
+      '\n',
+      '$$',
+      '$value',
+      'a',
+      '[',
+      ']',
+      ' ',
+      "e'",
+      '\\',
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+        const text = pieces.join('')
+        fc.pre(faultIn(text, ['value']) === null)
+        expect(faultIn(`(${render(text, { value: 'b' }).sql}\n)`, [])).toBeNull()
+      }),
+      { numRuns: 5_000 },
+    )
+  })
+})
+
+test('a caret stands under its place, in the line that holds it', () => {
+  expect(withCaret('one\n\ttwo three\nfour', 9)).toBe('\ttwo three\n\t    ^')
+  expect(withCaret('one', 3)).toBe('one\n   ^')
+})

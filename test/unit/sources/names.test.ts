@@ -1,0 +1,67 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { nearest } from '../../../src/sources/near.ts'
+import { joinName, parseTableName, splitName, tableNameInWords } from '../../../src/sources/quote.ts'
+import { isRefusal, refusalInWords } from '../../../src/sources/refused.ts'
+
+describe('names', () => {
+  test.each<[string, string | null, string]>([
+    ['contacts', null, 'contacts'],
+    ['Crm.Contacts', 'crm', 'contacts'],
+    ['crm."Contacts"', 'crm', 'Contacts'],
+    ['"a.b" . "c""d"', 'a.b', 'c"d'],
+  ])('%s is a table', (name, schema, table) => {
+    expect(parseTableName(name)).toEqual({ schema, table })
+  })
+
+  test('of a table can be read as they were shown', () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (schema, table) => {
+        expect(parseTableName(tableNameInWords(schema, table))).toEqual({ schema, table })
+      }),
+    )
+  })
+
+  test('of cells come apart as they were put together', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 3 }), (parts) => {
+        fc.pre(parts.every((part) => part.trim() === part && !part.includes('"')))
+        expect(splitName(joinName(parts))).toEqual(parts)
+      }),
+    )
+    expect(splitName('attributes."a.b".c')).toEqual(['attributes', 'a.b', 'c'])
+  })
+
+  test.each<[string, string | null]>([
+    ['frist_name', 'first_name'],
+    ['firstName', 'first_name'],
+    ['titel', 'title'],
+    ['colour', null],
+  ])('near %s is %s', (word, expected) => {
+    expect(nearest(word, ['first_name', 'title', 'email'])).toBe(expected)
+  })
+})
+
+describe('what the database refuses', () => {
+  const error = (code: string, message = '') => Object.assign(new Error(message), { code })
+  test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000'])(
+    '%s is a row’s fault',
+    (code) => {
+      expect(isRefusal(error(code))).toBe(true)
+    },
+  )
+  test.each(['08006', '40001', '40P01', '42501', '42703', '53300', '55P03', '57014', 'XX000', 'ECONNRESET'])(
+    '%s is no row’s fault',
+    (code) => {
+      expect(isRefusal(error(code))).toBe(false)
+    },
+  )
+  test('is told without the values', () => {
+    expect(refusalInWords(error('22P02', 'invalid input syntax for type integer: "a@b.no"'))).toBe(
+      'invalid input syntax for type integer (22P02)',
+    )
+    expect(
+      refusalInWords({ ...error('23505'), constraint: 'one_email', message: 'Key (email)=(a@b.no)' }),
+    ).toBe('unique conflict on one_email: another row holds that value')
+  })
+})
