@@ -140,12 +140,19 @@ export async function settle(tx: Connection, source: string, settled: readonly S
      where r.source = ${source} and r.key = s.key and r.state = ${waiting}`.execute(tx)
 }
 
-/** Lookups that no row waits for any more are done with; those that still have one stay flagged. */
+/**
+ * Lookups that no row waits for any more are done with; those that still have one stay flagged.
+ * Locked by a statement of their own: an update that waited for a pick would still look for rows with its old snapshot,
+ * miss the one just picked, and leave it waiting for ever.
+ */
 export async function clearWritten(tx: StoreTransaction, lookups: readonly number[]): Promise<void> {
   if (lookups.length === 0) return
+  const ids = sql`${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]`
+  await sql`
+    select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
     update fillrate.lookups l set to_write = false
-     where l.id = any(${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]) and l.to_write
+     where l.id = any(${ids}) and l.to_write
        and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting})`.execute(
     tx,
   )
