@@ -1,24 +1,46 @@
+import { appendFileSync } from 'node:fs'
 import pg from 'pg'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
 import { onServer } from '../../test/support/server.ts'
+import { costliest, resetStatements, STATEMENT_SETTINGS } from './costliest.ts'
 import { createCrm } from './crm.ts'
 import { treeCpuMs } from './process-tree.ts'
+
+export interface OpenDatabase {
+  readonly url: string
+  /** What its statements cost since it was opened, the costliest first; empty where that is not counted. */
+  costliest(): Promise<string>
+  drop(): Promise<void>
+}
 
 /** One Postgres for all contenders, each with a new database that is the same to the byte. */
 export interface Arena {
   readonly version: string
   /** A new database with so many rows to enrich. */
-  open(rows: number): Promise<{ readonly url: string; drop(): Promise<void> }>
+  open(rows: number): Promise<OpenDatabase>
   /** Processor time of Postgres so far, in milliseconds; null where it can't be read. */
   cpuMs(): Promise<number | null>
   stop(): Promise<void>
 }
 
-/** Postgres as it comes: every commit waits for the disk, as it does for a user. */
-export async function openArena(): Promise<Arena> {
-  const server = await startEmbeddedPostgres([])
+/**
+ * Postgres as it comes, but for what is given: every commit waits for the disk, as it does for a user.
+ * @param options.statements count what each statement costs
+ */
+export async function openArena(options: {
+  readonly settings: readonly string[]
+  readonly statements: boolean
+  readonly postgresLog: string | null
+}): Promise<Arena> {
+  const { settings, statements, postgresLog } = options
+  const server = await startEmbeddedPostgres(
+    [...settings, ...(statements ? STATEMENT_SETTINGS : [])],
+    (text) => {
+      if (postgresLog !== null) appendFileSync(postgresLog, text)
+    },
+  )
   const at = (name: string): string => Object.assign(new URL(server.url), { pathname: `/${name}` }).href
   const templates = new Map<number, Promise<string>>()
   let opened = 0
@@ -38,9 +60,11 @@ export async function openArena(): Promise<Arena> {
         await client.query(`create database ${name} template ${template}`)
         // What the clone left to write must not be written while a contender runs.
         await client.query('checkpoint')
+        if (statements) await resetStatements(client)
       })
       return {
         url: at(name),
+        costliest: async () => (statements ? onServer(server.url, (client) => costliest(client, name)) : ''),
         drop: () =>
           onServer(server.url, async (client) => {
             await client.query(`drop database ${name} with (force)`)

@@ -18,6 +18,8 @@ export interface Bout extends Measured {
   readonly calls: number
   /** What the table holds afterwards; the same for all. */
   readonly contents: string
+  /** The statements that cost Postgres most; empty where that is not counted. */
+  readonly costliest: string
 }
 
 export interface BoutOptions {
@@ -53,6 +55,7 @@ export async function fight(arena: Arena, sandbox: SandboxProcess, options: Bout
       postgresCpuMs: postgres === null || before.postgres === null ? null : postgres - before.postgres,
       sandboxCpuMs: cpuMs - before.sandbox,
       calls,
+      costliest: await database.costliest(),
       contents: await contentsOf(database.url),
     }
   } finally {

@@ -12,6 +12,12 @@ export interface BenchOptions {
   readonly contenders: readonly ContenderName[]
   /** Calls under way at once, for all alike. */
   readonly concurrency: number
+  /** Postgres settings other than its own. */
+  readonly settings: readonly string[]
+  /** Where Postgres' log goes, for auto_explain and the like; null: nowhere. */
+  readonly postgresLog: string | null
+  /** Also tell which statements cost Postgres most. */
+  readonly statements: boolean
   /** Where Node writes a CPU profile of each contender; null: none. */
   readonly profile: string | null
 }
@@ -25,6 +31,9 @@ export const USAGE = `npm run bench -- [--rows 20000] [--rounds 3] [--latency 0,
   --memory-rows N   at so many rows instead
   --concurrency N   calls under way at once (32)
   --only NAME,…     of plain, sync and bulk only these
+  --set NAME=VALUE  a Postgres setting, as often as wanted (none: Postgres as it comes)
+  --postgres-log F  its log, for auto_explain and the like
+  --statements      also the statements that cost Postgres most, on standard error; slows all a little
   --profile DIR     a CPU profile of each contender, to be opened in a browser's developer tools`
 
 /** @throws Error when an option is unknown or no number */
@@ -39,6 +48,9 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
       'memory-rows': { type: 'string' },
       concurrency: { type: 'string', default: '32' },
       only: { type: 'string', default: contenderNames.join(',') },
+      set: { type: 'string', multiple: true, default: [] },
+      'postgres-log': { type: 'string' },
+      statements: { type: 'boolean', default: false },
       profile: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
@@ -54,6 +66,9 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
       memoryRows !== undefined ? whole('memory-rows', memoryRows) : values.memory ? 10 * rows : null,
     contenders: values.only.split(',').map(contender),
     concurrency: whole('concurrency', values.concurrency),
+    settings: values.set,
+    postgresLog: values['postgres-log'] ?? null,
+    statements: values.statements,
     profile: values.profile ?? null,
   }
 }

