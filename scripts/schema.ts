@@ -1,0 +1,8 @@
+import { writeFileSync } from 'node:fs'
+import { configJsonSchema } from '../src/config/json-schema.ts'
+
+// Writes fillrate.schema.json anew, after a change of the configuration: npm run schema.
+writeFileSync(
+  new URL('../fillrate.schema.json', import.meta.url),
+  `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
+)

@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { configSchema } from './schema.ts'
+
+type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
+
+/**
+ * The JSON Schema of a .json configuration, for editors: generated from the schema that reads it, so that the two
+ * cannot tell different things. Draft 7, because it is the newest that every editor knows.
+ */
+export function configJsonSchema(): object {
+  const schema = z.toJSONSchema(configSchema, {
+    target: 'draft-7',
+    io: 'input',
+    unrepresentable: 'any',
+    override: tellMore,
+  })
+  return { title: 'Fillrate configuration', ...schema }
+}
+
+/** What zod leaves out of a JSON Schema because it is checked by a function. What only Fillrate itself can check stays out. */
+const tellMore: Override = ({ zodSchema, jsonSchema, path }) => {
+  const { def } = zodSchema._zod
+  const isChecked = def.checks?.some((check) => check._zod.def.check === 'custom') === true
+  if (def.type === 'string' && isChecked) jsonSchema.pattern = String.raw`\S`
+  if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION
+  if (def.type === 'record' && (isChecked || path.at(-1) === 'outputs')) jsonSchema.minProperties = 1
+  // A regular expression has no place in JSON: it is a text there.
+  if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
+  if (jsonSchema.properties && 'linkedin_url' in jsonSchema.properties)
+    Object.assign(jsonSchema, {
+      anyOf: ['email', 'linkedin_url', 'name'].map((name) => ({ required: [name] })),
+      dependencies: { name: ['company'], company: ['name'] },
+    })
+}
+
+const isString = (schema: z.core.$ZodType): boolean =>
+  'def' in schema._zod && schema._zod.def.type === 'string'
+
+const DURATION = String.raw`^\s*\d+(\.\d+)? ?[A-Za-z]+\s*$`

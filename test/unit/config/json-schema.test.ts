@@ -1,0 +1,119 @@
+import { readFileSync } from 'node:fs'
+import Fastify from 'fastify'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { configJsonSchema } from '../../../src/config/json-schema.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { good } from './good.ts'
+
+const root = new URL('../../../', import.meta.url)
+
+let validate: (value: unknown) => boolean
+
+/** An editor's view of a configuration: fastify brings a JSON Schema validator of its own, made strict here. */
+beforeAll(async () => {
+  const app = Fastify({
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, strict: false },
+    },
+  })
+  app.get('/', async (request) => {
+    validate = request.compileValidationSchema(configJsonSchema()) as (value: unknown) => boolean
+    return {}
+  })
+  await app.inject('/')
+  await app.close()
+})
+
+const isAccepted = (config: unknown): boolean => {
+  try {
+    parseConfig(config, null)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const contacts = (changes: object): object => ({
+  sources: { contacts: { ...good.sources.contacts, ...changes } },
+})
+const output = (value: unknown): object => contacts({ outputs: { title: value } })
+
+test('the published schema is the one of this version', () => {
+  const published: unknown = JSON.parse(readFileSync(new URL('fillrate.schema.json', root), 'utf8'))
+  expect(published, 'it is stale: run `npm run schema`').toEqual(configJsonSchema())
+})
+
+test('tells an editor what each field is for', () => {
+  const text = JSON.stringify(configJsonSchema())
+  expect(text).toContain('Calls under way at once')
+  expect(text).toContain('The URL of a personal LinkedIn profile')
+})
+
+describe('a validator takes what Fillrate takes, and refuses what it refuses', () => {
+  const taken: Record<string, object> = {
+    'the shortest': good,
+    'with the address of the schema': {
+      $schema: './node_modules/fillrate/fillrate.schema.json',
+      ...good,
+    },
+    'with everything at the top': {
+      ...good,
+      service: { concurrency: 4, timeout: '1.5s', reserve: 0.2 },
+      bulk: { minimum: 1, deadline: '2 hours' },
+      refreshAfter: '1w',
+      retryNotFoundAfter: '30d',
+      attempts: 3,
+      budget: 'unlimited',
+      schedule: [
+        { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'], limit: 1, catchUp: true },
+      ],
+    },
+    'a name with its company': contacts({ inputs: { name: 't.name', company: 't.company' } }),
+    'a key of two columns': contacts({ key: ['tenant_id', 'id'] }),
+    'an output with options': output({
+      field: 'title',
+      policy: 'tracked',
+      minConfidence: 0.9,
+      map: { a: 'b', c: 1, d: false },
+      matches: '^\\w+$',
+      tooLong: 'truncate',
+      as: 'json',
+    }),
+    'a field that is not listed': output({ field: 'social.twitter', unlisted: true }),
+  }
+  const refused: Record<string, unknown> = {
+    'a list': [],
+    'no sources': {},
+    'sources without one': { sources: {} },
+    'a key that means nothing': { ...good, sorces: {} },
+    'a name of a source with a space': { sources: { 'my contacts': good.sources.contacts } },
+    'no kind': contacts({ kind: undefined }),
+    'a kind that is none': contacts({ kind: 'people' }),
+    'a table that is no name': contacts({ table: 'a.b.c.d' }),
+    'a blank expression': contacts({ where: '  ' }),
+    'an empty list of keys': contacts({ key: [] }),
+    'no input': contacts({ inputs: {} }),
+    'a name without a company': contacts({ inputs: { name: 't.name' } }),
+    'an input of the other kind': contacts({ inputs: { domain: 't.website' } }),
+    'no output': contacts({ outputs: {} }),
+    'a field of the other kind': output('industry'),
+    'a policy that is none': output({ field: 'title', policy: 'never' }),
+    'a share above one': contacts({ minConfidence: 70 }),
+    'a pattern that is a number': output({ field: 'title', matches: 5 }),
+    'a field that is not listed, unsaid': output({ field: 'social.twitter' }),
+    'a duration without a unit': { ...good, refreshAfter: '90' },
+    'a duration as a number': { ...good, service: { timeout: 30 } },
+    'calls at once that are none': { ...good, service: { concurrency: 0 } },
+    'a budget in words': { ...good, budget: 'much' },
+  }
+
+  test.each(Object.keys(taken))('takes %s', (name) => {
+    expect(isAccepted(taken[name])).toBe(true)
+    expect(validate(JSON.parse(JSON.stringify(taken[name])))).toBe(true)
+  })
+
+  test.each(Object.keys(refused))('refuses %s', (name) => {
+    expect(isAccepted(refused[name])).toBe(false)
+    expect(validate(JSON.parse(JSON.stringify(refused[name])))).toBe(false)
+  })
+})
