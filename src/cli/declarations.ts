@@ -186,7 +186,7 @@ export const declarations = {
     flags: {
       csv: text('FILE', 'all of them as source,key,state,reason,settled_at; - for standard output'),
       source: text('SOURCE', 'only of this source'),
-      limit: wholeNumber('rows at the most; default: 20, with --csv: all', 1, null),
+      limit: wholeNumber('rows at the most; default: 10, with --csv all', 1, null),
     },
     examples: [
       ['fillrate failures', ''],

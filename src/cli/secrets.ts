@@ -1,5 +1,3 @@
-import { maskPasswords } from '../config/show.ts'
-
 /** Names of variables whose values must never be seen. */
 const SECRET = ['FILLRATE_API_KEY', 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_DASHBOARD_TOKEN'] as const
 
@@ -16,7 +14,7 @@ export function secretsMask(env: NodeJS.ProcessEnv): (text: string) => string {
   const hidden = [...secrets, ...password].filter((one) => one.length >= SHORTEST)
   // The longest first: one may begin with another.
   const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)
-  return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), maskPasswords(text))
+  return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
 }
 
 function passwordOf(url: string | undefined): string[] {

@@ -25,3 +25,17 @@ export async function recall(db: Database, scope: string): Promise<KnownLimit | 
   const row = rows[0]
   return row ? { limit: row.limit, windowMs: row.window_ms, observedAt: row.observed_at.getTime() } : null
 }
+
+/** Every limit that was ever seen, the latest first. */
+export async function list(db: Database): Promise<(KnownLimit & { readonly scope: string })[]> {
+  const { rows } = await sql<{ scope: string; limit: number; window_ms: number | null; observed_at: Date }>`
+    select scope, "limit", window_ms, observed_at from fillrate.rate_limits order by observed_at desc`.execute(
+    db,
+  )
+  return rows.map((row) => ({
+    scope: row.scope,
+    limit: row.limit,
+    windowMs: row.window_ms,
+    observedAt: row.observed_at.getTime(),
+  }))
+}

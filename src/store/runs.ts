@@ -113,7 +113,11 @@ export async function interruptDead(db: Connection, except: number | null): Prom
 }
 
 /** The latest runs, newest first, of any state or of one. */
-export async function list(db: Connection, limit: number, state: RunState | null = null): Promise<StoredRun[]> {
+export async function list(
+  db: Connection,
+  limit: number,
+  state: RunState | null = null,
+): Promise<StoredRun[]> {
   const { rows } = await sql<StoredRun>`
     select id, trigger, sources, options, state, reason, started_at, finished_at, totals
       from fillrate.runs where ${state === null ? sql`true` : sql`state = ${state}`}

@@ -1,4 +1,5 @@
 import { ConfigProblems, formatProblems, type Problem } from '../../config/problems.ts'
+import { maskPasswords } from '../../config/show.ts'
 import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
@@ -85,9 +86,9 @@ export function showError(error: unknown, view: ErrorView): ShownError {
   if (problem !== null)
     return shown(Exit.usage, 'database', heading([problem], 'the database'), details([problem]), [problem])
 
-  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
   const where = view.stack
-    ? `\n${stackOf(error)}`
+    ? `\n${maskPasswords(stackOf(error))}`
     : '\n  With --log-level debug it shows where in the program. What was saved stays saved.'
   return shown(Exit.failed, 'unexpected', `unexpected ${message}`, where)
 }

@@ -7,8 +7,15 @@ import { count, counted, duration, percent } from './numbers.ts'
 import { sum } from './sum.ts'
 import { cut, pad, width } from './text.ts'
 
+export interface PlanSettings {
+  /** As given or configured; null is neither. */
+  readonly budget: number | 'unlimited' | null
+  /** Why bulk is off; null where it is on or not wanted. */
+  readonly bulkOff: string | null
+}
+
 /** A plan: each source as a funnel whose numbers add up, then what all of them together would ask and cost. */
-export function planLines(plan: Plan, output: Output, bulkOff: string | null): string[] {
+export function planLines(plan: Plan, output: Output, settings: PlanSettings): string[] {
   const labels = Math.max(
     ...plan.sources.flatMap((source) => steps(source).map((step) => step.label.length + 2)),
   )
@@ -16,7 +23,7 @@ export function planLines(plan: Plan, output: Output, bulkOff: string | null): s
   return [
     ...plan.sources.flatMap((source) => [...sourceLines(source, { labels, numbers }, output), '']),
     output.paint('heading', plan.sources.length > 1 ? 'Together' : 'To ask'),
-    ...fields([...asking(plan, bulkOff), ...costing(plan)], output),
+    ...fields([...asking(plan, settings), ...costing(plan, settings)], output),
   ]
 }
 
@@ -70,7 +77,7 @@ const BY: Readonly<Record<LookupKind, string>> = {
   domain: 'by domain',
 }
 
-function asking({ lookups, calls }: Plan, bulkOff: string | null): Field[] {
+function asking({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
   return [
     [
       'Lookups',
@@ -87,22 +94,23 @@ function asking({ lookups, calls }: Plan, bulkOff: string | null): Field[] {
   ]
 }
 
-function costing({ cost, time }: Plan): Field[] {
-  const budget =
-    cost.budget === null
-      ? 'no budget is set'
-      : cost.beyond_budget > 0
-        ? `${counted(cost.beyond_budget, 'lookup')} beyond the budget of ${count(cost.budget)}`
-        : `within the budget of ${count(cost.budget)}`
+function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
   const found =
     cost.match_rate === null || cost.expected_found === null
       ? 'how many are found will be known after the first run'
       : `about ${count(cost.expected_found)} found, at the ${percent(cost.match_rate)} so far`
   return [
-    ['Cost', counted(cost.lookups, 'lookup'), budget],
+    ['Cost', counted(cost.lookups, 'lookup'), budgetText(cost, settings)],
     ['Match', found],
     ['Time', timeText(time)],
   ]
+}
+
+function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
+  if (budget === null) return 'no budget is set: a run wants --budget'
+  if (budget === 'unlimited') return 'the budget is unlimited'
+  const of = `the budget of ${count(budget)}`
+  return cost.beyond_budget > 0 ? `${counted(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
 }
 
 function timeText({ limit, window_ms: windowMs, ms }: Plan['time']): string {

@@ -1,86 +1,67 @@
-import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { RunReport } from '../../pipeline/run/report.ts'
 import type { Output } from '../output.ts'
-import { blocks } from './bar.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent } from './numbers.ts'
 import type { Style } from './paint.ts'
 import { nextSteps } from './next-steps.ts'
 import { fields, type Field } from './fields.ts'
+import { rowLines } from './row-lines.ts'
 import { sum } from './sum.ts'
-import { pad, wrap } from './text.ts'
+import { wrap } from './text.ts'
 
-/** How a run ended, in words, and how that is meant. */
-const ENDINGS: Readonly<Record<RunReport['status'], readonly [words: string, style: Style]>> = {
-  completed: ['completed', 'good'],
-  budget_reached: ['stopped at its budget', 'warn'],
-  interrupted: ['interrupted, its state is saved', 'warn'],
-  refused: ['stopped, because the service refuses its calls', 'bad'],
-  failed: ['failed', 'bad'],
+interface Ending {
+  readonly words: string
+  readonly style: Style
+  /** Between the words and how long it took. */
+  readonly time: 'in' | 'after'
+  readonly more: string
 }
+
+const ENDINGS: Readonly<Record<RunReport['status'], Ending>> = {
+  completed: { words: 'completed', style: 'good', time: 'in', more: '' },
+  budget_reached: { words: 'stopped at its budget', style: 'warn', time: 'after', more: '' },
+  interrupted: { words: 'interrupted', style: 'warn', time: 'after', more: ', its state is saved' },
+  refused: { words: 'stopped', style: 'bad', time: 'after', more: ', because the service refuses its calls' },
+  failed: { words: 'failed', style: 'bad', time: 'after', more: '' },
+}
+
+/** The reason of one that could not go on is an error, and stands on standard error. */
+const REASON_SHOWN: ReadonlySet<RunReport['status']> = new Set(['completed', 'budget_reached'])
 
 /** What a run did: rows by state that add up to those picked, what it asked and saved, and what to type next. */
 export function reportLines(report: RunReport, output: Output): string[] {
   const { paint, textColumns } = output
-  const [ending, style] = ENDINGS[report.status]
-  const took = `in ${duration(report.duration_ms)}`
+  const { words, style, time, more } = ENDINGS[report.status]
+  const reason = REASON_SHOWN.has(report.status) ? report.reason : null
   return [
-    `${paint('heading', `Run ${report.run}`)} ${paint(style, ending)} ${took}`,
-    ...(report.reason === null ? [] : wrap(report.reason, textColumns - 2).map((line) => `  ${line}`)),
+    `${paint('heading', `Run ${report.run}`)} ${paint(style, words)} ${time} ${duration(report.duration_ms)}${more}`,
+    ...(reason === null ? [] : wrap(reason, textColumns - 2).map((line) => `  ${line}`)),
     '',
-    ...rowLines(report.rows, output),
-    '',
-    ...fields([...asked(report), ...written(report), ...rate(report)], output),
+    ...(report.rows.picked === 0 ? [nothingPicked(report)] : details(report, output)),
     ...nextSteps(report, output),
   ]
 }
 
-/** A state as a person reads it. */
-export const stateWords = (state: string): string => state.replaceAll('_', ' ')
+const details = (report: RunReport, output: Output): string[] => [
+  ...rowLines(report.rows, output),
+  '',
+  ...fields([...asked(report), ...written(report), ...rate(report)], output),
+]
 
-export function stateStyle(state: RowState): Style | null {
-  if (state === 'enriched') return 'good'
-  if (state === 'waiting') return 'warn'
-  return (FAILED_ROW_STATES as readonly RowState[]).includes(state) ? 'bad' : null
-}
-
-/** What is still open comes last, before the sum. */
-const ORDER = [...ROW_STATES.filter((state) => state !== 'waiting'), 'waiting'] as const
-
-/** A sum, written as one. States without a row are left out. */
-export function rowLines(
-  rows: { readonly picked: number } & Readonly<Record<RowState, number>>,
-  output: Output,
-  total = 'picked',
-): string[] {
-  const { paint } = output
-  if (rows.picked === 0) return [`  ${paint('quiet', 'no rows')}`]
-  const states = ORDER.filter((state) => rows[state] > 0)
-  const names = Math.max(total.length, ...states.map((state) => state.length)) + 2
-  const numbers = count(rows.picked).length
-  const most = Math.max(...states.map((state) => rows[state]))
-  const barColumns = Math.min(40, output.textColumns - names - numbers - 14)
-  return [
-    ...states.map((state) => {
-      const share = rows[state] / rows.picked
-      const name = pad(stateWords(state), names)
-      const style = stateStyle(state)
-      const bar = barColumns < 8 ? '' : `  ${paint('bar', blocks(rows[state] / most, barColumns))}`
-      const shares = paint('quiet', percent(share).padStart(6))
-      return `  ${style === null ? name : paint(style, name)}${count(rows[state]).padStart(numbers)}  ${shares}${bar}`
-    }),
-    `  ${paint('quiet', '─'.repeat(names + numbers))}`,
-    `  ${paint('heading', pad(total, names) + count(rows.picked).padStart(numbers))}`,
-  ]
-}
+const nothingPicked = (report: RunReport): string =>
+  report.left_out > 0 || report.status !== 'completed'
+    ? '  No row was picked.'
+    : '  Nothing to do: no row lacks anything that was not asked for already.'
 
 function asked(report: RunReport): Field[] {
   const { lookups, requests, jobs } = report
   const calls = requests.person + requests.company + requests.bulk
+  const open = lookups.distinct - lookups.stored - lookups.asked
   const list: Field[] = [
     [
       'Lookups',
-      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.asked)} asked`,
+      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.asked)} asked` +
+        (open > 0 ? ` + ${count(open)} to ask` : ''),
       sum(lookups, { found: 'found', not_found: 'not found', refused: 'refused', failed: 'failed' }),
     ],
   ]

@@ -15,10 +15,11 @@ export interface Column<Row> {
 const GAP = 2
 
 /**
- * Rows as aligned columns under a head. Fits the terminal: what may be cut ends in an ellipsis. Where there is no
- * terminal nothing is cut.
+ * Rows as aligned columns under a head; a column without any text is left out. Fits the terminal: what may be cut ends
+ * in an ellipsis. Where there is no terminal nothing is cut.
  */
-export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[], output: Output): string[] {
+export function table<Row>(rows: readonly Row[], all: readonly Column<Row>[], output: Output): string[] {
+  const columns = all.filter((column) => rows.some((row) => column.text(row) !== ''))
   const cells = rows.map((row) => columns.map((column) => clean(column.text(row))))
   const widths = fit(
     columns.map((column, n) => Math.max(width(column.title), ...cells.map((row) => width(row[n] ?? '')))),

@@ -1,0 +1,42 @@
+import { parseCommand } from './args.ts'
+import type { Command } from './command.ts'
+import type { Context } from './context.ts'
+import { dispatch } from './dispatch.ts'
+import type { ExitCode } from './exit-codes.ts'
+import { showError } from './render/errors.ts'
+import { writeJson } from './render/json.ts'
+
+export interface CliOptions {
+  readonly words: readonly string[]
+  /** Made for a command once it is known: what it does at the first signal depends on it. */
+  readonly contextFor: (command: Command | null) => Context
+}
+
+/** The whole program but for the process: words in, exit code out. Throws nothing. */
+export async function cli({ words, contextFor }: CliOptions): Promise<ExitCode> {
+  let command: Command | null = null
+  let context: Context | null = null
+  try {
+    command = parseCommand(words)
+    context = contextFor(command)
+    return await dispatch(command, context)
+  } catch (error) {
+    return tell(error, command, context ?? contextFor(command))
+  }
+}
+
+/** Shows an error where it belongs: in words on standard error, and for a program as JSON on standard output. */
+export function tell(error: unknown, command: Command | null, context: Context): ExitCode {
+  const { env, stderr, stdout, signal } = context
+  const level = command?.flags.logLevel ?? env['LOG_LEVEL']
+  const shown = showError(error, {
+    env,
+    paint: stderr.paint,
+    stack: level === 'debug' || level === 'trace',
+    interrupted: signal.aborted,
+  })
+  stderr.live([])
+  stderr.write(shown.text)
+  if (command?.flags.json === true) writeJson(stdout, shown.json)
+  return shown.exit
+}

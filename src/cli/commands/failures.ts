@@ -1,0 +1,91 @@
+import { open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { ConfigProblems } from '../../config/problems.ts'
+import * as store from '../../store/failures.ts'
+import type { Database } from '../../store/open.ts'
+import { sourceNames } from '../../store/source-names.ts'
+import type { Command } from '../command.ts'
+import type { Context } from '../context.ts'
+import { withDatabase } from '../database.ts'
+import { Exit, type ExitCode } from '../exit-codes.ts'
+import { csvLine } from '../render/csv.ts'
+import { failureLines } from '../render/failures.ts'
+import { writeJson } from '../render/json.ts'
+import { counted } from '../render/numbers.ts'
+
+/** Rows shown; a file gets all. */
+const SHOWN = 10
+
+export async function failures(command: Command<'failures'>, context: Context): Promise<ExitCode> {
+  const { flags } = command
+  return withDatabase(context, async (db) => {
+    await refuseUnknown(db, flags.source)
+    if (flags.csv !== null) return writeCsv(db, command, context, flags.csv)
+    const reasons = await store.countReasons(db, flags.source)
+    const rows = await store.latest(db, flags.source, flags.limit ?? SHOWN)
+    const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
+    if (flags.json) writeJson(context.stdout, { total, reasons, rows })
+    else
+      for (const line of failureLines({ total, reasons, rows }, context.stdout, context.now()))
+        context.stdout.line(line)
+    return Exit.done
+  })
+}
+
+async function refuseUnknown(db: Database, source: string | null): Promise<void> {
+  if (source === null) return
+  const known = await sourceNames(db)
+  if (known.includes(source)) return
+  throw new ConfigProblems('the command', [
+    {
+      place: '--source',
+      found: `'${source}', of which no row was ever picked`,
+      expected: known.length === 0 ? 'nothing: no row was picked yet' : `one of: ${known.join(', ')}`,
+      todo: null,
+    },
+  ])
+}
+
+const HEAD = csvLine(['source', 'key', 'state', 'reason', 'settled_at'])
+
+async function writeCsv(
+  db: Database,
+  { flags }: Command<'failures'>,
+  context: Context,
+  target: string,
+): Promise<ExitCode> {
+  const { stdout, stderr, cwd, signal } = context
+  const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
+  const write = async (text: string): Promise<void> => {
+    if (file === null) stdout.write(text)
+    else await file.write(text)
+  }
+  let written = 0
+  try {
+    await write(HEAD)
+    for await (const page of store.pages(db, flags.source, flags.limit)) {
+      signal.throwIfAborted()
+      await write(
+        page
+          .map((row) => csvLine([row.source, row.key, row.state, row.reason, row.settled_at.toISOString()]))
+          .join(''),
+      )
+      written += page.length
+    }
+  } finally {
+    await file?.close()
+  }
+  if (flags.json && file !== null) writeJson(stdout, { csv: target, rows: written })
+  else stderr.line(`Wrote ${counted(written, 'row')}${file === null ? '' : ` to ${target}`}.`)
+  return Exit.done
+}
+
+async function openFile(path: string, target: string): Promise<Awaited<ReturnType<typeof open>>> {
+  try {
+    return await open(path, 'w')
+  } catch (cause) {
+    const found = `${target}: ${(cause as Error).message}`
+    const problem = { place: '--csv', found, expected: 'a file that can be written', todo: null }
+    throw new ConfigProblems('the command', [problem], { cause })
+  }
+}

@@ -1,0 +1,57 @@
+import { Job, type JobState } from '../../domain/job.ts'
+import * as store from '../../store/jobs.ts'
+import type { Command } from '../command.ts'
+import type { Context } from '../context.ts'
+import { withDatabase } from '../database.ts'
+import { Exit, type ExitCode } from '../exit-codes.ts'
+import { writeJson } from '../render/json.ts'
+import { count, distance } from '../render/numbers.ts'
+import type { Style } from '../render/paint.ts'
+import { stateWords } from '../render/states.ts'
+import { table } from '../render/table.ts'
+
+export async function jobs(command: Command<'jobs'>, context: Context): Promise<ExitCode> {
+  const { flags } = command
+  const { stdout, now } = context
+  const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+  if (flags.json) {
+    writeJson(stdout, { jobs: list })
+    return Exit.done
+  }
+  if (list.length === 0) {
+    stdout.line(flags.state === null ? 'No job yet.' : `No job is ${stateWords(flags.state)}.`)
+    return Exit.done
+  }
+  const lines = table(
+    list,
+    [
+      { title: 'job', text: (job) => job.id, least: 8 },
+      { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
+      { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
+      { title: 'state', text: (job) => stateWords(job.state), style: (job) => STATE_STYLES[job.state] },
+      { title: 'emails', text: (job) => count(job.size), number: true },
+      { title: 'made', text: (job) => distance(job.created_at, now()) },
+      { title: 'ended', text: (job) => endOf(job, now()) },
+      { title: 'reason', text: (job) => job.reason ?? '', least: 6 },
+    ],
+    stdout,
+  )
+  for (const line of lines) stdout.line(line)
+  return Exit.done
+}
+
+const STATE_STYLES: Readonly<Record<JobState, Style>> = {
+  [Job.submitting]: 'type',
+  [Job.submitted]: 'type',
+  [Job.completed]: 'good',
+  [Job.failed]: 'bad',
+  [Job.inDoubt]: 'warn',
+  [Job.rejected]: 'bad',
+  [Job.expired]: 'bad',
+}
+
+/** When it ended, or by when it will. */
+const endOf = (job: store.StoredJob, now: number): string =>
+  job.finished_at === null
+    ? `at the latest ${distance(job.deadline_at, now)}`
+    : distance(job.finished_at, now)

@@ -1,0 +1,61 @@
+import { Run } from '../../domain/run.ts'
+import * as store from '../../store/runs.ts'
+import type { Command } from '../command.ts'
+import type { Context } from '../context.ts'
+import { withDatabase } from '../database.ts'
+import { Exit, type ExitCode } from '../exit-codes.ts'
+import { writeJson } from '../render/json.ts'
+import { count, distance, duration } from '../render/numbers.ts'
+import type { Style } from '../render/paint.ts'
+import { table } from '../render/table.ts'
+
+export async function runs(command: Command<'runs'>, context: Context): Promise<ExitCode> {
+  const { flags } = command
+  const { stdout, now } = context
+  const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+  if (flags.json) {
+    writeJson(stdout, { runs: list })
+    return Exit.done
+  }
+  if (list.length === 0) {
+    stdout.line(flags.state === null ? 'No run yet.' : `No run is ${flags.state}.`)
+    return Exit.done
+  }
+  const lines = table(
+    list,
+    [
+      { title: 'run', text: (run) => String(run.id), number: true },
+      { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
+      { title: 'started', text: (run) => distance(run.started_at, now()) },
+      { title: 'took', text: tookOf, number: true },
+      { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
+      { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
+      { title: 'enriched', text: (run) => numberIn(run.totals, 'rows', 'enriched'), number: true },
+      { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
+      { title: 'reason', text: (run) => run.reason ?? '', least: 6 },
+    ],
+    stdout,
+  )
+  for (const line of lines) stdout.line(line)
+  return Exit.done
+}
+
+const STATE_STYLES = {
+  [Run.running]: 'type',
+  [Run.completed]: 'good',
+  [Run.interrupted]: 'warn',
+  [Run.failed]: 'bad',
+} as const satisfies Record<string, Style>
+
+const tookOf = (run: store.StoredRun): string =>
+  run.finished_at === null ? '' : duration(run.finished_at.getTime() - run.started_at.getTime())
+
+/** A number out of a run's totals, which an older version may have stored in another shape. */
+function numberIn(totals: unknown, part: string, name: string): string {
+  const inPart = isObject(totals) ? totals[part] : undefined
+  const value = isObject(inPart) ? inPart[name] : undefined
+  return typeof value === 'number' ? count(value) : ''
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null

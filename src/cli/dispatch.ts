@@ -1,0 +1,38 @@
+import type { Command } from './command.ts'
+import type { Context } from './context.ts'
+import type { ExitCode } from './exit-codes.ts'
+
+/**
+ * Runs a command. Each is loaded when it is wanted: help must not wait for a database driver.
+ * @returns how the process is to end
+ */
+export async function dispatch(command: Command, context: Context): Promise<ExitCode> {
+  switch (command.verb) {
+    case 'check':
+      return (await import('./commands/check.ts')).check(command, context)
+    case 'demo':
+      return (await import('./commands/demo.ts')).demo(command, context)
+    case 'failures':
+      return (await import('./commands/failures.ts')).failures(command, context)
+    case 'help':
+      return (await import('./commands/help.ts')).help(command, context)
+    case 'jobs':
+      return (await import('./commands/jobs.ts')).jobs(command, context)
+    case 'migrate':
+      return (await import('./commands/migrate.ts')).migrate(command, context)
+    case 'plan':
+      return (await import('./commands/plan.ts')).plan(command, context)
+    case 'run':
+      return (await import('./commands/run.ts')).run(command, context)
+    case 'runs':
+      return (await import('./commands/runs.ts')).runs(command, context)
+    case 'sandbox':
+      return (await import('./commands/sandbox.ts')).sandbox(command, context)
+    case 'serve':
+      return (await import('./commands/serve.ts')).serve(command, context)
+    case 'status':
+      return (await import('./commands/status.ts')).status(command, context)
+    case 'version':
+      return (await import('./commands/version.ts')).version(command, context)
+  }
+}

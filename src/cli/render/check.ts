@@ -1,0 +1,44 @@
+import { formatProblems } from '../../config/problems.ts'
+import type { Finding, Verdict } from '../check/finding.ts'
+import type { Output } from '../output.ts'
+import { counted } from './numbers.ts'
+import type { Style } from './paint.ts'
+import { clean, pad, wrap } from './text.ts'
+
+const SIGNS: Readonly<Record<Verdict, readonly [sign: string, style: Style]>> = {
+  ok: ['✓', 'good'],
+  notice: ['!', 'warn'],
+  wrong: ['✗', 'bad'],
+  skipped: ['-', 'quiet'],
+}
+
+const NAME_COLUMNS = 16
+
+/** One look as a line: `✓ database  Postgres 18.1, app@localhost/crm`, with what to do under it. */
+export function findingLines(finding: Finding, output: Output): string[] {
+  const { paint, textColumns } = output
+  const [sign, style] = SIGNS[finding.verdict]
+  const name = clean(finding.name)
+  const start = `${paint(style, sign)} ${pad(name, NAME_COLUMNS)}`
+  const indent = ' '.repeat(NAME_COLUMNS + 4)
+  const room = Math.max(20, textColumns - indent.length)
+  const [first = '', ...rest] = wrap(clean(finding.text), room)
+  // A longer name keeps its place, and the text goes under it.
+  const besides = name.length <= NAME_COLUMNS
+  return [
+    besides ? `${start}  ${first}` : start,
+    ...(besides ? rest : [first, ...rest]).map((line) => indent + line),
+    ...(finding.todo === null ? [] : wrap(finding.todo, room).map((line) => indent + line)),
+    ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(finding.problems).split('\n'), '']),
+  ]
+}
+
+/** What it comes to. */
+export function verdictLine(findings: readonly Finding[], { paint }: Output): string[] {
+  const wrong = findings.filter((one) => one.verdict === 'wrong').length
+  if (wrong > 0) return ['', paint('bad', `${counted(wrong, 'thing')} to put right before a run.`)]
+  return [
+    '',
+    `${paint('good', 'All is ready.')} Next: ${paint('type', 'fillrate plan')} tells what a run would ask and cost.`,
+  ]
+}
