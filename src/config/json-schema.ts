@@ -1,3 +1,4 @@
+// oxlint-disable no-underscore-dangle -- what a schema is made of, zod shows only there
 import { z } from 'zod'
 import { configSchema } from './schema.ts'
 
