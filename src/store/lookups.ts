@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupFields, type LookupState } from '../domain/lookup.ts'
-import { interval, jsonBatch } from './batch.ts'
+import { interval, jsonBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -165,7 +165,7 @@ export async function answer(db: Connection, answers: readonly Answer[]): Promis
            confidence = case when v.state = 'found' then v.confidence else l.confidence end,
            to_write = v.state in (${ANSWERED})
       from ${answerRecords(answers)}
-     where l.id = v.id and l.state = ${leased} and l.lease_token = v.token
+     where ${isOneOf(answers)} and ${unindexed(sql`l.state = ${leased}`)} and l.lease_token = v.token
     returning l.id`.execute(db)
   if (rows.length === answers.length) return
   const stored = new Set(rows.map((row) => row.id))
@@ -183,8 +183,14 @@ async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Prom
        set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
            lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
       from ${answerRecords(answers)}
-     where l.id = v.id and l.record is null and l.state in (${pending}, ${leased}, ${submitted})`.execute(db)
+     where ${isOneOf(answers)} and l.record is null and l.state in (${pending}, ${leased}, ${submitted})`.execute(
+    db,
+  )
 }
+
+/** The planner knows how many these are, and takes the primary key; of `v` it only guesses that it has 100 rows. */
+const isOneOf = (answers: readonly { readonly id: number }[]) =>
+  sql`l.id = any(${answers.map((one) => one.id)}::bigint[]) and l.id = v.id`
 
 const answerRecords = (answers: readonly object[]) => sql`jsonb_to_recordset(${jsonBatch(answers)}) as v (
   id bigint, token uuid, job uuid, state text, reason text, attempts integer, "notBefore" timestamptz,
@@ -209,7 +215,7 @@ export async function answerFromResults(
            confidence = case when v.state = 'found' then v.confidence else l.confidence end,
            to_write = true
       from ${answerRecords(answers)}
-     where l.id = v.id and l.state in (${submitted}, ${pending}, ${leased})`.execute(tx)
+     where ${isOneOf(answers)} and l.state in (${submitted}, ${pending}, ${leased})`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 

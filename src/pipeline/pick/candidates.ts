@@ -47,6 +47,8 @@ export async function readPage(
   const { after, size, where, changedSince } = options
   const page = pageQuery(source, { after, limit: size, where, changedSince, ...writtenBefore(source) })
   const live = sql`${[...options.live]}::bigint[]`
+  // `offset 0` makes one look at the primary key a row. The planner, who takes a table that has just filled for a
+  // small one, would rather read all of the source's rows for each page.
   const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
     with page as materialized (${page}),
     judged as (
@@ -57,7 +59,10 @@ export async function readPage(
                when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
                else 'settled'
              end as fate
-        from page left join fillrate.rows r on r.source = ${source.name} and r.key = page.key
+        from page left join lateral (
+          select key, state, run, input_hash, next_at from fillrate.rows
+           where source = ${source.name} and key = page.key offset 0
+        ) r on true
     ), counted as (
       select sum(count)::bigint as scanned, jsonb_object_agg(fate, count) as fates
         from (select fate, count(*) as count from judged group by fate) by_fate
