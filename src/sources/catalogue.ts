@@ -14,7 +14,7 @@ export interface Column {
   readonly canUpdate: boolean
 }
 
-export type TableKind = 'table' | 'view' | 'materialized view' | 'foreign table'
+type TableKind = 'table' | 'view' | 'materialized view' | 'foreign table'
 
 export interface Table {
   readonly schema: string
@@ -29,6 +29,8 @@ export interface Table {
   readonly uniqueKeys: ReadonlyArray<readonly string[]>
   /** Some constraint is checked only at commit, unless it is told to be checked at once. */
   readonly hasDeferred: boolean
+  /** Of the whole database: `UTF8`. */
+  readonly encoding: string
 }
 
 /** A table, view or the like as it stands now, or null. What has no schema is looked for on the search path. */
@@ -46,6 +48,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     primaryKey: found.unique_keys.find((key) => key.primary)?.columns ?? [],
     uniqueKeys: found.unique_keys.map((key) => key.columns),
     hasDeferred: found.has_deferred,
+    encoding: found.encoding,
   }
 }
 
@@ -66,6 +69,7 @@ interface FoundTable {
   readonly relname: string
   readonly relkind: string
   readonly has_deferred: boolean
+  readonly encoding: string
   readonly unique_keys: ReadonlyArray<{ readonly primary: boolean; readonly columns: readonly string[] }>
 }
 
@@ -85,7 +89,7 @@ interface FoundColumn extends RawType {
 const kinds: Readonly<Record<string, TableKind>> = { v: 'view', m: 'materialized view', f: 'foreign table' }
 
 const tableQuery = `
-  select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind,
+  select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
          exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (

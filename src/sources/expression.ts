@@ -8,7 +8,7 @@ export interface ExpressionFault {
 }
 
 /** An expression ready to stand in a statement. */
-export interface Rendered {
+interface Rendered {
   readonly sql: string
   /** Index in the configured text for an index in `sql`. */
   readonly origin: (index: number) => number
@@ -98,12 +98,6 @@ export function withCaret(text: string, at: number): string {
   const before = line.slice(0, at - start).replaceAll(/[^\t]/gu, ' ')
   return `${line}\n${before}^`
 }
-
-/** Names of the placeholders that an expression uses. */
-export const placeholdersIn = (text: string): string[] =>
-  scan(text)
-    .tokens.filter((token) => token.kind === 'placeholder')
-    .map((token) => token.text.slice(1))
 
 export const isFiller = (token: Token): boolean => token.kind === 'space' || token.kind === 'comment'
 

@@ -3,7 +3,7 @@ import type { Cell } from './mapped.ts'
 import { joinName, quoteList, quoteLiteral } from './quote.ts'
 
 /** A key inside a json column that may be written. */
-export interface JsonCell {
+interface JsonCell {
   readonly cell: Cell
   /** SQL for whether it is written. */
   readonly written: string

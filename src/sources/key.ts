@@ -1,17 +1,25 @@
 import { sql, type RawBuilder } from 'kysely'
+import { cellJson } from './cell.ts'
 import { quoteName } from './quote.ts'
 import type { KeyColumn, Source } from './mapped.ts'
 
 /** A key as text is one column's text, or a JSON array of several columns' texts. */
 export const keyText = (source: Pick<Source, 'keyColumns'>, alias = 't'): string => {
-  const columns = source.keyColumns.map((column) => `${alias}.${quoteName(column.name)}::text`)
+  const columns = source.keyColumns.map((column) => columnText(column, alias))
   return columns.length === 1 ? (columns[0] ?? '') : `array_to_json(array[${columns.join(', ')}])::text`
 }
 
+/** Times are written as JSON writes them: their text depends on the session, and one row would have two keys. */
+function columnText({ name, columnType }: KeyColumn, alias: string): string {
+  if (!/^(?:date|timestamp|timestamptz)$/.test(columnType.fit.kind))
+    return `${alias}.${quoteName(name)}::text`
+  return `(${cellJson({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
+}
+
 /** SQL for one column's value out of an SQL text that holds a key. */
-export function keyPart(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
-  if (source.keyColumns.length === 1) return `(${text})::${column.cast}`
-  return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.cast}`
+function keyPart(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
+  if (source.keyColumns.length === 1) return `(${text})::${column.columnType.cast}`
+  return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.columnType.cast}`
 }
 
 /** SQL that is true for the row that a key's text names. */
@@ -29,7 +37,7 @@ export function afterKey(source: Source, after: string): RawBuilder<boolean> {
   const texts = keyParts(source, after)
   const values = source.keyOrder.map((column) => {
     const text = texts[source.keyColumns.indexOf(column)]
-    return sql`${text}::text::${sql.raw(column.cast)}`
+    return sql`${text}::text::${sql.raw(column.columnType.cast)}`
   })
   return sql`(${sql.raw(keyOrder(source))}) > (${sql.join(values)})`
 }
@@ -38,7 +46,7 @@ export function afterKey(source: Source, after: string): RawBuilder<boolean> {
  * Splits a key's text into its columns' texts.
  * @throws RangeError when the text is not a key of this source
  */
-export function keyParts(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
+function keyParts(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
   if (source.keyColumns.length === 1) return [key]
   const names = source.keyColumns.map((column) => column.name).join(', ')
   const parts = parse(key)

@@ -19,8 +19,7 @@ export interface KeyColumn {
   readonly name: string
   /** As `format_type` says it. */
   readonly type: string
-  /** What a key's text is cast to. */
-  readonly cast: string
+  readonly columnType: ColumnType
   readonly notNull: boolean
 }
 

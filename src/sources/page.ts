@@ -47,16 +47,21 @@ export interface PageOptions {
  * @throws SourceProblems when `where` can't be an expression
  */
 export function pageQuery(source: Source, options: PageOptions): RawBuilder<PageRow> {
+  // One row more than asked for: it may be a second row for the page's last key.
+  const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
+  const page = relation(source, rows, options.written)
+  return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
+}
+
+/** What follows WHERE in a page: which rows, in which order. */
+export function pageConditions(source: Source, options: Omit<PageOptions, 'limit'>): RawBuilder<unknown> {
   const { changedAt } = source.mapping
   const conditions = [sql.raw<boolean>(eligible(source)), ...notNullKeys(source)]
   if (options.where !== null) conditions.push(sql.raw(`(${checked(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null)
     conditions.push(sql`(${sql.raw(render(changedAt).sql)}\n) >= ${options.changedSince}::timestamptz`)
   if (options.after !== null) conditions.push(afterKey(source, options.after))
-  // One row more than asked for: it may be a second row for the page's last key.
-  const tail = sql`order by ${sql.raw(keyOrder(source))} limit ${options.limit + 1}`
-  const page = relation(source, sql`${sql.join(conditions, sql` and `)} ${tail}`, options.written)
-  return sql`select * from (${page}) as p where n <= ${options.limit}`
+  return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrder(source))}`
 }
 
 /** The same for given keys, in no order. Keys that are gone, or no longer in the source, are left out. */
@@ -145,7 +150,7 @@ function checked(source: Source, where: string): string {
   throw new SourceProblems([
     {
       source: source.name,
-      place: 'where',
+      place: '--where',
       found: `${withCaret(where, fault.at)}\n${fault.message}`,
       expected: 'an SQL condition over the source’s table, named t',
       todo: 'Correct the condition given with --where.',

@@ -67,7 +67,7 @@ export function restoreStatement(source: Source, cells: readonly Cell[]): string
          and (${cells.map((_, n) => `j."~r${n}"`).join(' or ')})
       returning j."~i", ${concatenated(cells.map((cell, n) => entry(`j."~r${n}"`, cell.column, `coalesce(${cellJson(cell)}, 'null')`)))} as "~after"
     )
-    select coalesce(jsonb_agg(jsonb_build_object(
+    select coalesce(json_agg(json_build_object(
              'i', "~b".i, 'found', j."~i" is not null, 'written', w."~i" is not null, 'before', j."~held",
              'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]') as told
       from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`

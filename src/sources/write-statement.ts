@@ -50,7 +50,7 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
     ), "~judged" as materialized (${judgedRows(source, cells)}
     ), "~written" as (${isIdle ? wouldWrite(source, cells) : update(source, cells)}
     )
-    select coalesce(jsonb_agg(jsonb_build_object(
+    select coalesce(json_agg(json_build_object(
              'i', "~b".i, 'found', j."~i" is not null, 'copies', j."~copies", 'same', j."~same",
              'changes', j."~changes", 'written', w."~i" is not null,
              'before', case when w."~i" is not null then j."~before" end, 'after', w."~after",
@@ -94,9 +94,13 @@ function judgedRows(source: Source, cells: readonly Numbered[]): string {
        where "~l"."~i" is not null and ${eligible(source)}`
 }
 
-/** Fenced by OFFSET 0: flattened into the next step, an expression would run once for each time it is mentioned. */
+/**
+ * Fenced by OFFSET 0: flattened into the next step, an expression would run once for each time it is mentioned. The
+ * row's own number is among the columns, or Postgres would remember each step's results by all that goes into it
+ * (Memoize), which took a third of the statement's time and never hit.
+ */
 const step = (name: string, columns: readonly string[]): string =>
-  `cross join lateral (select ${columns.length > 0 ? columns.join(', ') : 'null as none'} offset 0) as "${name}"`
+  `cross join lateral (select ${['"~l"."~i"', ...columns].join(', ')} offset 0) as "${name}"`
 
 const numbered = (cells: readonly Numbered[], value: (cell: Numbered) => string, name: string): string[] =>
   cells.map((cell) => `${value(cell)} as ${name}${cell.n}`)

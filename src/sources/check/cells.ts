@@ -1,7 +1,6 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Column, Table } from '../catalogue.ts'
 import type { Fit } from '../column-type.ts'
-import { placeholdersIn } from '../expression.ts'
 import { fitValue } from '../fit/value.ts'
 import type { Cell, Output, Touch } from '../mapped.ts'
 import { didYouMean, listed } from '../near.ts'
@@ -189,6 +188,3 @@ function labelsOf(fit: Fit): readonly string[] | null {
   if (fit.kind === 'array') return labelsOf(fit.element)
   return fit.kind === 'enum' ? fit.labels : null
 }
-
-/** Whether an output's expression asks for the value as text, and may ask for it as a number instead. */
-export const usesValue = (expression: string): boolean => placeholdersIn(expression).includes('value')

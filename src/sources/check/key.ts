@@ -71,7 +71,7 @@ function toKeyColumn(table: Table, name: string, report: Report): KeyColumn | nu
     )
     return null
   }
-  return { name, type: column.type.name, cast: column.type.cast, notNull: column.notNull }
+  return { name, type: column.type.name, columnType: column.type, notNull: column.notNull }
 }
 
 export const grantSelect = (table: Table): string =>

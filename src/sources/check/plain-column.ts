@@ -2,7 +2,7 @@ import type { InputName } from '../../domain/mapping.ts'
 import { isFiller } from '../expression.ts'
 import { scan, type Token } from '../scan.ts'
 
-export interface PlainColumn {
+interface PlainColumn {
   readonly input: InputName
   readonly column: string
   /** Keys inside a json column: `t.attributes ->> 'email'`. */

@@ -25,6 +25,15 @@ export async function findTable(db: Db, name: string, report: Report): Promise<T
     )
     return null
   }
+  if (table.encoding !== 'UTF8') {
+    report.add(
+      'table',
+      `a database in ${table.encoding}`,
+      'one in UTF8: records hold any letter, and what counts as blank too',
+      'Move the data to a database created with encoding UTF8.',
+    )
+    return null
+  }
   return table
 }
 

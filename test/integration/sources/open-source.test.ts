@@ -1,7 +1,11 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SourceMapping } from '../../../src/domain/mapping.ts'
+import { checkWhere } from '../../../src/sources/check/where.ts'
 import { SourceProblems, type SourceProblem } from '../../../src/sources/problems.ts'
+import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
+import { writeBatch } from '../../../src/sources/write.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
@@ -93,6 +97,21 @@ describe('a table', () => {
       { place: 'table', found: `'crm.people', a view` },
     ])
   })
+})
+
+test('a database that can’t hold every letter is refused', async () => {
+  const name = `latin_${database.url.slice(-12)}`
+  await database.pool.query(`create database ${name} encoding 'LATIN1' template template0 locale 'C'`)
+  const url = new URL(database.url)
+  url.pathname = `/${name}`
+  const db = openDatabase({ url: url.href, max: 1 })
+  try {
+    await sql`create table people (id int primary key, email text, title text)`.execute(db)
+    await expect(openSource(db, mapping())).rejects.toThrow('a database in LATIN1')
+  } finally {
+    await db.destroy()
+    await database.pool.query(`drop database ${name} with (force)`)
+  }
 })
 
 describe('a key', () => {
@@ -193,6 +212,15 @@ describe('outputs', () => {
       { place: 'outputs.code.map.a', found: `'too long', which does not fit: too_long` },
     ])
   })
+})
+
+test('a condition of a run is looked at before the run begins', async () => {
+  const source = await openSource(database.db, contacts())
+  await expect(checkWhere(database.db, source, 't.plain is null -- yet')).resolves.toBeUndefined()
+  await expect(checkWhere(database.db, source, 't.plian is null')).rejects.toThrow(
+    /contacts\.--where\n +found +t\.plian is null\n +\^\n/,
+  )
+  await expect(checkWhere(database.db, source, 'true) or (true')).rejects.toThrow(/closes nothing/)
 })
 
 describe('an expression that the database refuses is shown with a caret at the place', () => {
@@ -309,7 +337,24 @@ describe('privileges', () => {
     url.password = 'x'
     const db = openDatabase({ url: url.href, max: 1 })
     try {
-      await openSource(db, contacts())
+      await database.pool.query(`insert into crm."Contacts" (email) values ('a@x.no')`)
+      const source = await openSource(db, contacts())
+      const { rows } = await pageQuery(source, {
+        after: null,
+        limit: 5,
+        where: null,
+        changedSince: null,
+      }).execute(db)
+      const batch = rows.map((row) => ({
+        key: row.key,
+        inputHash: row.input_hash,
+        values: { plain: 'CTO' },
+        written: null,
+        confidence: null,
+      }))
+      const results = await db.transaction().execute((tx) => writeBatch(tx, source, batch))
+      expect(results).toMatchObject([{ outcome: 'written', after: { plain: 'CTO' } }])
+
       const error: unknown = await openSource(
         db,
         contacts({

@@ -13,6 +13,7 @@ import { SourceProblems } from '../../../src/sources/problems.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
+import { write } from './writing.ts'
 
 let database: TestDatabase
 
@@ -193,6 +194,37 @@ describe('pages', () => {
       expect(keys[0]).toBe(JSON.stringify(key ? ['1', '['] : ['[', '1']))
       expect((await keysQuery(source, keys.slice(2, 5)).execute(database.db)).rows).toHaveLength(3)
     }
+  })
+
+  test('of a key that holds a time are the same in every session', async () => {
+    await execute(`
+      drop table if exists keyed;
+      create table keyed (day date, at timestamptz, email text, title text, primary key (day, at));
+      insert into keyed select date '2026-01-01' + n, timestamptz '2026-01-01 00:00:00.000001Z' + n * interval '7 hours', 'x'
+        from generate_series(1, 5) n`)
+    const source = await openSource(database.db, mapping({ table: 'keyed' }))
+    const keys = await everyPage(source, 2)
+    expect(keys[0]).toBe('["2026-01-02","2026-01-01T07:00:00.000001Z"]')
+    await database.db.transaction().execute(async (tx) => {
+      await sql`set local datestyle = 'German'`.execute(tx)
+      await sql`set local timezone = 'Asia/Tokyo'`.execute(tx)
+      const { rows } = await keysQuery(source, keys).execute(tx)
+      expect(rows.map((row) => row.key).toSorted()).toEqual(keys)
+    })
+  })
+
+  test('of a partitioned table cross its partitions', async () => {
+    await execute(`
+      drop table if exists keyed;
+      create table keyed (id int primary key, email text, title text) partition by range (id);
+      create table keyed_low partition of keyed for values from (0) to (5);
+      create table keyed_high partition of keyed for values from (5) to (100);
+      insert into keyed select n, 'x' from generate_series(1, 9) n`)
+    const source = await openSource(database.db, mapping({ table: 'keyed' }))
+    const keys = await everyPage(source, 2)
+    expect(keys).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
+    const results = await write(database, source, keys, { title: 'CTO' })
+    expect(results.every((result) => result.outcome === 'written')).toBe(true)
   })
 
   test('of a nullable unique key leave out the rows that it does not name', async () => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/sources/source.ts'
-import { writeBatch } from '../../../src/sources/write.ts'
+import { rehearseBatch, writeBatch } from '../../../src/sources/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, transact, write } from './writing.ts'
@@ -122,6 +122,21 @@ describe('a batch', () => {
       { id: 2, title: null },
       { id: 3, title: 'CTO' },
     ])
+  })
+
+  test('can be rehearsed: nothing is locked or written, and the same is told', async () => {
+    await execute(`insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'Typed')`)
+    const outputs = [output('title', 'title'), output('attributes.x', 'title')]
+    const source = await openSource(database.db, mapping({ outputs, where: 't.id < 3' }))
+    const batch = await prepare(database, source, ['1', '2'], { title: 'CTO' })
+    const before = await versions()
+    const holder = await database.pool.connect()
+    await holder.query('begin; select from people for update')
+    const rehearsed = await rehearseBatch(database.db, source, batch)
+    await holder.query('rollback')
+    holder.release()
+    expect(await versions()).toEqual(before)
+    expect(rehearsed).toEqual(await transact(database, (tx) => writeBatch(tx, source, batch)))
   })
 
   test('may be empty', async () => {
@@ -350,18 +365,19 @@ describe('expressions', () => {
 
   test('run once a row, and only for rows that are written', async () => {
     await execute(`drop sequence if exists calls; create sequence calls`)
-    await execute(`insert into people (id, email, level) values (1, 'a', null), (2, 'b', 5)`)
-    const outputs = [output('level', 'title', { sql: `(select nextval('calls')::int)` })]
+    await execute(
+      `insert into people (id, email, level) select n, 'a', case when n > 90 then 0 end from generate_series(1, 100) n`,
+    )
+    const outputs = [output('level', 'title', { sql: `nextval('calls')::int` })]
     const source = await openSource(
       database.db,
-      mapping({ outputs, touch: { confidence: `nextval('calls') * 10` } }),
+      mapping({ outputs, touch: { confidence: `nextval('calls') + 1000` } }),
     )
-    await write(database, source, ['1', '2'], { title: 'x' })
-    expect(await rows('level, confidence')).toEqual([
-      { level: 1, confidence: 20 },
-      { level: 5, confidence: null },
-    ])
-    const { rows: next } = await database.pool.query<{ n: number }>(`select nextval('calls')::int as n`)
-    expect(next).toEqual([{ n: 3 }])
+    const keys = Array.from({ length: 100 }, (_, n) => String(n + 1))
+    await write(database, source, keys, { title: 'x' })
+    const written = (await rows('level, confidence')) as Array<{ level: number; confidence: number }>
+    expect(written.slice(90).every(({ level, confidence }) => level === 0 && confidence === null)).toBe(true)
+    const drawn = written.slice(0, 90).flatMap(({ level, confidence }) => [level, confidence - 1000])
+    expect(drawn.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 180 }, (_, n) => n + 1))
   })
 })

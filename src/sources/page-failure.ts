@@ -1,0 +1,90 @@
+import { sql } from 'kysely'
+import type { Db } from './db.ts'
+import { inputNames, inputText, joins } from './inputs.ts'
+import { keyMatches, keyText } from './key.ts'
+import type { Source } from './mapped.ts'
+import { duplicateKey, keysQuery, pageConditions, type PageOptions } from './page.ts'
+import { SourceProblems, type SourceProblem } from './problems.ts'
+import { isRefusal, type DatabaseError } from './refused.ts'
+
+/**
+ * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more
+ * than one, an expression that fails on one row's data. Halves the page, which takes some ten statements.
+ * @param db not the transaction in which the page failed: that one can't be asked any more
+ * @returns null when the error says nothing of the source's rows
+ */
+export async function explainPageFailure(
+  db: Db,
+  source: Source,
+  options: PageOptions,
+  error: unknown,
+): Promise<SourceProblems | null> {
+  const duplicate = duplicateKey(error)
+  if (duplicate !== null)
+    return asProblems(error, {
+      source: source.name,
+      place: 'joins',
+      found: `more than one row for key ${duplicate}`,
+      expected: 'at most one row for each row of the table',
+      todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
+    })
+  if (!isRefusal(error)) return null
+  const key = await failingKey(db, source, options)
+  if (key === null) return null
+  const input = await failingInput(db, source, key)
+  return asProblems(error, {
+    source: source.name,
+    place: input === null ? 'outputs' : `inputs.${input.name}`,
+    found: `${input?.error.message ?? error.message}, for key ${key}`,
+    expected: 'an expression that gives one value for every row',
+    todo: 'Correct the expression, or leave such rows out with `where`.',
+  })
+}
+
+const asProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
+  new SourceProblems([problem], { cause })
+
+async function failingKey(db: Db, source: Source, options: PageOptions): Promise<string | null> {
+  const rows = sql<{ key: string }>`
+    select ${sql.raw(keyText(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))}
+     where ${pageConditions(source, options)} limit ${options.limit}`
+  const found = await refusedOr(async () => (await rows.execute(db)).rows.map((row) => row.key))
+  if ('error' in found) return null
+  let keys = found.value
+  while (keys.length > 1) {
+    const half = keys.slice(0, Math.ceil(keys.length / 2))
+    const read = await refusedOr(() => keysQuery(source, half).execute(db))
+    keys = 'error' in read ? half : keys.slice(half.length)
+  }
+  const [last] = keys
+  if (last === undefined) return null
+  const read = await refusedOr(() => keysQuery(source, keys).execute(db))
+  return 'error' in read ? last : null
+}
+
+async function failingInput(
+  db: Db,
+  source: Source,
+  key: string,
+): Promise<{ readonly name: string; readonly error: DatabaseError } | null> {
+  for (const name of inputNames) {
+    const value = sql`
+      select ${sql.raw(inputText(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))},
+             (select ${key}::text as key offset 0) as "~key"
+       where ${sql.raw(keyMatches(source, '"~key".key'))}`
+    const read = await refusedOr(() => value.execute(db))
+    if ('error' in read) return { name, error: read.error }
+  }
+  return null
+}
+
+async function refusedOr<T>(
+  act: () => Promise<T>,
+): Promise<{ readonly value: T } | { readonly error: DatabaseError }> {
+  try {
+    return { value: await act() }
+  } catch (error) {
+    if (isRefusal(error)) return { error }
+    throw error
+  }
+}
