@@ -163,11 +163,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       lookup bigint references fillrate.lookups (id) on delete set null,
       before jsonb not null,
       after jsonb not null,
+      written_before jsonb,
       written_at timestamptz not null default now(),
       undone_by bigint references fillrate.changes (id) on delete set null
     )`.execute(db)
   await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
-  await sql`create index changes_by_run on fillrate.changes (run)`.execute(db)
+  await sql`create index changes_by_run on fillrate.changes (run, id)`.execute(db)
+  await sql`create index changes_undoing on fillrate.changes (undone_by) where undone_by is not null`.execute(db)
 
   await sql`
     create table fillrate.suppressions (

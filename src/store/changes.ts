@@ -1,13 +1,19 @@
 import { sql } from 'kysely'
 import { jsonBatch } from './batch.ts'
+import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+type Values = Readonly<Record<string, unknown>>
 
 export interface NewChange {
   readonly run: number | null
   readonly key: string
   readonly lookup: number | null
-  readonly before: Record<string, unknown>
-  readonly after: Record<string, unknown>
+  readonly before: Values
+  readonly after: Values
+  /** What Fillrate had written into these columns until then: taking the change back restores this knowledge too. */
+  readonly writtenBefore: Values | null
 }
 
 /** Keeps what was written, in the transaction that wrote it. */
@@ -18,8 +24,107 @@ export async function insert(
 ): Promise<void> {
   if (changes.length === 0) return
   await sql`
-    insert into fillrate.changes (run, source, key, lookup, before, after)
-    select v.run, ${source}, v.key, v.lookup, v.before, v.after
+    insert into fillrate.changes (run, source, key, lookup, before, after, written_before)
+    select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
       from jsonb_to_recordset(${jsonBatch(changes)}) as v
-           (run bigint, key text, lookup bigint, before jsonb, after jsonb)`.execute(tx)
+           (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`.execute(tx)
+}
+
+export interface OpenChange {
+  readonly id: number
+  readonly source: string
+  readonly key: string
+  readonly lookup: number | null
+  readonly before: Values
+  readonly after: Values
+  readonly writtenBefore: Values | null
+}
+
+/** A run's changes that nobody has taken back, newest first. @param below keyset: ids below this one */
+export async function openOf(
+  db: Connection,
+  run: number,
+  below: number | null,
+  limit: number,
+): Promise<OpenChange[]> {
+  const { rows } = await sql<OpenChange>`
+    select id, source, key, lookup, before, after, written_before as "writtenBefore" from fillrate.changes
+     where run = ${run} and undone_by is null and ${below === null ? sql`true` : sql`id < ${below}`}
+     order by id desc limit ${limit}`.execute(db)
+  return rows
+}
+
+/** Locks changes, so that two processes never take back one. @returns those that are still there to be taken back */
+export async function lockOpen(tx: StoreTransaction, ids: readonly number[]): Promise<Set<number>> {
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.changes
+     where id = any(${[...ids]}::bigint[]) and undone_by is null
+     order by id desc for no key update`.execute(tx)
+  return new Set(rows.map((row) => row.id))
+}
+
+export interface UndoingChange extends NewChange {
+  /** The change that it takes back. */
+  readonly undoes: number
+}
+
+/** Keeps what taking changes back has written: changes themselves, to which those that they take back point. */
+export async function insertUndoing(
+  tx: StoreTransaction,
+  source: string,
+  changes: readonly UndoingChange[],
+): Promise<void> {
+  if (changes.length === 0) return
+  await sql`
+    with undoing as (
+      select * from jsonb_to_recordset(${jsonBatch(changes)}) as v
+             (undoes bigint, run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)
+    ), made as (
+      insert into fillrate.changes (run, source, key, lookup, before, after, written_before)
+      select run, ${source}, key, lookup, before, after, "writtenBefore" from undoing
+      returning id, key
+    )
+    update fillrate.changes c set undone_by = made.id
+      from undoing join made using (key) where c.id = undoing.undoes`.execute(tx)
+}
+
+/** By which run each row's cells were written after a change; only runs that nobody has taken back. */
+export async function writtenLater(
+  db: Connection,
+  source: string,
+  cells: readonly { readonly change: number; readonly key: string; readonly columns: readonly string[] }[],
+): Promise<Map<string, number>> {
+  if (cells.length === 0) return new Map()
+  const { rows } = await sql<{ key: string; run: number }>`
+    select c.key, max(c.run) as run
+      from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
+      join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.change
+      join fillrate.runs r on r.id = c.run
+     where c.undone_by is null and c.after ?| array(select jsonb_array_elements_text(v.columns))
+       and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true')
+     group by c.key`.execute(db)
+  return new Map(rows.map((row) => [row.key, row.run]))
+}
+
+export interface ChangesOfRun {
+  readonly total: number
+  /** Taken back, and by which runs. */
+  readonly undone: number
+  readonly undoneBy: readonly number[]
+  readonly bySource: Readonly<Record<string, number>>
+}
+
+/** How many rows a run has written, and how many of these writes were taken back. */
+export async function ofRun(db: Connection, run: number): Promise<ChangesOfRun> {
+  const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
+    select c.source, count(*) as total, count(c.undone_by) as undone,
+           coalesce(jsonb_agg(distinct u.run) filter (where u.run is not null), '[]') as by
+      from fillrate.changes c left join fillrate.changes u on u.id = c.undone_by
+     where c.run = ${run} group by c.source`.execute(db)
+  return {
+    total: rows.reduce((sum, row) => sum + row.total, 0),
+    undone: rows.reduce((sum, row) => sum + row.undone, 0),
+    undoneBy: [...new Set(rows.flatMap((row) => row.by))].sort((a, b) => a - b),
+    bySource: Object.fromEntries(rows.map((row) => [row.source, row.total])),
+  }
 }

@@ -102,6 +102,7 @@ export interface Schema {
     lookup: number | null
     before: Json
     after: Json
+    written_before: Json | null
     written_at: Generated<Date>
     undone_by: number | null
   }

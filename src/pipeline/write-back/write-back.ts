@@ -61,6 +61,7 @@ export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<
             lookup: one.row.lookup,
             before: result.before,
             after: result.after,
+            writtenBefore: claimsIn(one.row.written, result.after),
           })
       }
       await changes.insert(tx, source.name, written)
@@ -136,4 +137,13 @@ function outputsIn(after: Record<string, unknown> | null, write: WriteRow): Reco
   return Object.fromEntries(
     Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
   )
+}
+
+/** What Fillrate had written before into the columns that it has written now; null for nothing. */
+function claimsIn(
+  written: Record<string, unknown> | null,
+  after: Record<string, unknown>,
+): Record<string, unknown> | null {
+  const claims = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
+  return claims.length > 0 ? Object.fromEntries(claims) : null
 }
