@@ -42,3 +42,12 @@ export function roundest(least: number, most: number): number | null {
   }
   return null
 }
+
+/** The roundest length between two, the longer of equals. */
+export function roundestBelow(least: number, most: number): number | null {
+  for (const step of steps) {
+    const multiple = Math.floor(most / step) * step
+    if (multiple > least) return multiple
+  }
+  return null
+}

@@ -18,15 +18,15 @@ export interface WindowStart {
  *   many lengths. Such windows are set in whole or half seconds.
  */
 export class FixedLength {
-  /** Calls that saw Remaining rise by a part: no window does that. */
-  #parts = 0
+  /** A call saw Remaining rise by a part: no window does that. */
+  #hasParts = false
   #least = 0
   #mostFromRequest = Number.POSITIVE_INFINITY
   #mostOnClock = Number.POSITIVE_INFINITY
   #starts: WindowStart[] = []
 
   get isRefuted(): boolean {
-    return this.#parts >= 2 || this.bounds.isRefuted
+    return this.#hasParts || this.bounds.isRefuted
   }
 
   get bounds(): Bounds {
@@ -41,12 +41,22 @@ export class FixedLength {
     return bounds
   }
 
+  /** The longest as it was seen, before it is taken for a round one. */
+  get seenMost(): number {
+    return Math.max(this.#mostFromRequest, this.#mostOnClock)
+  }
+
+  /** The longest length if the first request starts a window. */
+  get hoped(): number {
+    return meant({ least: this.#least, most: this.#mostFromRequest }, 100)
+  }
+
   atLeast(length: number): void {
     this.#least = Math.max(this.#least, length)
   }
 
   rosePartly(): void {
-    this.#parts++
+    this.#hasParts = true
   }
 
   /** A window has begun, after the one that was learnt of before. */

@@ -48,6 +48,12 @@ export class Kinds {
     )
   }
 
+  /** No window of a kind that is left is shorter. */
+  get least(): number {
+    const sliding = this.#sliding.bounds
+    return Math.max(this.fixed.isRefuted ? 0 : this.fixed.bounds.least, sliding.isRefuted ? 0 : sliding.least)
+  }
+
   learn(heard: Heard, limit: number, sent: number): void {
     this.#sliding.learn(heard, sent - heard.call.endedBefore - 1)
     this.#bucket.learn(heard, limit, sent)

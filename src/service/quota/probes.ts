@@ -1,4 +1,4 @@
-import { roundest } from './bounds.ts'
+import { roundest, roundestBelow } from './bounds.ts'
 
 /** What a plan is made from. Times on our clock, lengths in milliseconds. */
 export interface Outlook {
@@ -9,6 +9,10 @@ export interface Outlook {
   /** Between these the window's length lies. */
   readonly least: number
   readonly most: number
+  /** The longest as it was seen, before it is taken for a round one. */
+  readonly seenMost: number
+  /** The longest if the first request starts a window. */
+  readonly hoped: number
   /** Between these the window ends, as Reset says. */
   readonly endsFrom: number
   readonly endsBy: number
@@ -25,93 +29,118 @@ export interface Outlook {
  */
 export class Probes {
   #window = -1
-  /** Null: not made yet. */
-  #times: number[] | null = null
-  /** Tried in this window without an answer that settled it. */
+  #times: number[] = []
+  /** The length that was tried last in this window, and the calls spent in it. */
   #tried = 0
   #spent = 0
-  /** The longest possible length that was tried last, and how often since something shorter was. */
+  #isOver = false
+  /** What was known when something was learnt last, and the windows since. */
+  #least = 0
   #most = Number.POSITIVE_INFINITY
-  #attempts = 0
+  #inVain = 0
+  #lastTried: number | null = null
 
   /** How many calls to hold back now. */
   held(outlook: Outlook, now: number): number {
     this.#update(outlook, now)
-    if (this.#times === null) return wanted(outlook)
-    const isMoreToTry = this.#times.length > 0 && !Number.isFinite(outlook.most)
-    return Math.max(this.#times.length, isMoreToTry ? wanted(outlook) - this.#spent : 0)
+    return this.#isOver ? 0 : Math.max(this.#times.length, wanted(outlook) - this.#spent)
   }
 
   /** When the next of them is to be sent; null where there is nothing to find out. */
   nextAt(outlook: Outlook, now: number): number | null {
     this.#update(outlook, now)
-    return this.#times?.[0] ?? null
+    return this.#times[0] ?? null
   }
 
   spend(): void {
     this.#spent++
-    this.#times?.shift()
+    this.#times.shift()
   }
 
   #update(outlook: Outlook, now: number): void {
-    if (outlook.window !== this.#window) {
-      this.#window = outlook.window
-      this.#times = null
-      this.#tried = 0
-      this.#spent = 0
-    }
-    if (outlook.most < this.#most * 0.99) {
-      this.#most = outlook.most
-      this.#attempts = 0
-    }
-    if (this.#times === null && (this.#attempts > enough || wanted(outlook) === 0)) this.#times = []
-    if (outlook.runsFrom === null) return
-    const isBounded = Number.isFinite(outlook.most)
-    if (this.#times === null) {
-      if (isBounded) this.#attempts++
-      this.#times = this.#plan(outlook, outlook.runsFrom, now)
-    } else if (this.#times.length === 0 && !isBounded) {
-      this.#times = this.#plan(outlook, outlook.runsFrom, now)
-    }
+    if (outlook.window !== this.#window) this.#turn(outlook)
+    if (this.#isOver || outlook.runsFrom === null || this.#times.length > 0) return
+    this.#times = this.#plan(outlook, outlook.runsFrom, now)
+    this.#isOver = this.#times.length === 0
+  }
+
+  #turn(outlook: Outlook): void {
+    this.#window = outlook.window
+    this.#times = []
+    this.#tried = 0
+    this.#spent = 0
+    const isNews = outlook.seenMost < this.#most * 0.99 || outlook.least > Math.max(1, this.#least) * 1.02
+    this.#inVain = isNews ? 0 : this.#inVain + 1
+    this.#least = outlook.least
+    this.#most = outlook.seenMost
+    this.#isOver = wanted(outlook) === 0 || !isTurn(this.#inVain, enough * copies(outlook))
+  }
+
+  /** The roundest length first; where that was tried in vain, a shorter one every other time. */
+  #pick(least: number, hoped: number): number | null {
+    if (isSettled(least, hoped)) return null
+    const longest = roundestBelow(least, hoped)
+    const isRetry = longest !== null && longest === this.#lastTried && !isSettled(least, longest)
+    const shorter = isRetry ? roundestBelow(least, longest * enoughOf) : null
+    this.#lastTried = shorter ?? longest
+    return this.#lastTried
   }
 
   #plan(outlook: Outlook, runsFrom: number, now: number): number[] {
+    const left = wanted(outlook) - this.#spent
+    if (left <= 0) return []
     const first = Math.min(runsFrom, outlook.firstSentAt)
-    if (Number.isFinite(outlook.most)) {
-      const length = this.#attempts % 3 === 0 ? null : roundest(outlook.least, outlook.most * 0.985)
-      const from = length === null ? first + outlook.most - shortly : first + length + 4
-      return Array.from({ length: wanted(outlook) }, (_, index) => from + 8 * index)
+    const late = (length: number): number => runsFrom + length + margin(length)
+    const { hoped } = outlook
+    const least = Math.max(outlook.least, this.#tried, now - runsFrom)
+    if (Number.isFinite(hoped) && hoped > outlook.least) {
+      if (this.#tried >= hoped) return []
+      this.#tried = hoped
+      const isWaste = outlook.most > hoped + near
+      const length = this.#pick(least, hoped)
+      if (length === null) return isWaste ? [first + hoped - shortly, late(hoped)].slice(-left) : []
+      if (length > hoped * enoughOf && !isWaste) return [first + length - shortly]
+      if (length > hoped * enoughOf || hoped - length > near) return [first + length - shortly, late(length)].slice(-left)
+      const volley = [-shortly, 4, 12, 20, 28, 36].map((after) => first + length + after)
+      return isWaste ? [...volley.slice(0, left - 1), late(length)] : volley.slice(0, left)
     }
-    const length = this.#next(outlook, runsFrom, now)
+    const length = nextLength(outlook, runsFrom, least)
     if (length === null) return []
+    const isFirst = this.#tried === 0
     this.#tried = length
-    const late = runsFrom + length + margin(length)
-    const times = [late, first + length - shortly, first + length + 4].slice(0, Math.min(3, wanted(outlook)))
-    return times.filter((at) => at > now).sort((a, b) => a - b)
+    const before = first + length - shortly
+    if (left < 4 || !isFirst) return [before, late(length)].slice(-left)
+    return [first + (before - first) / 2, before, late(length)].filter((at) => at > now)
   }
+}
 
-  /** What to try while nothing bounds the length from above. */
-  #next(outlook: Outlook, runsFrom: number, now: number): number | null {
-    const least = Math.max(outlook.least, this.#tried, now - runsFrom, outlook.endsFrom - runsFrom)
-    const most = outlook.endsBy - runsFrom
-    if (most > least && Number.isFinite(most)) return roundest(least, most)
-    return ladder.find((rung) => rung > least) ?? null
-  }
+/** Tries get rarer when nothing is learnt from them. */
+const isTurn = (inVain: number, often: number): boolean => inVain <= often || (inVain & (inVain - 1)) === 0
+
+/** What to try while nothing that was seen bounds the length from above. */
+function nextLength(outlook: Outlook, runsFrom: number, least: number): number | null {
+  const from = Math.max(least, outlook.endsFrom - runsFrom)
+  const to = outlook.endsBy - runsFrom
+  if (to > from && Number.isFinite(to)) return roundest(from, to)
+  return ladder.find((rung) => rung > from) ?? null
 }
 
 /** How many calls are worth holding back. */
 function wanted(outlook: Outlook): number {
   const { limit, least, most } = outlook
-  if (limit === 1) return 0
-  const some = Math.min(limit - 1, Math.max(limit < 10 ? 1 : 2, Math.floor(limit / 8)))
-  if (!Number.isFinite(most))
-    return Math.min(limit - 1, Math.max(2, Math.floor(limit / 4)), 8 * copies(outlook))
-  return isSettled(least, most) ? 0 : Math.min(some, 6 * copies(outlook))
+  if (limit === 1 || isSettled(least, most)) return 0
+  return Math.min(limit - 1, Math.max(2, Math.min(6 * copies(outlook), Math.floor(limit / 8))))
 }
 
+/** A length that is known as well as this is known well enough. */
+const enoughOf = 0.994
+
 /** Nothing shorter is worth a try: windows are set in whole and half seconds, and rarely in between. */
-const isSettled = (least: number, most: number): boolean =>
-  roundest(least, most * 0.985) === null || (most % 500 === 0 && least > most * 0.85)
+function isSettled(least: number, most: number): boolean {
+  if (most === Number.POSITIVE_INFINITY) return false
+  const shorter = roundestBelow(least, most * enoughOf)
+  return shorter === null || (most % 500 === 0 && shorter % 500 !== 0 && least > most * 0.85)
+}
 
 /** Where headers are missing, an answer that tells something takes several calls. */
 const copies = ({ headerShare }: Outlook): number => Math.min(4, Math.ceil(0.9 / headerShare))
@@ -122,7 +151,10 @@ export const margin = (length: number): number => 2 + length / 10_000
 /** In milliseconds. */
 const shortly = 60
 
-/** After so many windows in which nothing shorter was found, the length is taken for settled. */
+/** Lengths so close that only several calls at once can tell them apart. */
+const near = 250
+
+/** After so many windows in which nothing was learnt, it is tried less and less. */
 const enough = 6
 
 /** What is tried where nothing bounds the length from above. */

@@ -75,7 +75,8 @@ export class Quota {
       const probeAt = this.#probes.nextAt(outlook, now)
       return probeAt !== null && now >= probeAt ? 1 : 0
     }
-    return !this.calls.isMoving && this.#renewal.isDue(now) ? 1 : 0
+    const renewalAt = this.#renewalAt()
+    return renewalAt !== null && now >= renewalAt ? 1 : 0
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
@@ -87,7 +88,7 @@ export class Quota {
     const looks: (number | null)[] = [this.#windowEnd()]
     if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
-    else if (!this.calls.isMoving) looks.push(this.#renewal.dueAt)
+    else looks.push(this.#renewalAt())
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
@@ -118,7 +119,7 @@ export class Quota {
 
   lost(call: Call, now: number): void {
     this.#end({ call, receivedAt: now, used: null, isCounted: false })
-    this.#renewal.postpone(now)
+    this.#renewal.learnNothing(now)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
@@ -126,7 +127,8 @@ export class Quota {
     const rate = readRateHeaders(answer.headers)
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
     this.#learnLimit(rate)
-    if (rate.reset !== null) this.#renewal.learn(rate.reset, now)
+    if (rate.reset === null) this.#renewal.learnNothing(now)
+    else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
     this.#end({
       call,
@@ -210,6 +212,12 @@ export class Quota {
     return runsFrom + length + margin(length)
   }
 
+  /** When one call is due although none is left, if nothing is on its way that will tell more. */
+  #renewalAt(): number | null {
+    if (this.calls.isMoving) return null
+    return this.#renewal.dueAt(Number.isFinite(this.#kinds.length) ? null : this.#kinds.least)
+  }
+
   #outlook(limit: number): Outlook {
     const { bounds } = this.#kinds.fixed
     return {
@@ -219,6 +227,8 @@ export class Quota {
       firstSentAt: this.#window.firstSentAt,
       least: bounds.least,
       most: bounds.most,
+      seenMost: this.#kinds.fixed.seenMost,
+      hoped: this.#kinds.fixed.hoped,
       endsFrom: this.#renewal.knownFrom ?? Number.NEGATIVE_INFINITY,
       endsBy: this.#renewal.knownUntil ?? Number.POSITIVE_INFINITY,
       headerShare: this.#told / Math.max(1, this.calls.ended),

@@ -9,57 +9,77 @@ import type { ClockOffset } from './clock-offset.ts'
  */
 export class Renewal {
   readonly #offset: ClockOffset
-  #reset: { readonly reset: Reset; readonly receivedAt: number } | null = null
+  #told: { readonly reset: Reset; readonly receivedAt: number } | null = null
   #floor = Number.NEGATIVE_INFINITY
+  #triedAt = Number.NEGATIVE_INFINITY
+  /** The furthest that a Reset lay ahead: about a window. */
+  #longest = 0
   #patience = firstPatience
 
   constructor(offset: ClockOffset) {
     this.#offset = offset
   }
 
-  learn(reset: Reset, receivedAt: number): void {
-    this.#reset = { reset, receivedAt }
+  /**
+   * Answers come out of order: of calls that were on the wire together the later Reset counts. An older answer
+   * that comes late would promise a place that a call has taken since.
+   */
+  learn(reset: Reset, sentAt: number, receivedAt: number): void {
     this.#patience = firstPatience
+    this.#triedAt = receivedAt
+    const last = this.#told
+    this.#told = { reset, receivedAt }
+    const until = this.knownUntil
+    if (until !== null) this.#longest = Math.max(this.#longest, until - receivedAt)
+    if (last === null || sentAt >= last.receivedAt) return
+    this.#told = last
+    if ((this.knownUntil ?? 0) < (until ?? 0)) this.#told = { reset, receivedAt }
+  }
+
+  /** A call ended whose answer told nothing: it may have taken the place that was promised. */
+  learnNothing(now: number): void {
+    this.#told = null
+    this.#triedAt = now
   }
 
   /** On our clock; null where no Reset was told, or where it cannot be held against our clock. */
   get knownUntil(): number | null {
-    if (this.#reset === null) return null
-    const { reset, receivedAt } = this.#reset
+    if (this.#told === null) return null
+    const { reset, receivedAt } = this.#told
     if (reset.kind === 'delay') return receivedAt + reset.ms + reset.precision + margin
     const end = reset.at + reset.precision + margin
     if (this.#offset.isKnown) return this.#offset.latest(end)
-    // Without a Date nothing bounds the service's clock: its Reset counts only where it is plausible on ours.
-    const isPlausible = end > receivedAt && end < receivedAt + longestWindow
-    return isPlausible ? end : null
+    // Without a Date nothing bounds the service's clock: its Reset counts only where it is plausible on ours, and
+    // then a clock is supposed that is kept right.
+    const isPlausible = end > receivedAt - keptRight && end < receivedAt + longestWindow
+    return isPlausible ? end + keptRight : null
   }
 
   /** The earliest moment at which the limit may be renewed, on our clock. */
   get knownFrom(): number | null {
-    if (this.#reset === null) return null
-    const { reset, receivedAt } = this.#reset
+    if (this.#told === null) return null
+    const { reset, receivedAt } = this.#told
     if (reset.kind === 'delay') return receivedAt + reset.ms - reset.precision
     return this.#offset.isKnown ? this.#offset.earliest(reset.at - reset.precision) : null
   }
 
-  get dueAt(): number {
-    return Math.max(this.knownUntil ?? Number.NEGATIVE_INFINITY, this.#floor)
-  }
-
-  isDue(now: number): boolean {
-    if (this.dueAt === Number.NEGATIVE_INFINITY) this.#floor = now + this.#patience
-    return now >= this.dueAt
+  /**
+   * When the next call is due, on our clock; null where nothing tells.
+   * @param least the window is no shorter, in milliseconds; null where it is known well enough for a reckoning,
+   *   so that nothing need be tried that Reset does not promise
+   */
+  dueAt(least: number | null): number | null {
+    const renewed = this.knownUntil
+    if (renewed !== null) return Math.max(renewed, this.#floor)
+    if (least === null) return null
+    return Math.max(this.#floor, this.#triedAt + Math.max(this.#patience, this.#longest, least))
   }
 
   /** The one call is granted: the next is due after another Reset, or else after twice the time. */
   spend(now: number): void {
     this.#patience = Math.min(longestWindow, this.#patience * 2)
-    this.#floor = now + this.#patience
-    this.#reset = null
-  }
-
-  postpone(now: number): void {
-    this.#floor = Math.max(this.#floor, now + firstPatience)
+    this.#triedAt = now
+    this.#told = null
   }
 
   notBefore(at: number): void {
@@ -69,5 +89,6 @@ export class Renewal {
 
 /** In milliseconds. */
 const margin = 2
+const keptRight = 1000
 const firstPatience = 1000
 const longestWindow = 24 * 60 * 60_000

@@ -32,4 +32,4 @@ export class Tranche {
   }
 }
 
-const size = (limit: number): number => Math.min(32, Math.max(3, Math.floor(limit / 3)))
+const size = (limit: number): number => Math.min(32, Math.max(4, Math.floor(limit / 3)))

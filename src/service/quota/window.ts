@@ -1,7 +1,9 @@
 import type { Call, Calls, Heard } from './calls.ts'
 
 interface Undecided {
+  readonly sentAt: number
   readonly endedAt: number
+  readonly used: number | null
   readonly isCounted: boolean
 }
 
@@ -93,7 +95,7 @@ export class Window {
     if (isFirst || receivedAt <= this.sameUntil) {
       if (isCounted) this.counted++
     } else {
-      this.#undecided.push({ endedAt: receivedAt, isCounted })
+      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted })
     }
     return 'unclear'
   }
@@ -135,22 +137,30 @@ export class Window {
     this.startedBy = null
     this.#chargedAt = charged === 0 ? null : (this.#undecided.at(-1)?.endedAt ?? null)
     this.sameUntil = this.startedAfter
+    this.#firstSentAt = Math.min(
+      first?.sentAt ?? Number.POSITIVE_INFINITY,
+      ...this.#undecided.map(({ sentAt }) => sentAt),
+    )
     this.#undecided = []
     this.#entrants.clear()
     for (const call of this.#calls.onTheWire) this.#entrants.add(call)
-    this.#firstSentAt = first?.sentAt ?? Number.POSITIVE_INFINITY
   }
 
+  /** Everything up to this moment was in this window; and so is a call that counts more than the next can have. */
   #settle(until: number): void {
     if (until <= this.sameUntil) return
     this.sameUntil = until
-    let decided = 0
-    for (const { endedAt, isCounted } of this.#undecided) {
-      if (endedAt > until) break
-      decided++
-      if (isCounted) this.counted++
+    for (let before = -1; before !== this.#undecided.length;) {
+      before = this.#undecided.length
+      const nextCanHave = before + this.#calls.outstanding
+      this.#undecided = this.#undecided.filter((call) => {
+        const isProven = call.used !== null && call.used > nextCanHave
+        if (isProven) this.sameUntil = Math.max(this.sameUntil, call.sentAt)
+        const isSame = isProven || call.endedAt <= this.sameUntil
+        if (isSame && call.isCounted) this.counted++
+        return !isSame
+      })
     }
-    if (decided > 0) this.#undecided.splice(0, decided)
   }
 
   /** Calls that ended while this one was on its way. */
