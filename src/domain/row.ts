@@ -25,7 +25,10 @@ export interface Settled {
   readonly reason: string | null
 }
 
-/** What an answer makes of a row before anything is written: null when there is a record to write. */
+/**
+ * What an answer makes of a row before anything is written: null when there is a record to write. In a cascade a row
+ * waits on after a miss, for its next identifier.
+ */
 export function afterAnswer(
   lookup: {
     readonly state: AnsweredState
@@ -33,10 +36,13 @@ export function afterAnswer(
     readonly confidence: number | null
   },
   minConfidence: number,
-): Settled | null {
+  cascades = false,
+): Settled | { readonly state: 'waiting'; readonly reason: string } | null {
   switch (lookup.state) {
     case 'not_found':
-      return { state: 'not_found', reason: 'the service found no match' }
+      return cascades
+        ? { state: 'waiting', reason: 'no match: its next identifier is asked' }
+        : { state: 'not_found', reason: 'the service found no match' }
     case 'refused':
       return { state: 'refused', reason: lookup.reason }
     case 'failed':
@@ -65,4 +71,19 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): Settle
     case 'inputs_changed':
       return null
   }
+}
+
+/**
+ * What a row becomes whose write was taken back, or whose write was taken back and is now written again. Settled, so
+ * that the next run does not write the same values a minute later.
+ */
+export function afterUndo(undo: {
+  /** The run whose writes are taken back, and the run that takes them back. */
+  readonly undoes: number
+  readonly run: number
+  readonly writesAgain: boolean
+}): Settled {
+  return undo.writesAgain
+    ? { state: 'enriched', reason: `written again by run ${undo.run}, which took back run ${undo.undoes}` }
+    : { state: 'unchanged', reason: `undone by run ${undo.run}, which took back run ${undo.undoes}` }
 }

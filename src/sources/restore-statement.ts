@@ -23,15 +23,17 @@ export interface Restored {
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
-  /** Cells that somebody has changed since. */
+  /** Cells that stay: somebody has changed them, or another of their group, since. */
   readonly changed: readonly string[] | null
 }
 
 /**
- * The statement that takes writes back: each cell is given what it held before, if it still holds what was written.
+ * The statement that takes writes back: each cell is given what it held before, if it still holds what was written,
+ * and so do the other cells of its group: half a telephone number is worse than one that somebody has looked at.
  * Steps as in `writeStatement`: lock, judge on the locked version, update.
+ * @param rehearse leaves out the lock and the update: `written` then tells whether a row would be, `after` nothing
  */
-export function restoreStatement(source: Source, cells: readonly Cell[]): string {
+export function restoreStatement(source: Source, cells: readonly Cell[], { rehearse = false } = {}): string {
   const columns = [
     ...new Set([...source.keyColumns.map((key) => key.name), ...cells.map((cell) => cell.attribute)]),
   ]
@@ -49,23 +51,15 @@ export function restoreStatement(source: Source, cells: readonly Cell[]): string
     ), "~locked" as materialized (
       select "~b".i as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatches(source, '"~b".key')}
-       order by ${keyOrder(source)} for no key update of t
+       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
     ), "~judged" as materialized (
       select t.*, "~r".*, "~b".b as "~before", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatenated(cells.flatMap((cell) => heldEntries(cell, flag(cell))))} as "~held",
-             to_jsonb(array_remove(array[${cells.map(changedSince).join(', ')}]::text[], null)) as "~changed"
+             to_jsonb(array_remove(array[${cells.map((cell) => keptCell(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
         from "~locked" as t join "~batch" as "~b" on "~b".i = t."~i"
-       cross join lateral (select ${cells.map((cell, n) => `${isOurs(cell)} as "~r${n}"`).join(', ')} offset 0) as "~r"
+       cross join lateral (select ${cells.map((cell, n) => `${isRestored(cell, groupOf(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
        ${inJson.map((group, n) => restoredJson(group, n, flag)).join('\n')}
-    ), "~written" as (
-      update ${source.table.sql} as t set ${[
-        ...cells.flatMap((cell, n) => (cell.path.length === 0 ? [restored(cell, `j."~r${n}"`)] : [])),
-        ...inJson.map((group, n) => jsonAssignment(group, n, numbers)),
-      ].join(', ')}
-        from "~judged" as j
-       where ${source.keyColumns.map(({ name }) => `t.${quoteName(name)} = j.${quoteName(name)}`).join(' and ')}
-         and (${cells.map((_, n) => `j."~r${n}"`).join(' or ')})
-      returning j."~i", ${concatenated(cells.map((cell, n) => entry(`j."~r${n}"`, cell.column, `coalesce(${cellJson(cell)}, 'null')`)))} as "~after"
+    ), "~written" as (${rehearse ? wouldRestore(cells) : update(source, cells, inJson, numbers)}
     )
     select coalesce(json_agg(json_build_object(
              'i', "~b".i, 'found', j."~i" is not null, 'written', w."~i" is not null, 'before', j."~held",
@@ -73,14 +67,49 @@ export function restoreStatement(source: Source, cells: readonly Cell[]): string
       from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`
 }
 
+function update(
+  source: Source,
+  cells: readonly Cell[],
+  inJson: ReadonlyArray<readonly Cell[]>,
+  numbers: ReadonlyMap<Cell, number>,
+): string {
+  const after = cells.map((cell, n) =>
+    entry(`j."~r${n}"`, cell.column, `coalesce(${cellJson(cell)}, 'null')`),
+  )
+  return `
+      update ${source.table.sql} as t set ${[
+        ...cells.flatMap((cell, n) => (cell.path.length === 0 ? [restored(cell, `j."~r${n}"`)] : [])),
+        ...inJson.map((group, n) => jsonAssignment(group, n, numbers)),
+      ].join(', ')}
+        from "~judged" as j
+       where ${source.keyColumns.map(({ name }) => `t.${quoteName(name)} = j.${quoteName(name)}`).join(' and ')}
+         and ${anyRestored(cells)}
+      returning j."~i", ${concatenated(after)} as "~after"`
+}
+
+const wouldRestore = (cells: readonly Cell[]): string => `
+      select j."~i", '{}'::jsonb as "~after" from "~judged" as j where ${anyRestored(cells)}`
+
+const anyRestored = (cells: readonly Cell[]): string => `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
+
+/** The other cells of its output's group. */
+function groupOf(source: Source, cell: Cell, cells: readonly Cell[]): Cell[] {
+  const group = source.outputs.find((output) => output.column === cell.column)?.mapping.group ?? null
+  const names = source.outputs.filter((output) => output.mapping.group === group).map(({ column }) => column)
+  return group === null ? [] : cells.filter((other) => other !== cell && names.includes(other.column))
+}
+
+const isRestored = (cell: Cell, group: readonly Cell[]): string =>
+  [isOurs(cell), ...group.map((other) => `(not ${isIn(other)} or ${isOurs(other)})`)].join(' and ')
+
 const isIn = (cell: Cell): string => `("~b".a ? ${quoteLiteral(cell.column)})`
 
 /** Whether the cell holds what was written there. */
 const isOurs = (cell: Cell): string =>
   `(${isIn(cell)} and ${isReachable(cell)} and coalesce(${cellJson(cell)}, 'null') = ("~b".a -> ${quoteLiteral(cell.column)}))`
 
-const changedSince = (cell: Cell): string =>
-  `case when ${isIn(cell)} and not ${isOurs(cell)} then ${quoteLiteral(cell.column)} end`
+const keptCell = (cell: Cell, flag: string): string =>
+  `case when ${isIn(cell)} and not ${flag} then ${quoteLiteral(cell.column)} end`
 
 function restored(cell: Cell, flag: string): string {
   const name = quoteLiteral(cell.column)

@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely'
-import { query } from './db.ts'
+import { query, type Db } from './db.ts'
 import type { Refused } from './isolate.ts'
 import type { Cell, Source } from './mapped.ts'
 import { splitName } from './quote.ts'
 import { refusalInWords } from './refused.ts'
 import { restoreStatement, type Restored, type RestoreRow } from './restore-statement.ts'
-import { sendBatch } from './send.ts'
+import { send, sendBatch } from './send.ts'
 
 /** One write to be taken back, as `writeBatch` told it. */
 export interface UndoRow {
@@ -22,7 +22,10 @@ export interface UndoResult {
   /** What the restored cells held and hold, in the form of a write: taking back the undo takes these. */
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
-  /** Cells that stay, because somebody has changed them since, or because the table has no such column any more. */
+  /**
+   * Cells that stay, because somebody has changed them or another of their group since, or because the table has no
+   * such column any more.
+   */
   readonly keptColumns: readonly string[]
 }
 
@@ -36,20 +39,51 @@ export async function restoreBatch<Schema>(
   source: Source,
   batch: readonly UndoRow[],
 ): Promise<UndoResult[]> {
+  const { cells, toResults } = prepare(source, batch)
+  if (cells.length === 0) return toResults(null)
+  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
+  return toResults(await sendBatch<Restored>(tx, restoreStatement(source, cells), toRows(batch)))
+}
+
+/**
+ * What `restoreBatch` would do, without a lock and without a write. What only the write can show, such as a constraint
+ * that forbids it by now, is not found; `before` and `after` are not told.
+ */
+export async function rehearseRestore(
+  db: Db,
+  source: Source,
+  batch: readonly UndoRow[],
+): Promise<UndoResult[]> {
+  const { cells, toResults } = prepare(source, batch)
+  if (cells.length === 0) return toResults(null)
+  const statement = restoreStatement(source, cells, { rehearse: true })
+  const told = await send<Restored>(db, statement, toRows(batch))
+  return toResults(new Map(told.map((one) => [one.i, { ...one, after: null }])))
+}
+
+const toRows = (batch: readonly UndoRow[]): RestoreRow[] =>
+  batch.map(({ key, before, after }, i) => ({ i, key, b: before, a: after }))
+
+interface Prepared {
+  readonly cells: readonly Cell[]
+  /** @param told null: none of the cells is a column of the table any more */
+  readonly toResults: (told: ReadonlyMap<number, Restored | Refused> | null) => UndoResult[]
+}
+
+function prepare(source: Source, batch: readonly UndoRow[]): Prepared {
   const columns = [...new Set(batch.flatMap((row) => Object.keys(row.after)))]
   const cells = columns.map((column) => findCell(source, column)).filter((cell) => cell !== null)
   const missing = columns.filter((column) => cells.every((cell) => cell.column !== column))
   const gone = (row: UndoRow): string[] => missing.filter((column) => column in row.after)
-  if (cells.length === 0)
-    return batch.map((row) => ({ ...NOTHING, key: row.key, outcome: 'unchanged', keptColumns: gone(row) }))
-
-  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-  const rows = batch.map(({ key, before, after }, i): RestoreRow => ({ i, key, b: before, a: after }))
-  const told = await sendBatch<Restored>(tx, restoreStatement(source, cells), rows)
-  return batch.map((row, i) => {
-    const result = toResult(row.key, told.get(i))
-    return { ...result, keptColumns: [...result.keptColumns, ...gone(row)] }
-  })
+  return {
+    cells,
+    toResults: (told) =>
+      batch.map((row, i) => {
+        if (told === null) return { ...NOTHING, key: row.key, outcome: 'unchanged', keptColumns: gone(row) }
+        const result = toResult(row.key, told.get(i))
+        return { ...result, keptColumns: [...result.keptColumns, ...gone(row)] }
+      }),
+  }
 }
 
 const NOTHING = { reason: null, before: null, after: null, keptColumns: [] } as const

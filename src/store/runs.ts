@@ -13,6 +13,12 @@ export interface RunOptions {
   readonly budget: number | null
   readonly where: string | null
   readonly route: 'auto' | 'sync' | 'bulk'
+  /** The run whose writes this one takes back. */
+  readonly undoes?: number
+  /** What it takes back was an undo itself, so that it writes what was undone. */
+  readonly writesAgain?: boolean
+  /** It asks nothing, and writes stored records again. */
+  readonly remap?: boolean
 }
 
 export interface StoredRun {
@@ -123,4 +129,16 @@ export async function list(
       from fillrate.runs where ${state === null ? sql`true` : sql`state = ${state}`}
      order by id desc limit ${limit}`.execute(db)
   return rows
+}
+
+/** A run by its number, and whether its process is alive. Null: there is none. */
+export async function find(
+  db: Connection,
+  id: number,
+): Promise<(StoredRun & { readonly alive: boolean }) | null> {
+  const { rows } = await sql<StoredRun & { alive: boolean }>`
+    select id, trigger, sources, options, state, reason, started_at, finished_at, totals,
+           state = ${running} and leased_until > now() as alive
+      from fillrate.runs where id = ${id}`.execute(db)
+  return rows[0] ?? null
 }

@@ -1,0 +1,66 @@
+import { sql } from 'kysely'
+import { Row, type Settled } from '../domain/row.ts'
+import { jsonBatch } from './batch.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Values = Readonly<Record<string, unknown>>
+
+/** Locks rows of a source before their cells, as the write back does. @returns what Fillrate last wrote into each */
+export async function lockWritten(
+  tx: StoreTransaction,
+  source: string,
+  keys: readonly string[],
+): Promise<Map<string, Values | null>> {
+  const { rows } = await sql<{ key: string; written: Values | null }>`
+    select key, written from fillrate.rows
+     where source = ${source} and key = any(${[...keys]}::text[])
+     order by key for no key update`.execute(tx)
+  return new Map(rows.map((row) => [row.key, row.written]))
+}
+
+export interface TakenBack {
+  readonly key: string
+  /** The columns that were restored. */
+  readonly columns: readonly string[]
+  /** Of these, what holds something that Fillrate had written. All others are a person's again. */
+  readonly written: Values
+  readonly cells: number
+}
+
+/**
+ * What rows become whose write was taken back. What Fillrate claims to have written follows the cells in any case, or
+ * `tracked` would take a person's value for its own. The state is changed only where the run that is taken back was
+ * the last to settle the row: one that waits for an answer goes on waiting, one that a later run has settled says what
+ * that run made of it.
+ *
+ * `next_at` stays while it is to come. Were it past, the next run would write the same values again at once.
+ */
+export async function takeBack(
+  tx: StoreTransaction,
+  source: string,
+  undo: { readonly undoes: number; readonly run: number; readonly writesAgain: boolean },
+  settled: Settled,
+  rows: readonly TakenBack[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const keys = rows.map((row) => row.key)
+  const written = sql`nullif((coalesce(r.written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
+  await sql`
+    update fillrate.rows r set written = ${written}
+      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, columns jsonb, written jsonb)
+     where r.source = ${source} and r.key = any(${keys}::text[]) and r.key = v.key`.execute(tx)
+  const notes = undo.writesAgain
+    ? sql`nullif(r.notes - ${UNDONE}, '{}')`
+    : sql`coalesce(r.notes, '{}') || jsonb_build_object(${UNDONE}::text, ${undo.run}::bigint)`
+  await sql`
+    update fillrate.rows r
+       set state = ${settled.state}, reason = ${settled.reason}, run = ${undo.run}, settled_at = now(),
+           next_at = case when r.next_at > now() then r.next_at end, notes = ${notes},
+           cells_written = ${undo.writesAgain ? sql`v.cells` : sql`0`}, cells_kept = 0, cells_conflicts = 0
+      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, cells integer)
+     where r.source = ${source} and r.key = any(${keys}::text[]) and r.key = v.key
+       and r.run = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
+}
+
+/** In a row's notes: the run that has taken its write back. */
+export const UNDONE = 'undone'
