@@ -34,7 +34,7 @@ export class FixedLength {
     bounds.atLeast(this.#least)
     bounds.atMost(
       Math.max(
-        meant({ least: this.#least, most: this.#mostFromRequest }, 100),
+        meant({ least: this.#least, most: this.#mostFromRequest }, stepOf(this.#mostFromRequest)),
         meant({ least: this.#least, most: this.#mostOnClock }, 500),
       ),
     )
@@ -48,7 +48,7 @@ export class FixedLength {
 
   /** The longest length if the first request starts a window. */
   get hoped(): number {
-    return meant({ least: this.#least, most: this.#mostFromRequest }, 100)
+    return meant({ least: this.#least, most: this.#mostFromRequest }, stepOf(this.#mostFromRequest))
   }
 
   atLeast(length: number): void {
@@ -72,5 +72,8 @@ export class FixedLength {
     if (this.#starts.length > startsKept) this.#starts.shift()
   }
 }
+
+/** Short windows are multiples of a tenth of a second, long ones of half a second. */
+const stepOf = (length: number): number => (length < 5000 ? 100 : 500)
 
 const startsKept = 16

@@ -129,7 +129,8 @@ function nextLength(outlook: Outlook, runsFrom: number, least: number): number |
 function wanted(outlook: Outlook): number {
   const { limit, least, most } = outlook
   if (limit === 1 || isSettled(least, most)) return 0
-  return Math.min(limit - 1, Math.max(2, Math.min(6 * copies(outlook), Math.floor(limit / 8))))
+  const isLong = Math.min(most, outlook.endsFrom - (outlook.runsFrom ?? 0)) > long
+  return Math.min(limit - 1, Math.max(2, Math.min((isLong ? 3 : 6) * copies(outlook), Math.floor(limit / 8))))
 }
 
 /** A length that is known as well as this is known well enough. */
@@ -150,6 +151,9 @@ export const margin = (length: number): number => 2 + length / 10_000
 
 /** In milliseconds. */
 const shortly = 60
+
+/** Of a window this long, a length that is known to a second is known well. */
+const long = 20_000
 
 /** Lengths so close that only several calls at once can tell them apart. */
 const near = 250

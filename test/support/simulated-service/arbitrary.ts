@@ -3,13 +3,14 @@ import type { ServiceSettings } from './service.ts'
 import { plainSimulation } from './simulate.ts'
 import type { SimulationSettings } from './simulate.ts'
 
-/** Windows as real services set them: tenths of seconds, mostly whole and half ones. */
+/** Windows as real services set them: mostly whole and half seconds, and tenths where they are short. */
 const windowMs = fc.oneof(
   {
     weight: 4,
     arbitrary: fc.constantFrom(500, 1000, 1500, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 3_600_000),
   },
-  { weight: 1, arbitrary: fc.integer({ min: 5, max: 600 }).map((tenths) => tenths * 100) },
+  { weight: 1, arbitrary: fc.integer({ min: 5, max: 50 }).map((tenths) => tenths * 100) },
+  { weight: 1, arbitrary: fc.integer({ min: 10, max: 120 }).map((halves) => halves * 500) },
 )
 
 const limit = fc.oneof(
