@@ -41,7 +41,9 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
     )
 
   const page = { after: null, limit: 1000, where: null, changedSince: null }
-  if (await readsAll(db, source, page))
+  const first = await planOf(db, source, page)
+  // Where all rows are expected on one page, to read the table once is the best there is.
+  if (first !== null && isWhole(source, first) && pagesMany(first))
     findings.push(
       add(
         'joins',
@@ -52,7 +54,8 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
   const { changedAt } = source.mapping
   // A time far ahead, because the planner must see that few rows are wanted.
   const ahead = { ...page, changedSince: new Date('9999-01-01') }
-  if (changedAt !== null && (await readsAll(db, source, ahead)))
+  const changed = changedAt === null ? null : await planOf(db, source, ahead)
+  if (changedAt !== null && changed !== null && isWhole(source, changed))
     findings.push(
       add(
         'changedAt',
@@ -79,19 +82,25 @@ interface Plan {
   readonly Plans?: readonly Plan[]
 }
 
-/** Whether a page's plan scans a large table whole, or sorts that much. */
-async function readsAll(db: Db, source: Source, options: PageOptions): Promise<boolean> {
-  const { rows } = await sql<{ 'QUERY PLAN': ReadonlyArray<{ readonly Plan: Plan }> }>`
-    explain (format json) ${pageQuery(source, options)}`.execute(db)
+/** A page's plan; null where the table is so small that no plan is worth a word. */
+async function planOf(db: Db, source: Source, options: PageOptions): Promise<Plan | null> {
   const [size] = await query<{ rows: number }>(
     db,
-    `select greatest(reltuples, 0)::float8 as rows from pg_class where oid = $1::regclass`,
+    `select reltuples::float8 as rows from pg_class where oid = $1::regclass`,
     [source.table.sql],
   )
-  if ((size?.rows ?? 0) < LARGE) return false
-  const isWhole = (plan: Plan): boolean =>
-    (plan['Node Type'] === 'Seq Scan' && plan['Relation Name'] === source.table.name) ||
-    (plan['Node Type'] === 'Sort' && plan['Plan Rows'] >= LARGE) ||
-    (plan.Plans ?? []).some(isWhole)
-  return rows.some((row) => row['QUERY PLAN'].some(({ Plan }) => isWhole(Plan)))
+  if ((size?.rows ?? 0) < LARGE) return null
+  const { rows } = await sql<{ 'QUERY PLAN': ReadonlyArray<{ readonly Plan: Plan }> }>`
+    explain (format json) ${pageQuery(source, options)}`.execute(db)
+  return rows[0]?.['QUERY PLAN'][0]?.Plan ?? null
 }
+
+/** Whether the plan scans the table whole, or sorts as much. */
+const isWhole = (source: Source, plan: Plan): boolean =>
+  (plan['Node Type'] === 'Seq Scan' && plan['Relation Name'] === source.table.name) ||
+  (plan['Node Type'] === 'Sort' && plan['Plan Rows'] >= LARGE) ||
+  (plan.Plans ?? []).some((inner) => isWhole(source, inner))
+
+const pagesMany = (plan: Plan): boolean =>
+  (plan['Node Type'] === 'Limit' && (plan.Plans?.[0]?.['Plan Rows'] ?? 0) > 2 * plan['Plan Rows']) ||
+  (plan.Plans ?? []).some(pagesMany)

@@ -6,14 +6,15 @@ import { groupOf, type Numbered } from './numbered.ts'
 import { quoteLiteral } from './quote.ts'
 
 /*
- * What is decided for one cell, step by step, each an SQL expression over the steps before it:
- * `~p` given (the batch brings a value) and open (the policy allows it) → `~r` ready (both) → `~e` the value made
- * → `~n` the value fitted → `~w` whether it is written.
+ * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
+ * `~given` (the batch brings a value) and `~open` (the policy allows it) → `~ready` (both) → `~made`, the value
+ * → `~new`, the value fitted → `~set`, whether it is written. The batch's own columns are `~v`, `~w`, `~c`. All names
+ * begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
  */
 
 /** Whether the batch brings a value for the cell. */
 export const isGiven = ({ output }: Numbered): string =>
-  `coalesce(jsonb_typeof("~b".v -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
+  `coalesce(jsonb_typeof("~v" -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
 
 /** Whether the policy opens the cell as it stands now. */
 export function isOpen({ output }: Numbered): string {
@@ -24,7 +25,7 @@ export function isOpen({ output }: Numbered): string {
     case 'blank':
       return `(${isBlank(output)} and ${parents})`
     case 'tracked': {
-      const isOurs = `coalesce(${cellJson(output)} = ("~b".w -> ${quoteLiteral(output.column)}), false)`
+      const isOurs = `coalesce(${cellJson(output)} = ("~w" -> ${quoteLiteral(output.column)}), false)`
       return `((${isBlank(output)} or ${isOurs}) and ${parents})`
     }
   }
@@ -34,19 +35,19 @@ export function isOpen({ output }: Numbered): string {
 export function madeValue({ output, n }: Numbered, all: readonly Numbered[]): string {
   const group = groupOf(output, all)
   // A protected member of a group must be made as well: if it is what the cell holds already, the group is whole.
-  const when = group.length > 0 ? group.map((one) => `"~p".given${one.n}`) : [`"~r".ready${n}`]
-  return `case when "~p".same and ${when.join(' and ')} then ${typedValue(output)} end`
+  const when = group.length > 0 ? group.map((one) => `"~given${one.n}"`) : [`"~ready${n}"`]
+  return `case when "~same" and ${when.join(' and ')} then ${typedValue(output)} end`
 }
 
 function typedValue(output: Output): string {
   const name = quoteLiteral(output.column)
   const { fit, mapping, type } = output
-  if (mapping.sql === null) return castJson('"~b".v', name, type.cast, fit)
-  const text = `("~b".v ->> ${name})`
+  if (mapping.sql === null) return castJson('"~v"', name, type.cast, fit)
+  const text = `("~v" ->> ${name})`
   const { sql } = render(mapping.sql, {
     value: output.value === 'number' ? `(${text}::numeric)` : text,
-    json: `("~b".v -> ${name})`,
-    confidence: '"~b".c',
+    json: `("~v" -> ${name})`,
+    confidence: '"~c"',
   })
   if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`
   if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
@@ -55,7 +56,7 @@ function typedValue(output: Output): string {
 
 /** A text too long for its column is left out or cut here, because an explicit cast would cut it without a word. */
 export function fittedValue({ output, n }: Numbered): string {
-  const value = `"~e".e${n}`
+  const value = `"~made${n}"`
   const { fit, mapping, type } = output
   const filled = mapping.sql === null ? value : `case when not ${blankValue(value, fit)} then ${value} end`
   if (fit.kind !== 'text' || fit.maxLength === null) return filled
@@ -67,20 +68,20 @@ export function fittedValue({ output, n }: Numbered): string {
 export function isWritten({ output, n }: Numbered, all: readonly Numbered[]): string {
   const group = groupOf(output, all)
     .filter((one) => one.n !== n)
-    .map((one) => `"~n".n${one.n} is not null and ("~r".ready${one.n} or not ${isDifferent(one)})`)
-  const whole = [`"~r".ready${n}`, `"~n".n${n} is not null`, ...group, isDifferent({ output, n })]
+    .map((one) => `"~new${one.n}" is not null and ("~ready${one.n}" or not ${isDifferent(one)})`)
+  const whole = [`"~ready${n}"`, `"~new${n}" is not null`, ...group, isDifferent({ output, n })]
   return `coalesce(${whole.join(' and ')}, false)`
 }
 
 const isDifferent = ({ output, n }: Numbered): string =>
-  differs(`"~n".n${n}`, currentCell(output), output.fit)
+  differs(`"~new${n}"`, currentCell(output), output.fit)
 
 /** Whether a touched column is set: beside an output, and only where it can be reached. */
-export const isTouched = (touch: Touch): string => `("~any".changes and ${isReachable(touch)})`
+export const isTouched = (touch: Touch): string => `("~changes" and ${isReachable(touch)})`
 
 /** A touched column's value, made only in rows that are written. */
 export function touchValue(touch: Touch): string {
-  const { sql } = render(touch.expression, { confidence: '"~b".c' })
+  const { sql } = render(touch.expression, { confidence: '"~c"' })
   const value = touch.path.length > 0 ? `to_jsonb((select (${sql}\n)))` : `(${sql}\n)`
-  return `case when "~any".changes then ${value} end`
+  return `case when "~changes" then ${value} end`
 }

@@ -1,6 +1,6 @@
 import type { Output } from './mapped.ts'
 
-/** An output and its number in the statement, which names what is computed for it: `given0`, `n0`, `w0`. */
+/** An output and its number in the statement, which names what is computed for it: `~given0`, `~new0`, `~set0`. */
 export interface Numbered {
   readonly output: Output
   readonly n: number

@@ -70,8 +70,8 @@ async function failingInput(
   for (const name of inputNames) {
     const value = sql`
       select ${sql.raw(inputText(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))},
-             (select ${key}::text as key offset 0) as "~key"
-       where ${sql.raw(keyMatches(source, '"~key".key'))}`
+             (select ${key}::text as "~key" offset 0) as "~keys"
+       where ${sql.raw(keyMatches(source, '"~key"'))}`
     const read = await refusedOr(() => value.execute(db))
     if ('error' in read) return { name, error: read.error }
   }

@@ -70,8 +70,8 @@ export function keysQuery(
   keys: readonly string[],
   written?: WrittenRelation,
 ): RawBuilder<PageRow> {
-  const given = sql`(select distinct k from unnest(${[...keys]}::text[]) as k)`
-  const matches = sql.raw(keyMatches(source, '"~keys".k'))
+  const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
+  const matches = sql.raw(keyMatches(source, '"~key"'))
   const conditions = sql`${sql.raw(eligible(source))}`
   return relation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
 }

@@ -26,7 +26,7 @@ export interface Told {
 /** SQL for what the written cells held, touched ones among them. */
 export const beforeJson = (source: Source, cells: readonly Numbered[]): string =>
   concatenated([
-    ...cells.flatMap(({ output, n }) => heldEntries(output, `"~w".w${n}`)),
+    ...cells.flatMap(({ output, n }) => heldEntries(output, `"~set${n}"`)),
     ...source.touches.flatMap((touch) => heldEntries(touch, isTouched(touch))),
   ])
 
@@ -46,19 +46,20 @@ export function heldEntries(cell: Cell, when: string): string[] {
 export function afterJson(
   source: Source,
   cells: readonly Numbered[],
-  value: (cell: Cell, name: string) => string,
+  value: (cell: Cell, column: string) => string,
 ): string {
   return concatenated([
-    ...cells.map(({ output, n }) => entry(`j.w${n}`, output.column, value(output, `n${n}`))),
-    ...source.touches.map((touch, n) => entry(`j.t${n}`, touch.column, value(touch, `s${n}`))),
+    ...cells.map(({ output, n }) => entry(`j."~set${n}"`, output.column, value(output, `j."~new${n}"`))),
+    ...source.touches.map((touch, n) =>
+      entry(`j."~touched${n}"`, touch.column, value(touch, `j."~touch${n}"`)),
+    ),
   ])
 }
 
 /** SQL for the names of the cells that held a value which the policy protects. */
 export function keptJson(cells: readonly Numbered[]): string {
   const names = cells.map(
-    ({ output, n }) =>
-      `case when "~p".given${n} and not "~p".open${n} then ${quoteLiteral(output.column)} end`,
+    ({ output, n }) => `case when "~given${n}" and not "~open${n}" then ${quoteLiteral(output.column)} end`,
   )
   return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
 }
@@ -68,10 +69,10 @@ export function skippedJson(cells: readonly Numbered[]): string {
   const parts = cells
     .filter(({ output }) => output.mapping.sql !== null || output.fit.kind === 'text')
     .map(({ output, n }) => {
-      const isNothing = `"~e".e${n} is null or ${blankValue(`"~e".e${n}`, output.fit)}`
+      const isNothing = `"~made${n}" is null or ${blankValue(`"~made${n}"`, output.fit)}`
       const reason = `case when ${isNothing} then 'no_value' else 'too_long' end`
       const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason})`
-      const when = `"~p".same and "~r".ready${n} and "~n".n${n} is null`
+      const when = `"~same" and "~ready${n}" and "~new${n}" is null`
       return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
     })
   return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`

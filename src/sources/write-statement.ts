@@ -30,68 +30,68 @@ export interface BatchRow {
  *    can still be inserted meanwhile.
  * 2. `~judged` builds everything on the locked versions: the joins, the hash of the inputs, the policies, the new
  *    values. The names `t` and those of the joins mean what they mean in the configuration; all others begin with
- *    a tilde, so that no table of the user's can be mistaken for one of them.
+ *    a tilde, so that no table or column of the user's can be mistaken for one of them.
  * 3. `~written` updates the rows in which something changes, and no others.
  *
  * @param rehearse leaves out the lock and the third step: `after` then tells what would be written, before any trigger
  */
 export function writeStatement(source: Source, { rehearse = false } = {}): string {
   const cells = source.outputs.map((output, n) => ({ output, n }))
-  const columns = readable(source).map((name) => `t.${quoteName(name)}`)
+  const columns = readable(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   const isIdle = rehearse || cells.length === 0
   return `
     with "~batch" as (
-      select * from jsonb_to_recordset($1::jsonb)
-        as b(i int, key text, hash text, v jsonb, w jsonb, c double precision)
+      select i as "~row", key as "~key", hash as "~hash", v as "~v", w as "~w", c as "~c"
+        from jsonb_to_recordset($1::jsonb) as b(i int, key text, hash text, v jsonb, w jsonb, c double precision)
     ), "~locked" as materialized (
-      select "~b".i as "~i", ${columns.join(', ')}
-        from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatches(source, '"~b".key')}
+      select "~row" as "~i", ${columns.join(', ')}
+        from "~batch" join ${source.table.sql} as t on ${keyMatches(source, '"~key"')}
        order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
     ), "~judged" as materialized (${judgedRows(source, cells)}
     ), "~written" as (${isIdle ? wouldWrite(source, cells) : update(source, cells)}
     )
     select coalesce(json_agg(json_build_object(
-             'i', "~b".i, 'found', j."~i" is not null, 'copies', j."~copies", 'same', j."~same",
-             'changes', j."~changes", 'written', w."~i" is not null,
-             'before', case when w."~i" is not null then j."~before" end, 'after', w."~after",
-             'kept', j."~kept", 'skipped', j."~skipped") order by "~b".i), '[]') as told
-      from "~batch" as "~b"
-      left join (select distinct on ("~i") * from "~judged" order by "~i") as j on j."~i" = "~b".i
-      left join "~written" as w on w."~i" = "~b".i`
+             'i', "~row", 'found', j."~i" is not null, 'copies', "~copies", 'same', "~same",
+             'changes', "~changes", 'written', w."~i" is not null,
+             'before', case when w."~i" is not null then "~before" end, 'after', "~after",
+             'kept', "~kept", 'skipped', "~skipped") order by "~row"), '[]') as told
+      from "~batch"
+      left join (select distinct on ("~i") * from "~judged" order by "~i") as j on j."~i" = "~row"
+      left join "~written" as w on w."~i" = "~row"`
 }
 
 function judgedRows(source: Source, cells: readonly Numbered[]): string {
-  const columns = readable(source).map((name) => `"~l".${quoteName(name)}`)
+  const columns = readable(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
   const given = cells.flatMap((cell) => [
-    `${isGiven(cell)} as given${cell.n}`,
-    `${isOpen(cell)} as open${cell.n}`,
+    `${isGiven(cell)} as "~given${cell.n}"`,
+    `${isOpen(cell)} as "~open${cell.n}"`,
   ])
-  const any = [...cells.map(({ n }) => `"~w".w${n}`), 'false'].join(' or ')
+  const any = [...cells.map(({ n }) => `"~set${n}"`), 'false'].join(' or ')
   return `
       select ${judgedColumns(source, cells).join(',\n             ')}
-        from "~locked" as "~l" join "~batch" as "~b" on "~b".i = "~l"."~i"
+        from "~locked" join "~batch" on "~row" = "~i"
        cross join lateral (select ${columns.join(', ')}) as t
        ${joins(source)}
-       ${step('~p', [`"~b".hash = ${inputHash(source)} as same`, ...given])}
+       ${step('opened', [`"~hash" = ${inputHash(source)} as "~same"`, ...given])}
        ${step(
-         '~r',
-         numbered(cells, ({ n }) => `"~p".given${n} and "~p".open${n}`, 'ready'),
+         'ready',
+         numbered(cells, ({ n }) => `"~given${n}" and "~open${n}"`, 'ready'),
        )}
        ${step(
-         '~e',
-         numbered(cells, (cell) => madeValue(cell, cells), 'e'),
+         'made',
+         numbered(cells, (cell) => madeValue(cell, cells), 'made'),
        )}
-       ${step('~n', numbered(cells, fittedValue, 'n'))}
+       ${step('new', numbered(cells, fittedValue, 'new'))}
        ${step(
-         '~w',
-         numbered(cells, (cell) => isWritten(cell, cells), 'w'),
+         'set',
+         numbered(cells, (cell) => isWritten(cell, cells), 'set'),
        )}
-       ${step('~any', [`${any} as changes`])}
+       ${step('any', [`${any} as "~changes"`])}
        ${step(
-         '~s',
-         source.touches.map((touch, n) => `${touchValue(touch)} as s${n}`),
+         'touch',
+         source.touches.map((touch, n) => `${touchValue(touch)} as "~touch${n}"`),
        )}
-       where "~l"."~i" is not null and ${eligible(source)}`
+       where "~i" is not null and ${eligible(source)}`
 }
 
 /**
@@ -100,20 +100,21 @@ function judgedRows(source: Source, cells: readonly Numbered[]): string {
  * (Memoize), which took a third of the statement's time and never hit.
  */
 const step = (name: string, columns: readonly string[]): string =>
-  `cross join lateral (select ${['"~l"."~i"', ...columns].join(', ')} offset 0) as "${name}"`
+  `cross join lateral (select ${[`"~i" as "~in ${name}"`, ...columns].join(', ')} offset 0) as "~${name}"`
 
 const numbered = (cells: readonly Numbered[], value: (cell: Numbered) => string, name: string): string[] =>
-  cells.map((cell) => `${value(cell)} as ${name}${cell.n}`)
+  cells.map((cell) => `${value(cell)} as "~${name}${cell.n}"`)
 
 const judgedColumns = (source: Source, cells: readonly Numbered[]): string[] => [
-  `"~l"."~i", count(*) over (partition by "~l"."~i") as "~copies", "~p".same as "~same"`,
-  ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~k${n}"`),
-  ...cells.map(({ n }) => `"~n".n${n}, "~w".w${n}`),
-  ...source.touches.map((touch, n) => `"~s".s${n}, ${isTouched(touch)} as t${n}`),
+  `"~i", count(*) over (partition by "~i") as "~copies", "~same", "~changes"`,
+  ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
+  ...cells.map(({ n }) => `"~new${n}", "~set${n}"`),
+  ...source.touches.map((touch, n) => `"~touch${n}", ${isTouched(touch)} as "~touched${n}"`),
   ...jsonColumns(source, cells).map(
-    ({ written, value }, n) => `${written} as mw${n}, case when ${written} then ${value} end as m${n}`,
+    ({ written, value }, n) =>
+      `${written} as "~setjson${n}", case when ${written} then ${value} end as "~json${n}"`,
   ),
-  `"~any".changes as "~changes", ${beforeJson(source, cells)} as "~before"`,
+  `${beforeJson(source, cells)} as "~before"`,
   `${keptJson(cells)} as "~kept", ${skippedJson(cells)} as "~skipped"`,
 ]
 
@@ -126,11 +127,11 @@ interface JsonColumn {
 /** Each json column of which keys are written or touched, with its new value as a whole. */
 function jsonColumns(source: Source, cells: readonly Numbered[]): JsonColumn[] {
   const keys = [
-    ...cells.map(({ output, n }) => ({ cell: output as Cell, written: `"~w".w${n}`, value: `"~n".n${n}` })),
+    ...cells.map(({ output, n }) => ({ cell: output as Cell, written: `"~set${n}"`, value: `"~new${n}"` })),
     ...source.touches.map((touch, n) => ({
       cell: touch as Cell,
       written: isTouched(touch),
-      value: `coalesce("~s".s${n}, 'null')`,
+      value: `coalesce("~touch${n}", 'null')`,
     })),
   ].filter(({ cell }) => cell.path.length > 0)
   return [...Map.groupBy(keys, ({ cell }) => cell.attribute)].map(([attribute, inColumn]) => ({
@@ -143,14 +144,14 @@ function jsonColumns(source: Source, cells: readonly Numbered[]): JsonColumn[] {
 function update(source: Source, cells: readonly Numbered[]): string {
   const plain = cells
     .filter(({ output }) => output.path.length === 0)
-    .map(({ output, n }) => assignment(output.attribute, `j.w${n}`, declared(output, `j.n${n}`)))
+    .map(({ output, n }) => assignment(output.attribute, `j."~set${n}"`, declared(output, `j."~new${n}"`)))
   const inJson = jsonColumns(source, cells).map(({ attribute }, n) =>
-    assignment(attribute, `j.mw${n}`, `j.m${n}`),
+    assignment(attribute, `j."~setjson${n}"`, `j."~json${n}"`),
   )
   const touched = source.touches.flatMap((touch, n) =>
-    touch.path.length === 0 ? [`${quoteName(touch.attribute)} = j.s${n}`] : [],
+    touch.path.length === 0 ? [`${quoteName(touch.attribute)} = j."~touch${n}"`] : [],
   )
-  const matches = source.keyColumns.map((column, n) => `t.${quoteName(column.name)} = j."~k${n}"`)
+  const matches = source.keyColumns.map((column, n) => `t.${quoteName(column.name)} = j."~key${n}"`)
   const after = afterJson(source, cells, (cell) => `coalesce(${cellJson(cell)}, 'null')`)
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
@@ -167,7 +168,7 @@ const declared = (cell: Cell, value: string): string =>
   cell.type.isDomain ? `${value}::${cell.type.name}` : value
 
 function wouldWrite(source: Source, cells: readonly Numbered[]): string {
-  const after = afterJson(source, cells, (_, name) => `coalesce(to_jsonb(j.${name}), 'null')`)
+  const after = afterJson(source, cells, (_, column) => `coalesce(to_jsonb(${column}), 'null')`)
   return `
       select j."~i", ${after} as "~after"
         from "~judged" as j where j."~same" and j."~copies" = 1 and j."~changes"`

@@ -107,7 +107,7 @@ export async function probeCells(
   const joined = mapping.joins === null ? '' : render(mapping.joins).sql
   const tail =
     `from ${table.sql} as t ${joined} cross join lateral ` +
-    `(select '{}'::jsonb as v, 1::double precision as c offset 0) as "~b" limit 0`
+    `(select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
   const checked: Output[] = []
   for (const output of outputs) {
     const { sql, column } = output.mapping
@@ -122,9 +122,9 @@ export async function probeCells(
         expected: `an expression that gives ${output.path.length > 0 ? 'a value for json' : output.type.name}`,
         before: 'select case when true then (',
         after: `\n)${output.fit.kind.startsWith('json') ? '' : `::${output.type.cast}`} end ${tail}`,
-        references: { value, json: `("~b".v -> ${quoteLiteral(column)})`, confidence: '"~b".c' },
+        references: { value, json: `("~v" -> ${quoteLiteral(column)})`, confidence: '"~c"' },
       })
-    const asText = `("~b".v ->> ${quoteLiteral(column)})`
+    const asText = `("~v" ->> ${quoteLiteral(column)})`
     const failed = await ask(asText)
     const asNumber = failed ? await ask(`(${asText}::numeric)`) : null
     if (failed && asNumber) addError(failed, report)
@@ -138,7 +138,7 @@ export async function probeCells(
       expected: `an expression that gives ${touch.type.name}`,
       before: 'select case when true then (',
       after: `\n) end ${tail}`,
-      references: { confidence: '"~b".c' },
+      references: { confidence: '"~c"' },
     })
     if (failed) addError(failed, report)
   }

@@ -73,6 +73,12 @@ describe('inspection', () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 
+  test('tells joins that keep the key’s index from being followed', async () => {
+    expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
+      expect.stringMatching(/^joins: each page reads or sorts the whole table/),
+    ])
+  })
+
   test('tells a condition that nothing meets, a change time without an index and an enum without a map', async () => {
     expect(
       await places({

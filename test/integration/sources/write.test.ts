@@ -381,3 +381,38 @@ describe('expressions', () => {
     expect(drawn.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 180 }, (_, n) => n + 1))
   })
 })
+
+describe('names', () => {
+  test('without their table, and those that the statement might use itself, mean the user’s columns', async () => {
+    await execute(`
+      drop table if exists odd, companies;
+      create table companies (company_id int primary key, legal_name text);
+      create table odd (
+        id int primary key, email text, company_id int, i int, k text, key text, hash text, v text, w text, c text, j text,
+        same boolean, n0 text, "select" text, b int, x int, o int, row_number int, n int, lacks boolean, copies int);
+      insert into companies values (1, 'Acme');
+      insert into odd (id, email, company_id, i, key, k) values (1, 'a@x.no', 1, 7, 'k', 'kk')`)
+    const source = await openSource(
+      database.db,
+      mapping({
+        table: 'odd',
+        joins: 'left join companies using (company_id)',
+        where: `i = 7 and key = 'k' and k = 'kk' and hash is null and n is null and lacks is null`,
+        inputs: { email: 'lower(email)', name: 'concat(key, hash, v, k)', company: 'legal_name' },
+        outputs: [
+          output('v', 'title', { sql: `$value || key || coalesce(hash, '') || coalesce(v, '-') || i` }),
+          output('w', 'title', { sql: `(select legal_name || k from companies where $value = 'CTO')` }),
+          output('select', 'title'),
+          output('n0', 'title', { policy: 'always' }),
+          output('copies', 'n'),
+        ],
+        touch: { hash: `'touched' || i` },
+      }),
+    )
+    const [result] = await write(database, source, ['1'], { title: 'CTO', n: 3 })
+    expect(result).toMatchObject({
+      outcome: 'written',
+      after: { v: 'CTOk-7', w: 'Acmekk', select: 'CTO', n0: 'CTO', copies: 3, hash: 'touched7' },
+    })
+  })
+})
