@@ -9,7 +9,7 @@ import type { Source } from './mapped.ts'
 import { SourceProblems } from './problems.ts'
 import { writeStatement } from './write-statement.ts'
 
-export type { Cell, KeyColumn, Output, Source, Touch } from './mapped.ts'
+export type { Source } from './mapped.ts'
 
 /**
  * Holds a mapping against the live database. Reads the catalogue and asks the planner; no row is read, nothing is
