@@ -1,4 +1,6 @@
+import type { Reset } from '../rate-reset.ts'
 import { Bounds, meant } from './bounds.ts'
+import { WindowEnds } from './window-ends.ts'
 
 /** When one window began, as far as is known once its first answer is in. */
 export interface WindowStart {
@@ -16,6 +18,8 @@ export interface WindowStart {
  * - The first request starts it: then not before that was sent, and the next window's first answer ends it.
  * - The clock starts it, at any moment before the first request: then several windows in a row took at least so
  *   many lengths. Such windows are set in whole or half seconds.
+ *
+ * And the ends that Reset tells bound it, whatever starts a window.
  */
 export class FixedLength {
   /** A call saw Remaining rise by a part: no window does that. */
@@ -23,6 +27,7 @@ export class FixedLength {
   #least = 0
   #mostFromRequest = Number.POSITIVE_INFINITY
   #mostOnClock = Number.POSITIVE_INFINITY
+  readonly #ends = new WindowEnds()
   #starts: WindowStart[] = []
 
   get isRefuted(): boolean {
@@ -32,23 +37,28 @@ export class FixedLength {
   get bounds(): Bounds {
     const bounds = new Bounds()
     bounds.atLeast(this.#least)
-    bounds.atMost(
-      Math.max(
-        meant({ least: this.#least, most: this.#mostFromRequest }, stepOf(this.#mostFromRequest)),
-        meant({ least: this.#least, most: this.#mostOnClock }, 500),
-      ),
-    )
+    bounds.atMost(Math.max(this.hoped, this.#meant(this.#mostOnClock, 500)))
+    bounds.atMost(this.#meant(this.#ends.most))
     return bounds
   }
 
   /** The longest as it was seen, before it is taken for a round one. */
   get seenMost(): number {
-    return Math.max(this.#mostFromRequest, this.#mostOnClock)
+    return Math.min(this.#ends.most, Math.max(this.#mostFromRequest, this.#mostOnClock))
   }
 
-  /** The longest length if the first request starts a window. */
+  /** The longest if the first request starts a window. */
   get hoped(): number {
-    return meant({ least: this.#least, most: this.#mostFromRequest }, stepOf(this.#mostFromRequest))
+    return this.#meant(Math.min(this.#ends.most, this.#mostFromRequest))
+  }
+
+  #meant(most: number, step = stepOf(most)): number {
+    return meant({ least: this.#least, most }, step)
+  }
+
+  /** @param sentAt and when its answer came, of the call whose answer told it */
+  told(reset: Reset, sentAt: number, receivedAt: number): void {
+    this.#ends.learn(reset, sentAt, receivedAt)
   }
 
   atLeast(length: number): void {

@@ -60,7 +60,8 @@ export class Probes {
   #update(outlook: Outlook, now: number): void {
     if (outlook.window !== this.#window) this.#turn(outlook)
     if (this.#isOver || outlook.runsFrom === null || this.#times.length > 0) return
-    this.#times = this.#plan(outlook, outlook.runsFrom, now)
+    const times = this.#plan(outlook, outlook.runsFrom, now)
+    this.#times = times.flatMap((at) => Array.from({ length: copies(outlook) }, (_, index) => at + index))
     this.#isOver = this.#times.length === 0
   }
 
@@ -87,7 +88,7 @@ export class Probes {
   }
 
   #plan(outlook: Outlook, runsFrom: number, now: number): number[] {
-    const left = wanted(outlook) - this.#spent
+    const left = Math.floor((wanted(outlook) - this.#spent) / copies(outlook))
     if (left <= 0) return []
     const first = Math.min(runsFrom, outlook.firstSentAt)
     const late = (length: number): number => runsFrom + length + margin(length)
@@ -100,11 +101,12 @@ export class Probes {
       const length = this.#pick(least, hoped)
       if (length === null) return isWaste ? [first + hoped - shortly, late(hoped)].slice(-left) : []
       if (length > hoped * enoughOf && !isWaste) return [first + length - shortly]
-      if (length > hoped * enoughOf || hoped - length > near) return [first + length - shortly, late(length)].slice(-left)
+      if (length > hoped * enoughOf || hoped - length > near)
+        return [first + length - shortly, late(length)].slice(-left)
       const volley = [-shortly, 4, 12, 20, 28, 36].map((after) => first + length + after)
       return isWaste ? [...volley.slice(0, left - 1), late(length)] : volley.slice(0, left)
     }
-    const length = nextLength(outlook, runsFrom, least)
+    const length = nextLength(outlook, runsFrom, least, left === 1)
     if (length === null) return []
     const isFirst = this.#tried === 0
     this.#tried = length
@@ -117,20 +119,24 @@ export class Probes {
 /** Tries get rarer when nothing is learnt from them. */
 const isTurn = (inVain: number, often: number): boolean => inVain <= often || (inVain & (inVain - 1)) === 0
 
-/** What to try while nothing that was seen bounds the length from above. */
-function nextLength(outlook: Outlook, runsFrom: number, least: number): number | null {
+/** What to try while nothing that was seen bounds the length from above; with the last call, what is certain. */
+function nextLength(outlook: Outlook, runsFrom: number, least: number, isLast: boolean): number | null {
   const from = Math.max(least, outlook.endsFrom - runsFrom)
   const to = outlook.endsBy - runsFrom
-  if (to > from && Number.isFinite(to)) return roundest(from, to)
+  if (to > least && Number.isFinite(to)) return isLast ? to : (roundest(from, to) ?? to)
   return ladder.find((rung) => rung > from) ?? null
 }
 
 /** How many calls are worth holding back. */
 function wanted(outlook: Outlook): number {
   const { limit, least, most } = outlook
+  const share = copies(outlook) === 1 ? 8 : 4
   if (limit === 1 || isSettled(least, most)) return 0
   const isLong = Math.min(most, outlook.endsFrom - (outlook.runsFrom ?? 0)) > long
-  return Math.min(limit - 1, Math.max(2, Math.min((isLong ? 3 : 6) * copies(outlook), Math.floor(limit / 8))))
+  return Math.min(
+    limit - 1,
+    Math.max(2, Math.min((isLong ? 3 : 6) * copies(outlook), Math.floor(limit / share))),
+  )
 }
 
 /** A length that is known as well as this is known well enough. */

@@ -75,8 +75,12 @@ export class Quota {
       const probeAt = this.#probes.nextAt(outlook, now)
       return probeAt !== null && now >= probeAt ? 1 : 0
     }
-    const renewalAt = this.#renewalAt()
-    return renewalAt !== null && now >= renewalAt ? 1 : 0
+    const renewal = this.#renewalDue()
+    if (renewal === null || now < renewal.at) return 0
+    // After a full silence everything is renewed; several calls, so that one answer may carry headers.
+    return renewal.isPromised
+      ? 1
+      : Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare)))
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
@@ -88,7 +92,7 @@ export class Quota {
     const looks: (number | null)[] = [this.#windowEnd()]
     if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
-    else looks.push(this.#renewalAt())
+    else looks.push(this.#renewalDue()?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
@@ -130,6 +134,7 @@ export class Quota {
     if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
+    if (rate.reset !== null && !isRefused) this.#kinds.fixed.told(rate.reset, call.sentAt, now)
     this.#end({
       call,
       receivedAt: now,
@@ -212,10 +217,14 @@ export class Quota {
     return runsFrom + length + margin(length)
   }
 
-  /** When one call is due although none is left, if nothing is on its way that will tell more. */
-  #renewalAt(): number | null {
+  /** When calls are due although none is left, if nothing is on its way that will tell more. */
+  #renewalDue(): ReturnType<Renewal['due']> {
     if (this.calls.isMoving) return null
-    return this.#renewal.dueAt(Number.isFinite(this.#kinds.length) ? null : this.#kinds.least)
+    return this.#renewal.due(Number.isFinite(this.#kinds.length) ? null : this.#kinds.least)
+  }
+
+  get #headerShare(): number {
+    return Math.max(0.05, this.#told / Math.max(1, this.calls.ended))
   }
 
   #outlook(limit: number): Outlook {
@@ -231,7 +240,7 @@ export class Quota {
       hoped: this.#kinds.fixed.hoped,
       endsFrom: this.#renewal.knownFrom ?? Number.NEGATIVE_INFINITY,
       endsBy: this.#renewal.knownUntil ?? Number.POSITIVE_INFINITY,
-      headerShare: this.#told / Math.max(1, this.calls.ended),
+      headerShare: this.#headerShare,
     }
   }
 }

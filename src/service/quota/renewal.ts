@@ -9,6 +9,8 @@ import type { ClockOffset } from './clock-offset.ts'
  */
 export class Renewal {
   readonly #offset: ClockOffset
+  /** The Reset that was told last; and the same, while no call can have taken the place that it promises. */
+  #hint: { readonly reset: Reset; readonly receivedAt: number } | null = null
   #told: { readonly reset: Reset; readonly receivedAt: number } | null = null
   #floor = Number.NEGATIVE_INFINITY
   #triedAt = Number.NEGATIVE_INFINITY
@@ -29,11 +31,13 @@ export class Renewal {
     this.#triedAt = receivedAt
     const last = this.#told
     this.#told = { reset, receivedAt }
-    const until = this.knownUntil
+    this.#hint = this.#told
+    const until = this.#until(this.#told)
     if (until !== null) this.#longest = Math.max(this.#longest, until - receivedAt)
     if (last === null || sentAt >= last.receivedAt) return
     this.#told = last
-    if ((this.knownUntil ?? 0) < (until ?? 0)) this.#told = { reset, receivedAt }
+    if ((this.#until(last) ?? 0) < (until ?? 0)) this.#told = { reset, receivedAt }
+    else this.#hint = last
   }
 
   /** A call ended whose answer told nothing: it may have taken the place that was promised. */
@@ -42,10 +46,22 @@ export class Renewal {
     this.#triedAt = now
   }
 
-  /** On our clock; null where no Reset was told, or where it cannot be held against our clock. */
+  /** The latest moment at which the limit may be renewed, on our clock; null where nothing credible was told. */
   get knownUntil(): number | null {
-    if (this.#told === null) return null
-    const { reset, receivedAt } = this.#told
+    return this.#until(this.#hint)
+  }
+
+  /** The earliest such moment. */
+  get knownFrom(): number | null {
+    if (this.#hint === null) return null
+    const { reset, receivedAt } = this.#hint
+    if (reset.kind === 'delay') return receivedAt + reset.ms - reset.precision
+    return this.#offset.isKnown ? this.#offset.earliest(reset.at - reset.precision) : null
+  }
+
+  #until(told: { readonly reset: Reset; readonly receivedAt: number } | null): number | null {
+    if (told === null) return null
+    const { reset, receivedAt } = told
     if (reset.kind === 'delay') return receivedAt + reset.ms + reset.precision + margin
     const end = reset.at + reset.precision + margin
     if (this.#offset.isKnown) return this.#offset.latest(end)
@@ -55,27 +71,20 @@ export class Renewal {
     return isPlausible ? end + keptRight : null
   }
 
-  /** The earliest moment at which the limit may be renewed, on our clock. */
-  get knownFrom(): number | null {
-    if (this.#told === null) return null
-    const { reset, receivedAt } = this.#told
-    if (reset.kind === 'delay') return receivedAt + reset.ms - reset.precision
-    return this.#offset.isKnown ? this.#offset.earliest(reset.at - reset.precision) : null
-  }
-
   /**
-   * When the next call is due, on our clock; null where nothing tells.
+   * When calls are due although none is left, and how many; null where nothing tells.
    * @param least the window is no shorter, in milliseconds; null where it is known well enough for a reckoning,
    *   so that nothing need be tried that Reset does not promise
    */
-  dueAt(least: number | null): number | null {
-    const renewed = this.knownUntil
-    if (renewed !== null) return Math.max(renewed, this.#floor)
+  due(least: number | null): { readonly at: number; readonly isPromised: boolean } | null {
+    const promised = this.#until(this.#told)
+    if (promised !== null) return { at: Math.max(promised, this.#floor), isPromised: true }
     if (least === null) return null
-    return Math.max(this.#floor, this.#triedAt + Math.max(this.#patience, this.#longest, least))
+    const silence = Math.max(this.#patience, this.#longest, least)
+    return { at: Math.max(this.#floor, this.#triedAt + silence), isPromised: false }
   }
 
-  /** The one call is granted: the next is due after another Reset, or else after twice the time. */
+  /** A call is granted: the next is due after another Reset, or else after twice the time. */
   spend(now: number): void {
     this.#patience = Math.min(longestWindow, this.#patience * 2)
     this.#triedAt = now
