@@ -17,6 +17,7 @@ import type { RunReport } from './pipeline/run/report.ts'
 import { run as runOnce } from './pipeline/run/run.ts'
 import { createBreaker } from './service/breaker.ts'
 import { EnrichmentClient } from './service/client.ts'
+import { checkWhere } from './sources/check/where.ts'
 import { openSource, type Source } from './sources/source.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
@@ -138,6 +139,13 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
     openReceiver({ db, environment, log, onDelivered, sources: [...sources.keys()], scope: scopeOf() })
 
+  /** The sources of a request, with its condition held against each of them. */
+  const choose = async (request: PassOptions): Promise<Source[]> => {
+    const chosen = chooseSources(sources, request.sources)
+    if (request.where !== null) for (const source of chosen) await checkWhere(db, source, request.where)
+    return chosen
+  }
+
   return {
     db,
     sources,
@@ -146,7 +154,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       return scopeOf()
     },
     run: async (request) => {
-      const chosen = chooseSources(sources, request.sources)
+      const chosen = await choose(request)
       const budget = budgetOf(request, config)
       refuseImpossibleRoute(request.route, bulk)
       const calling = openClient()
@@ -194,7 +202,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       refuseImpossibleRoute(request.route, bulk)
       const scope = scopeOf()
       return makePlan(deps, {
-        sources: chooseSources(sources, request.sources),
+        sources: await choose(request),
         limit: request.limit,
         budget: toNumber(request.budget ?? config.budget),
         where: request.where,

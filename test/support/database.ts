@@ -39,16 +39,22 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       await db.destroy()
       await pool.end()
       await onServer(server, async (client) => {
-        const kept = await client.query<{ application_name: string }>(
-          'select application_name from pg_stat_activity where datname = $1',
-          [name],
-        )
+        const kept = await connectionsKept(client, name)
         await client.query(`drop database ${name} with (force)`)
-        if (kept.rowCount)
-          throw new Error(
-            `a pool was left open: ${kept.rows.map((row) => row.application_name || 'unnamed').join(', ')}`,
-          )
+        if (kept.length > 0) throw new Error(`a pool was left open: ${kept.join(', ')}`)
       })
     },
+  }
+}
+
+/** A backend lives on for a moment after its client has gone: only what stays is a pool that nobody closed. */
+async function connectionsKept(client: pg.Client, database: string): Promise<string[]> {
+  for (let look = 0; ; look++) {
+    const { rows } = await client.query<{ application_name: string }>(
+      'select application_name from pg_stat_activity where datname = $1',
+      [database],
+    )
+    if (rows.length === 0 || look === 40) return rows.map((row) => row.application_name || 'unnamed')
+    await client.query('select pg_sleep(0.05)')
   }
 }
