@@ -81,6 +81,8 @@ type Terms = readonly (readonly [term: string, meaning: string])[]
 
 const INDENT = 2
 const GAP = 2
+/** With less room than this, meanings go under their terms. */
+const NARROWEST_MEANING = 40
 
 interface Look {
   readonly style?: 'type'
@@ -98,15 +100,15 @@ function section(title: string, terms: Terms, page: Page, look: Look = {}): stri
   const widths = terms.map(([term]) => width(term)).filter((one) => one <= longest)
   const meanings = terms.some(([, meaning]) => meaning !== '')
   const termWidth = meanings ? Math.max(least, ...widths) : 0
-  const column = INDENT + termWidth + GAP
+  const beside = INDENT + termWidth + GAP
+  const stacked = columns - beside < NARROWEST_MEANING
+  const column = stacked ? 3 * INDENT : beside
   const lines = terms.flatMap(([term, meaning]) => {
     const shown = ' '.repeat(INDENT) + (style === null ? term : paint(style, term))
     if (meaning === '') return [shown]
-    const text = wrap(meaning, Math.max(20, columns - column))
-    const besides = width(term) <= termWidth
-    const first = besides
-      ? [shown + ' '.repeat(column - INDENT - width(term)) + (text.shift() ?? '')]
-      : [shown]
+    const text = wrap(meaning, columns - column)
+    const fits = !stacked && width(term) <= termWidth
+    const first = fits ? [shown + ' '.repeat(column - INDENT - width(term)) + (text.shift() ?? '')] : [shown]
     return [...first, ...text.map((line) => ' '.repeat(column) + line)]
   })
   return ['', paint('heading', title), ...lines]

@@ -4,7 +4,7 @@ import { bar } from './bar.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent, perSecond as speed } from './numbers.ts'
 import type { Paint } from './paint.ts'
-import { width } from './text.ts'
+import { cut, width } from './text.ts'
 
 export interface Frame {
   readonly columns: number
@@ -103,7 +103,7 @@ function used(rate: RateState): [string, ...string[]] {
 
 /** As many of the parts, from the first, as there is room for. */
 function fitting(parts: readonly string[], columns: number): string {
-  let text = parts[0] ?? ''
+  let text = cut(parts[0] ?? '', columns)
   for (const part of parts.slice(1)) {
     if (width(text) + 2 + width(part) > columns) break
     text += `  ${part}`

@@ -41,7 +41,7 @@ function sourceLines(
   const lines = [paint('heading', name)]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...rowLines({ ...rows, picked: rows.total }, output, 'ever picked'))
-  if (typeof coverage === 'string') lines.push('', `  ${paint('quiet', 'coverage')}  ${coverage}`)
+  if (typeof coverage === 'string') lines.push('', ...fields([['coverage', coverage]], output))
   else if (coverage !== undefined) lines.push('', ...coverageLines(coverage, output))
   return lines
 }

@@ -30,7 +30,11 @@ export function table<Row>(rows: readonly Row[], all: readonly Column<Row>[], ou
     texts
       .map((text, n) => {
         const space = widths[n] ?? 0
-        const padded = pad(cut(text, space), space, columns[n]?.number === true ? 'right' : 'left')
+        const short = cut(text, space)
+        const isLast = n === texts.length - 1
+        // Nothing stands to the right of the last column, so only its numbers are filled up.
+        const padded =
+          columns[n]?.number === true ? pad(short, space, 'right') : isLast ? short : pad(short, space)
         const painted = style(n)
         return painted === null ? padded : output.paint(painted, padded)
       })

@@ -1,0 +1,241 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { cli as runCli } from '../../../src/cli/cli.ts'
+import { Output } from '../../../src/cli/output.ts'
+import { ROW_STATES } from '../../../src/domain/row.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 300, 20)
+  await database.pool.query(`update crm.contacts set email = 'nobody' where id % 20 = 1`)
+  sandbox = await startSandbox({ jobDelayMs: [20, 100] })
+  cli = await createCommandLine(database.url, sandbox, withAccounts)
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+/** The program in this process: a command touches nothing of its own process, and starting one takes a second. */
+async function runWith(changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> {
+  const written = { stdout: '', stderr: '' }
+  const outputTo = (name: keyof typeof written): Output =>
+    new Output({ write: (text) => (written[name] += text) }, { color: false })
+  const context = {
+    stdout: outputTo('stdout'),
+    stderr: outputTo('stderr'),
+    env: {
+      DATABASE_URL: database.url,
+      FILLRATE_BASE_URL: sandbox.url,
+      FILLRATE_API_KEY: sandbox.keys.join(','),
+      FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+      ...changes,
+    },
+    cwd: cli.folder,
+    signal: new AbortController().signal,
+    now: Date.now,
+  }
+  const code = await runCli({ words, contextFor: () => context })
+  return { code, ...written }
+}
+
+const run = (...words: string[]): Promise<Ended> => runWith({}, ...words)
+const jsonOf = async (...words: string[]): Promise<unknown> =>
+  JSON.parse((await run(...words, '--json')).stdout)
+
+test('check looks at everything, costs no call, and all is ready', async () => {
+  const ended = await run('check')
+  expect(ended).toMatchObject({ code: 0, stderr: '' })
+  for (const name of [
+    'configuration',
+    'database',
+    'schema',
+    'source contacts',
+    'source accounts',
+    'service',
+    'key',
+    'bulk',
+  ])
+    expect(ended.stdout).toMatch(new RegExp(`^✓ ${name}`, 'm'))
+  expect(sandbox.stats().calls).toEqual({ accepted: 0, refused: 0 })
+})
+
+describe('check says what is wrong, exits with 2, and still looks at the rest', () => {
+  test.each([
+    [
+      'the database',
+      { DATABASE_URL: 'postgres://crm:s3cret-word@127.0.0.1:1/crm' },
+      /✗ database[\s\S]*- source contacts[\s\S]*✓ service/,
+    ],
+    ['the service', { FILLRATE_BASE_URL: 'http://127.0.0.1:1' }, /✓ source contacts[\s\S]*✗ service/],
+    ['the key', { FILLRATE_API_KEY: undefined }, /✗ key[\s\S]*FILLRATE_API_KEY/],
+    ['the environment', { FILLRATE_PORT: 'x' }, /✓ configuration[\s\S]*✗ environment[\s\S]*FILLRATE_PORT/],
+  ])('%s', async (_, environment, said) => {
+    const ended = await runWith(environment, 'check')
+    expect(ended.stdout).toMatch(said)
+    expect(ended.stdout + ended.stderr).not.toContain('s3cret-word')
+    expect(ended.code).toBe(2)
+  })
+
+  test('bulk that is off is no mistake', async () => {
+    const ended = await runWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'check')
+    expect(ended.stdout).toMatch(/! bulk +off/)
+    expect(ended.code).toBe(0)
+  })
+})
+
+test('before the first run, lists are empty and status says so', async () => {
+  expect(await run('runs')).toMatchObject({ code: 0, stdout: 'No run yet.\n' })
+  expect(await run('jobs')).toMatchObject({ code: 0, stdout: 'No job yet.\n' })
+  expect(await run('failures')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('No row has failed'),
+  })
+  expect(await run('status')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('no row was picked yet'),
+  })
+})
+
+describe('after a run', () => {
+  beforeAll(async () => {
+    const ended = await run('run')
+    if (ended.code !== 0) throw new Error(ended.stderr)
+  })
+
+  test('status counts what plain SQL counts', async () => {
+    const status = (await jsonOf('status')) as {
+      rows: Record<string, Record<string, number>>
+      coverage: Record<string, { eligible: number; columns: { column: string; filled: number }[] }>
+    }
+    for (const [source, { total, ...states }] of Object.entries(status.rows)) {
+      const { rows } = await database.pool.query<{ count: number }>(
+        'select count(*)::int as count from fillrate.rows where source = $1',
+        [source],
+      )
+      expect(total).toBe(rows[0]?.count)
+      expect(Object.keys(states).sort()).toEqual([...ROW_STATES].sort())
+      expect(Object.values(states).reduce((sum, n) => sum + n, 0)).toBe(total)
+    }
+    const { rows } = await database.pool.query<{ title: number; phone: number }>(
+      'select count(title)::int as title, count(phone)::int as phone from crm.contacts',
+    )
+    expect(status.coverage['contacts']?.eligible).toBe(300)
+    expect(status.coverage['contacts']?.columns).toEqual(
+      expect.arrayContaining([
+        { column: 'title', filled: rows[0]?.title },
+        { column: 'phone', filled: rows[0]?.phone },
+      ]),
+    )
+  })
+
+  test('status still tells what it can without a configuration', async () => {
+    await cli.configure('{ "sources": ')
+    const ended = await run('status')
+    await cli.configure(withAccounts)
+    expect(ended.code).toBe(0)
+    expect(ended.stdout).toMatch(/contacts[\s\S]*ever picked +300/)
+    expect(ended.stderr).toContain('Coverage is not shown')
+  })
+
+  test('failures: the reasons, and all rows as CSV', async () => {
+    const { total, reasons } = (await jsonOf('failures')) as {
+      total: number
+      reasons: { reason: string; rows: number }[]
+    }
+    expect(total).toBe(15)
+    expect(reasons).toMatchObject([{ source: 'contacts', state: 'invalid_input', rows: 15 }])
+
+    const ended = await run('failures', '--csv', 'failed.csv')
+    expect(ended).toMatchObject({ code: 0, stdout: '', stderr: 'Wrote 15 rows to failed.csv.\n' })
+    const lines = (await readFile(join(cli.folder, 'failed.csv'), 'utf8')).trim().split('\r\n')
+    expect(lines[0]).toBe('source,key,state,reason,settled_at')
+    expect(lines).toHaveLength(16)
+    expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT/)
+    expect((await run('failures', '--csv', '-', '--limit', '2')).stdout.trim().split('\r\n')).toHaveLength(3)
+
+    const unknown = await run('failures', '--source', 'contact')
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('contacts') })
+    expect(await run('failures', '--csv', 'no/such/folder.csv')).toMatchObject({ code: 2 })
+  })
+
+  test('runs and jobs are listed, and can be asked for by state', async () => {
+    expect(await jsonOf('runs')).toMatchObject({ runs: [{ id: 1, state: 'completed' }] })
+    expect(await jsonOf('runs', '--state', 'failed')).toEqual({ runs: [] })
+    expect((await run('runs')).stdout).toMatch(/^ +1 +completed .* 320 /m)
+    const { jobs } = (await jsonOf('jobs')) as { jobs: { state: string; size: number }[] }
+    expect(jobs.length).toBeGreaterThan(0)
+    expect(jobs.every((job) => job.state === 'completed')).toBe(true)
+    expect((await run('jobs')).stdout.trim().split('\n')).toHaveLength(jobs.length + 1)
+  })
+
+  test('plan says that nothing is left to ask', async () => {
+    const ended = await run('plan')
+    expect(ended.code).toBe(0)
+    expect(ended.stdout).toMatch(/Calls +none/)
+  })
+
+  test('a --where that Postgres cannot read is a mistake of the command', async () => {
+    for (const verb of ['plan', 'run']) {
+      const ended = await run(verb, '--where', 't.no_such_column = 1')
+      expect(ended.stderr).toMatch(/--where[\s\S]*no_such_column/)
+      expect(ended.code).toBe(2)
+    }
+  })
+})
+
+describe('the process', () => {
+  test('migrate can be run again, and says that there is nothing to do', async () => {
+    expect(await run('migrate')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Nothing to do'),
+    })
+    expect(await jsonOf('migrate')).toEqual({ applied: [] })
+  })
+
+  test('an error is one JSON object where JSON is wanted, and in words beside it', async () => {
+    const ended = await runWith({ DATABASE_URL: undefined }, 'jobs', '--json')
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      error: { kind: 'configuration', problems: [{ place: 'DATABASE_URL' }] },
+    })
+    expect(ended.stderr).toContain('DATABASE_URL')
+    expect(ended.code).toBe(2)
+  })
+
+  test('the sandbox tells its address and runs until it is told to stop', async () => {
+    const { child, ended } = cli.start('sandbox', '--port', '0', '--limit', '5', '--window', '2s', '--json')
+    const described = await new Promise<string>((resolve) =>
+      child.stdout?.once('data', (data) => resolve(String(data))),
+    )
+    const { url } = JSON.parse(described) as { url: string }
+    expect((await fetch(`${url}/_stats`)).status).toBe(200)
+    child.kill('SIGINT')
+    expect((await ended).code).toBe(0)
+  })
+
+  test('serve receives until it is told to stop', async () => {
+    const { child, ended } = cli.start('serve', '--port', '0', '--json')
+    const told = await new Promise<string>((resolve) =>
+      child.stdout?.once('data', (data) => resolve(String(data))),
+    )
+    const { listens } = JSON.parse(told) as { listens: string }
+    expect((await fetch(`${listens}/readyz`)).status).toBe(200)
+    child.kill('SIGTERM')
+    const end = await ended
+    expect(end.code).toBe(0)
+    for (const line of end.stderr
+      .trim()
+      .split('\n')
+      .filter((line) => line.startsWith('{')))
+      expect(JSON.parse(line)).toHaveProperty('msg')
+  })
+})

@@ -1,0 +1,217 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseCommand } from '../../../src/cli/args.ts'
+import { typed } from '../../../src/cli/command.ts'
+import { declarations, GLOBAL_FLAGS, VERBS } from '../../../src/cli/declarations.ts'
+import type { Flag } from '../../../src/cli/flag.ts'
+import { UsageError } from '../../../src/cli/usage-error.ts'
+
+const parse = (line: string) => parseCommand(line.split(' ').filter((word) => word !== ''))
+
+function errorOf(...words: string[]): UsageError {
+  try {
+    parseCommand(words)
+  } catch (error) {
+    if (error instanceof UsageError) return error
+    throw error
+  }
+  throw new Error(`${words.join(' ')} was understood`)
+}
+
+function outcomeOf(words: readonly string[]): string {
+  try {
+    return VERBS.includes(parseCommand(words).verb) ? 'understood' : 'an unknown verb'
+  } catch (error) {
+    return error instanceof UsageError ? 'refused' : `thrown: ${String(error)}`
+  }
+}
+
+describe('a command', () => {
+  test('with nothing but its name has every flag at its default', () => {
+    expect(parse('run')).toEqual({
+      verb: 'run',
+      words: [],
+      flags: {
+        config: null,
+        json: false,
+        logLevel: null,
+        noColor: false,
+        help: false,
+        version: false,
+        limit: null,
+        budget: null,
+        where: null,
+        route: 'auto',
+        wait: 30 * 60_000,
+      },
+    })
+  })
+
+  test('reads every flag of run', () => {
+    const words = ['run', 'contacts', '--limit', '50', '--budget=1,000', '--where', 't.id < 5', 'accounts']
+    const more = [
+      '--route',
+      'BULK',
+      '--wait',
+      '90s',
+      '--json',
+      '--config',
+      'a.ts',
+      '--log-level',
+      'debug',
+      '--no-color',
+    ]
+    expect(parseCommand([...words, ...more])).toMatchObject({
+      verb: 'run',
+      words: ['contacts', 'accounts'],
+      flags: {
+        limit: 50,
+        budget: 1_000,
+        where: 't.id < 5',
+        route: 'bulk',
+        wait: 90_000,
+        json: true,
+        config: 'a.ts',
+        logLevel: 'debug',
+        noColor: true,
+      },
+    })
+  })
+
+  test('reads every flag of the sandbox', () => {
+    const { flags } = parseCommand(
+      'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
+        ' ',
+      ),
+    )
+    expect(flags).toMatchObject({
+      port: 0,
+      host: '::1',
+      limit: 200,
+      window: 2_000,
+      key: 'a,b',
+      secret: 's',
+      seed: 0,
+      latency: [20, 200],
+      jobDelay: [1_000, 1_500],
+      fault: { '500': 0.05, late: 0.1 },
+    })
+  })
+
+  test.each([
+    ['run --wait 0', { wait: 0 }],
+    ['run --budget unlimited', { budget: 'unlimited' }],
+    ['run --budget 0', { budget: 0 }],
+    ['run --limit 1_000_000', { limit: 1_000_000 }],
+    ['run --limit 5 --limit 6', { limit: 6 }],
+    ['serve --port 8080 --host 0.0.0.0', { port: 8_080, host: '0.0.0.0' }],
+    ['jobs --state in_doubt --limit 3', { state: 'in_doubt', limit: 3 }],
+    ['runs --state failed', { state: 'failed', limit: 20 }],
+    ['failures --csv - --source contacts', { csv: '-', source: 'contacts', limit: null }],
+    ['sandbox --latency 50ms', { latency: 50 }],
+    ['--json status', { json: true }],
+    ['--config x.ts check', { config: 'x.ts' }],
+  ])('%s', (line, flags) => {
+    expect(parse(line).flags).toMatchObject(flags)
+  })
+
+  test('takes words that look like flags after --', () => {
+    expect(parse('plan -- --odd')).toMatchObject({ verb: 'plan', words: ['--odd'] })
+  })
+})
+
+describe('help and version', () => {
+  test.each([
+    ['', []],
+    ['help', []],
+    ['--help', []],
+    ['-h', []],
+    ['help run', ['run']],
+    ['run --help', ['run']],
+    ['run -h', ['run']],
+    ['--help run', ['run']],
+    ['run --limit nonsense --odd --help', ['run']],
+    ['help --help', []],
+  ])('"%s"', (line, words) => {
+    expect(parse(line)).toMatchObject({ verb: 'help', words })
+  })
+
+  test.each(['--version', 'version', 'run --version', '--version --json'])('%s', (line) => {
+    expect(parse(line)).toMatchObject({ verb: 'version', words: [] })
+  })
+
+  test('help for a command that is not there says so', () => {
+    expect(errorOf('help', 'rnu').suggestion).toBe("Did you mean 'run'?")
+    expect(errorOf('rnu', '--help').message).toMatch(/'rnu'/)
+  })
+})
+
+describe('wrong usage says what was wrong, what was meant and how it is used', () => {
+  test.each([
+    [['rnu'], /no command 'rnu'/, "Did you mean 'run'?"],
+    [['run', '--limt', '5'], /no option --limt/, "Did you mean '--limit'?"],
+    [['run', '-x'], /no option -x/, null],
+    [['--odd'], /no option --odd/, null],
+    [['run', '--csv', 'x'], /--csv is no option of fillrate run, but of fillrate failures/, null],
+    [['run', '--limit'], /--limit needs a value: --limit N/, null],
+    [['run', '--limit', '--json'], /--limit needs a value/, null],
+    [['run', '--limit', '0'], /--limit: expected a whole number from 1, found '0'/, null],
+    [['run', '--limit', '-5'], /--limit: expected a whole number from 1, found '-5'/, null],
+    [['run', '--limit', '1.5'], /--limit: expected a whole number/, null],
+    [['run', '--limit', '10,00'], /--limit: expected a whole number/, null],
+    [['run', '--limit', '99999999999999999999'], /--limit: expected a whole number/, null],
+    [['run', '--budget', 'lots'], /--budget: expected a whole number or 'unlimited', found 'lots'/, null],
+    [['run', '--route', 'fast'], /--route: expected auto, sync or bulk, found 'fast'/, null],
+    [['run', '--wait', '30'], /--wait: expected a duration with its unit.*found '30'/, null],
+    [['run', '--where', ' '], /--where: expected a text that is not empty/, null],
+    [['run', '--json=yes'], /--json takes no value, found 'yes'/, null],
+    [['run', '--log-level', 'loud'], /--log-level: expected trace, debug/, null],
+    [['serve', '--port', '70000'], /--port: expected a port, 0 to 65535/, null],
+    [['jobs', '--state', 'gone'], /--state: expected submitting, submitted/, null],
+    [['runs', '12'], /fillrate runs takes no words after it, found '12'/, null],
+    [['sandbox', '--fault', '501=5%'], /--fault: .*Unknown fault '501'/, null],
+    [['sandbox', '--fault', '500=2'], /--fault: .*share/, null],
+    [['sandbox', '--latency', '200-20ms'], /--latency: expected two durations, the shorter first/, null],
+    [['sandbox', '--latency', '1-2-3ms'], /--latency/, null],
+  ] as const)('%j', (words, message, suggestion) => {
+    const error = errorOf(...words)
+    expect(error.message).toMatch(message)
+    expect(error.suggestion).toBe(suggestion)
+    expect(error.usage).toMatch(/^fillrate .*\[options\]$/)
+    expect(error.help).toMatch(/^fillrate /)
+  })
+
+  test('shows no control character and no password of what was typed', () => {
+    expect(errorOf('run\u001b[2J').message).not.toContain('\u001b')
+    expect(errorOf('runs', 'postgres://crm:s3cret@host/crm').message).not.toContain('s3cret')
+  })
+
+  test('any words are understood or refused with a UsageError', () => {
+    const flags = VERBS.flatMap((verb) => Object.keys({ ...GLOBAL_FLAGS, ...declarations[verb].flags })).map(
+      (name) => `--${typed(name)}`,
+    )
+    const word = fc.oneof(
+      fc.constantFrom(...VERBS, ...flags),
+      fc.string(),
+      fc.constantFrom('-', '--', '=', '-1', '0'),
+    )
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 6 }), (words) => {
+        expect(outcomeOf(words)).toMatch(/^(understood|refused)$/)
+      }),
+    )
+  })
+})
+
+test('a flag of one name takes a value in every command or in none: the words are split before the command is known', () => {
+  const kinds = new Map<string, boolean>()
+  for (const verb of VERBS)
+    for (const [name, flag] of Object.entries<Flag<unknown>>({
+      ...GLOBAL_FLAGS,
+      ...declarations[verb].flags,
+    })) {
+      const takesValue = flag.placeholder !== null
+      expect(kinds.get(name) ?? takesValue, `--${typed(name)} of ${verb}`).toBe(takesValue)
+      kinds.set(name, takesValue)
+    }
+})

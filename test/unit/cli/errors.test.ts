@@ -1,0 +1,189 @@
+import { describe, expect, test } from 'vitest'
+import { showError, type ErrorView } from '../../../src/cli/render/errors.ts'
+import { painter } from '../../../src/cli/render/paint.ts'
+import { UsageError } from '../../../src/cli/usage-error.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
+import { SourceProblems } from '../../../src/sources/problems.ts'
+
+const env = {
+  DATABASE_URL: 'postgres://crm:s%40cret99@db.example:5433/crm',
+  FILLRATE_API_KEY: 'key-number-one, key-number-two',
+  FILLRATE_WEBHOOK_SECRET: 'webhook-secret',
+}
+const secrets = ['s%40cret99', 's@cret99', 'key-number-one', 'key-number-two', 'webhook-secret']
+const view: ErrorView = { env, paint: painter(false), stack: false, interrupted: false }
+
+const withCode = (code: string, message = 'what the driver said', more: object = {}): Error =>
+  Object.assign(new Error(message), { code, ...more })
+
+describe('what somebody can put right names the place and what to do', () => {
+  const problem = {
+    place: 'sources.contacts.table',
+    found: "'crm.contact'",
+    expected: 'a table',
+    todo: 'Correct it.',
+  }
+
+  test('wrong usage', () => {
+    const usage = {
+      usage: 'fillrate run [options]',
+      help: 'fillrate run --help',
+      suggestion: "Did you mean '--limit'?",
+    }
+    const shown = showError(new UsageError('there is no option --limt', usage), view)
+    expect(shown.exit).toBe(2)
+    expect(shown.text).toMatch(/^fillrate: there is no option --limt\. Did you mean '--limit'\?\n/)
+    expect(shown.text).toContain('fillrate run [options]')
+    expect(shown.text).toContain('fillrate run --help')
+    expect(shown.json.error).toEqual({ kind: 'usage', message: expect.stringContaining('--limt') })
+  })
+
+  test('the configuration', () => {
+    const shown = showError(new ConfigProblems('fillrate.config.ts', [problem]), view)
+    expect(shown.exit).toBe(2)
+    expect(shown.text).toMatch(
+      /^fillrate: 1 problem in fillrate\.config\.ts:\n\n {2}sources\.contacts\.table\n/,
+    )
+    expect(shown.text).toMatch(/to do +Correct it\./)
+    expect(shown.json.error).toMatchObject({ kind: 'configuration', problems: [problem] })
+  })
+
+  test('the sources', () => {
+    const one = {
+      source: 'contacts',
+      place: 'outputs.titel',
+      found: 'no such column',
+      expected: 'a column',
+      todo: 'Correct it.',
+    }
+    const shown = showError(new SourceProblems([one, { ...one, place: 'table' }]), view)
+    expect(shown.exit).toBe(2)
+    expect(shown.text).toMatch(/2 problems/)
+    expect(shown.text).toContain('sources.contacts.outputs.titel')
+    expect(shown.json.error.problems?.map((problem) => problem.place)).toEqual([
+      'sources.contacts.outputs.titel',
+      'sources.contacts.table',
+    ])
+  })
+
+  test.each([
+    ['ECONNREFUSED', /nothing listens there/],
+    ['ENOTFOUND', /no such host/],
+    ['ETIMEDOUT', /does not answer/],
+    ['28P01', /refuses the user or the password/],
+    ['3D000', /no such database/],
+    ['57P03', /starting or stopping/],
+  ])('the database: %s', (code, said) => {
+    const shown = showError(withCode(code), view)
+    expect(shown.exit).toBe(2)
+    expect(shown.text).toMatch(said)
+    expect(shown.text).toContain('DATABASE_URL')
+    expect(shown.text).toContain('crm@db.example:5433/crm')
+  })
+
+  test('the database, where each address of the host was tried', () => {
+    const error = Object.assign(new AggregateError([withCode('ECONNREFUSED')], ''), { code: 'ECONNREFUSED' })
+    expect(showError(error, view).text).toMatch(/nothing listens there/)
+  })
+
+  test('the database, where a password is wanted or TLS is not right', () => {
+    const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
+    expect(showError(sasl, view).text).toMatch(/wants a password/)
+    const ssl = showError(new Error('The server does not support SSL connections'), view)
+    expect(ssl.text).toMatch(/sslmode/)
+    expect([showError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
+  })
+
+  test('a missing schema leads to migrate', () => {
+    const missing = withCode('42P01', 'relation "fillrate.rows" does not exist', { severity: 'ERROR' })
+    const shown = showError(missing, view)
+    expect(shown.exit).toBe(2)
+    expect(shown.text).toContain('fillrate migrate')
+    const ours = Object.assign(new Error('the schema is missing. Run `fillrate migrate` first'), {
+      name: 'SchemaMissing',
+    })
+    expect(showError(ours, view)).toMatchObject({
+      exit: 2,
+      text: expect.stringContaining('fillrate migrate'),
+    })
+  })
+
+  test('a missing table of the user is no missing schema', () => {
+    const missing = withCode('42P01', 'relation "crm.contact" does not exist', { severity: 'ERROR' })
+    expect(showError(missing, view)).toMatchObject({ exit: 1, text: expect.not.stringContaining('migrate') })
+  })
+
+  test('the service', () => {
+    const facts = { endpoint: 'POST /v1/person/enrich', status: 401 }
+    const refused = new UnauthorizedError('the service does not accept the key', {
+      ...facts,
+      keyId: 'ab12',
+      hasNextKey: false,
+    })
+    expect(showError(refused, view)).toMatchObject({
+      exit: 2,
+      text: expect.stringContaining('FILLRATE_API_KEY'),
+    })
+    const limited = new RateLimitedError('the service answered 429', { ...facts, status: 429 })
+    expect(showError(limited, view)).toMatchObject({
+      exit: 1,
+      text: expect.stringContaining('Run again later'),
+    })
+  })
+})
+
+describe('what nobody has foreseen', () => {
+  test('shows its message, and its stack only where it is asked for', () => {
+    const error = new TypeError('x is not a function', { cause: new Error('the cause of it') })
+    const brief = showError(error, view)
+    expect(brief.exit).toBe(1)
+    expect(brief.text).toMatch(/TypeError: x is not a function/)
+    expect(brief.text).not.toMatch(/^\s+at /m)
+    expect(brief.text).toContain('--log-level debug')
+    const whole = showError(error, { ...view, stack: true })
+    expect(whole.text).toMatch(/^\s+at /m)
+    expect(whole.text).toContain('the cause of it')
+  })
+
+  test('may be anything', () => {
+    expect(showError('a text', view)).toMatchObject({ exit: 1, text: expect.stringContaining('a text') })
+    expect(showError(undefined, view).exit).toBe(1)
+  })
+
+  test('shows none of its properties: those of a database error may hold values of a row', () => {
+    const error = withCode('23505', 'duplicate key value', {
+      severity: 'ERROR',
+      detail: 'Key (email)=(ada@example.com)',
+    })
+    expect(showError(error, { ...view, stack: true }).text).not.toContain('ada@example.com')
+  })
+})
+
+test('an abort is an interrupt only where somebody has asked for it', () => {
+  const abort = new DOMException('This operation was aborted', 'AbortError')
+  expect(showError(abort, { ...view, interrupted: true }).exit).toBe(130)
+  expect(showError(abort, view).exit).toBe(1)
+})
+
+describe('no secret is ever shown', () => {
+  const texts = secrets.map((secret) => `of ${secret}!`)
+  const all = texts.join(' ')
+  const errors: [string, Error][] = [
+    ['an unforeseen error', new Error(all)],
+    ['its cause', new Error('outer', { cause: new Error(all) })],
+    [
+      'a configuration',
+      new ConfigProblems('the environment', [{ place: 'X', found: all, expected: all, todo: all }]),
+    ],
+    ['a source', new SourceProblems([{ source: 'a', place: 'x', found: all, expected: all, todo: all }])],
+    ['usage', new UsageError(all, { usage: 'fillrate', help: 'fillrate help' })],
+    ['the database', withCode('42501', all)],
+    ['the URL itself', new Error(`cannot connect to ${env.DATABASE_URL}`)],
+  ]
+  test.each(errors)('%s', (_, error) => {
+    const shown = showError(error, { ...view, stack: true })
+    const told = shown.text + JSON.stringify(shown.json)
+    for (const secret of secrets) expect(told).not.toContain(secret)
+  })
+})

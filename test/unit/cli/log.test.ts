@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest'
+import { createLog, shortLine } from '../../../src/cli/log.ts'
+import { painter } from '../../../src/cli/render/paint.ts'
+import { secretsMask } from '../../../src/cli/secrets.ts'
+import { intoFile, onTerminal } from './terminal.ts'
+
+const mask = secretsMask({
+  FILLRATE_API_KEY: 'a-key-to-hide',
+  DATABASE_URL: 'postgres://crm:hidden-too@db/crm',
+})
+
+test('short lines for a person: clock, level, message, fields', () => {
+  const { text, output } = intoFile()
+  const log = createLog({ level: 'info', format: 'short', output, mask })
+  log.warn(
+    { step: 'settle', ms: 400, why: 'two words', nothing: null, whole: { a: 1 } },
+    'waiting for Postgres',
+  )
+  expect(text()).toMatch(
+    /^\d\d:\d\d:\d\d warn {2}waiting for Postgres {2}step=settle ms=400 why="two words"\n$/,
+  )
+})
+
+test('JSON lines for a program', () => {
+  const { text, output } = intoFile()
+  const log = createLog({ level: 'info', format: 'json', output, mask })
+  log.info({ run: 3 }, 'run started')
+  log.info('again')
+  const lines = text()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object)
+  expect(lines).toMatchObject([{ level: 'info', run: 3, msg: 'run started' }, { msg: 'again' }])
+})
+
+test('what is below the level is left out', () => {
+  const { text, output } = intoFile()
+  createLog({ level: 'warn', format: 'short', output, mask }).info('not told')
+  createLog({ level: 'silent', format: 'short', output, mask }).fatal('not told')
+  expect(text()).toBe('')
+})
+
+test.each(['short', 'json'] as const)(
+  'no secret is in a line, nor what an error holds besides its message (%s)',
+  (format) => {
+    const { text, output } = intoFile()
+    const log = createLog({ level: 'info', format, output, mask })
+    const err = Object.assign(new Error('refused a-key-to-hide'), {
+      detail: 'Key (email)=(ada@example.com)',
+      code: '23505',
+    })
+    log.error({ err, url: 'postgres://x:other-password@h/d' }, 'with a-key-to-hide and hidden-too')
+    expect(text()).toContain('refused ***')
+    for (const secret of ['a-key-to-hide', 'hidden-too', 'other-password', 'ada@example.com'])
+      expect(text()).not.toContain(secret)
+  },
+)
+
+test('a stack is there at debug, and only there', () => {
+  const at = (level: 'debug' | 'info'): string => {
+    const { text, output } = intoFile()
+    createLog({ level, format: 'short', output, mask }).error({ err: new Error('broke') }, 'told')
+    return text()
+  }
+  expect(at('debug')).toMatch(/^\s+at /m)
+  expect(at('info')).not.toMatch(/^\s+at /m)
+  expect(at('info')).toContain('error=broke')
+})
+
+test('a line never moves the cursor, whatever is in it', () => {
+  const line = shortLine(
+    JSON.stringify({ level: 'info', time: 0, msg: 'a\u001b[2Jb\nc', key: 'x\u001b[1A' }),
+    painter(false),
+  )
+  // oxlint-disable-next-line no-control-regex
+  expect(line).not.toMatch(/\u001b/)
+  expect(line.trimEnd().split('\n')).toHaveLength(1)
+})
+
+test('on a terminal it goes above the live lines', () => {
+  const { terminal, output } = onTerminal()
+  output.live(['the bar'])
+  createLog({ level: 'info', format: 'short', output, mask }).warn('look here')
+  expect(terminal.screen).toEqual([expect.stringContaining('look here'), 'the bar'])
+})

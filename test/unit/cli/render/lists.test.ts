@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest'
+import { findingLines, verdictLine } from '../../../../src/cli/render/check.ts'
+import { csvLine } from '../../../../src/cli/render/csv.ts'
+import { failureLines, type Failures } from '../../../../src/cli/render/failures.ts'
+import { statusLines, type StatusView } from '../../../../src/cli/render/status.ts'
+import { width } from '../../../../src/cli/render/text.ts'
+import { finding } from '../../../../src/cli/check/finding.ts'
+import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
+import { onTerminal } from '../terminal.ts'
+
+const now = Date.UTC(2026, 2, 1, 12)
+const none = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
+
+describe('failures', () => {
+  const failures: Failures = {
+    total: 105,
+    reasons: [
+      { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
+      { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
+    ],
+    rows: [
+      {
+        source: 'contacts',
+        key: '7\u001b[2J',
+        state: 'failed',
+        reason: null,
+        settled_at: new Date(now - 60_000),
+      },
+    ],
+  }
+
+  test('the reasons with their numbers, what becomes of the rows, then rows', () => {
+    const text = failureLines(failures, onTerminal(100).output, now).join('\n')
+    expect(text).toContain('105 rows could not be enriched')
+    expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
+    expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
+    expect(text).toContain('The latest 1 of 105')
+    expect(text).toContain('1 min ago')
+    expect(text).toContain('--csv')
+    expect(text).not.toContain('\u001b')
+  })
+
+  test('of very many reasons the rest is counted', () => {
+    const reasons = Array.from({ length: 30 }, (_, n) => ({
+      source: 'a',
+      state: 'refused' as const,
+      reason: `r${n}`,
+      rows: 2,
+    }))
+    const text = failureLines({ total: 60, reasons, rows: [] }, onTerminal(100).output, now).join('\n')
+    expect(text).toContain('and 10 rows for 5 more reasons')
+  })
+
+  test('none is good news', () => {
+    expect(failureLines({ total: 0, reasons: [], rows: [] }, onTerminal(80).output, now)).toEqual([
+      '✓ No row has failed.',
+    ])
+  })
+})
+
+describe('status', () => {
+  const view: StatusView = {
+    status: {
+      rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
+      jobs: { completed: 28, in_doubt: 2 },
+      deliveries: {},
+      live_runs: 0,
+      last_run: {
+        id: 3,
+        trigger: 'manual',
+        sources: ['contacts'],
+        options: { limit: null, budget: null, where: null, route: 'auto' },
+        state: 'failed',
+        reason: 'no such host',
+        started_at: new Date(now - 120_000),
+        finished_at: new Date(now),
+        totals: {},
+      },
+    },
+    limits: [{ scope: 'api.example 1a2b', limit: 200, windowMs: 2_000, observedAt: now - 5_000 }],
+    coverage: {
+      contacts: {
+        eligible: 12,
+        columns: [
+          { column: 'title', filled: 6 },
+          { column: 'attributes.department', filled: 0 },
+        ],
+      },
+      accounts: 'not known: counting takes longer than 30 s',
+    },
+  }
+
+  test('rows by state that add up, coverage by column, runs, jobs, deliveries, the limit', () => {
+    const text = statusLines(view, onTerminal(90).output, now).join('\n')
+    expect(text).toMatch(/enriched +7 +70\.0%/)
+    expect(text).toMatch(/waiting +3 +30\.0%/)
+    expect(text).toMatch(/ever picked +10$/m)
+    expect(text).toMatch(/title +6 +50\.0% +█+░+/)
+    expect(text).toMatch(/attributes\.department +0 +0%/)
+    expect(text).toContain('counting takes longer than 30 s')
+    expect(text).toContain('run 3, failed, started 2 min ago (no such host)')
+    expect(text).toContain('30 = 28 completed + 2 in doubt')
+    expect(text).toMatch(/Deliveries +none/)
+    expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
+  })
+
+  test.each([44, 80, 120])('fits %i columns', (columns) => {
+    for (const line of statusLines(view, onTerminal(columns).output, now))
+      expect(width(line)).toBeLessThanOrEqual(columns)
+  })
+
+  test('with nothing there yet', () => {
+    const empty = {
+      status: { rows: {}, jobs: {}, deliveries: {}, live_runs: 2, last_run: null },
+      limits: [],
+      coverage: {},
+    }
+    const text = statusLines(empty, onTerminal(80).output, now).join('\n')
+    expect(text).toContain('No row was picked yet.')
+    expect(text).toContain('2 under way')
+  })
+})
+
+describe('check', () => {
+  const problem = { place: 'DATABASE_URL', found: 'not set', expected: 'an address', todo: 'Set it.' }
+  const wrong = finding('database', 'wrong', '1 problem', { problems: [problem] })
+
+  test('each look has its sign, and what to do', () => {
+    const { output } = onTerminal(80)
+    expect(findingLines(finding('schema', 'ok', 'up to date'), output)).toEqual([
+      '✓ schema            up to date',
+    ])
+    expect(findingLines(finding('bulk', 'notice', 'off', { todo: 'Set it.' }), output)).toEqual([
+      '! bulk              off',
+      '                    Set it.',
+    ])
+    expect(findingLines(finding('schema', 'skipped', 'not looked at'), output)[0]).toMatch(/^- schema/)
+    expect(findingLines(wrong, output).join('\n')).toMatch(
+      /^✗ database[\s\S]*DATABASE_URL[\s\S]*found +not set[\s\S]*to do +Set it\./,
+    )
+    expect(findingLines(finding('source with_a_long_name', 'ok', 'fine'), output)).toEqual([
+      '✓ source with_a_long_name',
+      '                    fine',
+    ])
+  })
+
+  test('and what it comes to', () => {
+    const { output } = onTerminal(80)
+    expect(verdictLine([wrong, wrong], output).join('')).toContain('2 things to put right')
+    expect(verdictLine([finding('bulk', 'notice', 'off')], output).join('')).toContain('All is ready.')
+  })
+})
+
+describe('CSV', () => {
+  test.each([
+    [['a', 'b'], 'a,b\r\n'],
+    [['a,b', 'say "so"', 'two\nlines', null], '"a,b","say ""so""","two\nlines",\r\n'],
+    [['["x",1]'], '"[""x"",1]"\r\n'],
+    [['=1+1', '@x', '-5', '+47', '-x'], "'=1+1,'@x,-5,+47,'-x\r\n"],
+  ])('%j', (fields, line) => {
+    expect(csvLine(fields)).toBe(line)
+  })
+})

@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest'
+import { planLines } from '../../../../src/cli/render/plan.ts'
+import { width } from '../../../../src/cli/render/text.ts'
+import type { Plan } from '../../../../src/pipeline/plan.ts'
+import { onTerminal } from '../terminal.ts'
+
+const contacts = {
+  source: 'contacts',
+  rows: 6_000,
+  complete: 812,
+  settled: 1_201,
+  held: 0,
+  beyond_limit: 0,
+  picked: 3_987,
+  invalid_input: { 'email: no @': 80, 'no input': 12 },
+  suppressed: 3,
+  askable: 3_892,
+}
+const plan: Plan = {
+  sources: [contacts],
+  lookups: {
+    distinct: 3_604,
+    stored: 400,
+    to_ask: { email: 2_900, linkedin_url: 204, name_company: 100, domain: 0 },
+    asked: 3_204,
+  },
+  calls: { person: 304, company: 0, bulk: 29, total: 333 },
+  cost: { lookups: 3_000, budget: 3_000, beyond_budget: 204, match_rate: 0.87, expected_found: 2_610 },
+  time: { limit: 200, window_ms: 2_000, ms: 2_000 },
+}
+const settings = { budget: 3_000, bulkOff: null }
+const textOf = (
+  changes: Partial<Plan> = {},
+  more: Partial<typeof settings> | { budget: null | 'unlimited' } = {},
+): string => planLines({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
+
+test('each source is a funnel whose numbers add up', () => {
+  const lines = textOf().split('\n')
+  const steps = lines.slice(1, lines.indexOf('')).map((line) => {
+    const [, sign = '', number = ''] = /^ {2}([ −=]) [a-z ]+?([\d,]+)/.exec(line) ?? []
+    return { sign, rows: Number(number.replaceAll(',', '')) }
+  })
+  const sums = steps.filter((step) => step.sign !== '−').map((step) => step.rows)
+  // What is left at each sum, by taking away what stands before it.
+  let left = steps[0]?.rows ?? 0
+  const computed = steps.flatMap(({ sign, rows }) => {
+    if (sign === '−') left -= rows
+    return sign === '−' ? [] : [left]
+  })
+  expect(sums).toEqual(computed)
+  expect(sums).toEqual([contacts.rows, contacts.picked, contacts.askable])
+  expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
+})
+
+test('tells lookups, calls, cost and time', () => {
+  const text = textOf()
+  expect(text).toContain('3,604 distinct = 400 answered before + 3,204 to ask')
+  expect(text).toContain('333 = 304 for a person + 29 with a job')
+  expect(text).toContain('3,000 lookups (204 lookups beyond the budget of 3,000)')
+  expect(text).toContain('about 2,610 found, at the 87.0% so far')
+  expect(text).toContain('about 2 s, at 200 calls in 2 s')
+})
+
+test('says what is not known, and what is off', () => {
+  const unknown = textOf(
+    {
+      cost: { ...plan.cost, match_rate: null, expected_found: null },
+      time: { limit: null, window_ms: null, ms: null },
+    },
+    { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
+  )
+  expect(unknown).toContain('off: FILLRATE_PUBLIC_URL is not set')
+  expect(unknown).toContain('after the first run')
+  expect(unknown).toContain('not known before the first call')
+  expect(textOf({}, { budget: null })).toContain('--budget')
+  expect(textOf({}, { budget: 'unlimited' })).toContain('unlimited')
+})
+
+test.each([44, 80, 120])('fits %i columns', (columns) => {
+  for (const line of planLines(plan, onTerminal(columns).output, settings))
+    expect(width(line)).toBeLessThanOrEqual(columns)
+})
