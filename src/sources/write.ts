@@ -1,9 +1,9 @@
 import type { Transaction } from 'kysely'
-import { query, type Db } from './db.ts'
+import { query } from './db.ts'
 import type { Refused } from './isolate.ts'
 import type { Source } from './mapped.ts'
 import { refusalInWords } from './refused.ts'
-import { send, sendBatch } from './send.ts'
+import { sendBatch } from './send.ts'
 import type { Told } from './told.ts'
 import { writeStatement, type BatchRow } from './write-statement.ts'
 
@@ -58,16 +58,20 @@ export async function writeBatch<Schema>(
   return batch.map(({ key }, i) => toResult(key, told.get(i)))
 }
 
-/** What `writeBatch` would do, without a lock and without a write. `after` is told as it is before any trigger. */
-export async function rehearseBatch(
-  db: Db,
+/**
+ * What `writeBatch` would do, without a lock and without a write. `after` is told as it is before any trigger. A row
+ * that an expression fails on is told as rejected; what only the write can show is not found.
+ * @param tx nothing is written in it
+ */
+export async function rehearseBatch<Schema>(
+  tx: Transaction<Schema>,
   source: Source,
   batch: readonly WriteRow[],
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
-  const told = await send<Told>(db, writeStatement(source, { rehearse: true }), batch.map(toBatchRow))
-  const byPlace = new Map(told.map((one) => [one.i, one]))
-  return batch.map(({ key }, i) => toResult(key, byPlace.get(i)))
+  const statement = writeStatement(source, { rehearse: true })
+  const told = await sendBatch<Told>(tx, statement, batch.map(toBatchRow))
+  return batch.map(({ key }, i) => toResult(key, told.get(i)))
 }
 
 const toBatchRow = ({ key, inputHash, values, written, confidence }: WriteRow, i: number): BatchRow => ({

@@ -132,7 +132,7 @@ describe('a batch', () => {
     const before = await versions()
     const holder = await database.pool.connect()
     await holder.query('begin; select from people for update')
-    const rehearsed = await rehearseBatch(database.db, source, batch)
+    const rehearsed = await transact(database, (tx) => rehearseBatch(tx, source, batch))
     await holder.query('rollback')
     holder.release()
     expect(await versions()).toEqual(before)
