@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Row } from '../../domain/row.ts'
+import type { Source } from '../../sources/source.ts'
+import * as store from '../../store/remap.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { makeReport, type RunReport } from '../run/report.ts'
+import { runWithoutAsking, type WithoutAskingDeps } from '../run/without-asking.ts'
+import * as writeBack from '../write-back/write-back.ts'
+import { rehearse, type Fate, type Rehearsed } from './rehearse.ts'
+
+/** Rows of one batch. */
+const AT_ONCE = 1_000
+
+export interface RemapOptions {
+  readonly source: Source
+  /** Tells what would be written, and writes nothing. */
+  readonly dryRun: boolean
+  readonly signal: AbortSignal
+  readonly onProgress?: ((done: number, all: number) => void) | undefined
+}
+
+/** What the rows with a stored record would get, or got. All but the last two sum to `rows`. */
+export interface Examined extends Record<Fate, number> {
+  readonly rows: number
+  /** Of those to write: their write was taken back before. */
+  readonly undone: number
+  /** Cells that would be written, touched ones left aside. */
+  readonly cells: number
+}
+
+export interface Example {
+  readonly key: string
+  readonly cells: ReadonlyArray<{
+    readonly column: string
+    readonly before: unknown
+    readonly after: unknown
+  }>
+}
+
+/** As a run's report, and what was found on the way. `run` is null, and all else nothing, where nothing was written. */
+export interface RemapReport {
+  readonly dry_run: boolean
+  readonly source: string
+  readonly examined: Examined
+  /** Of the first rows, what is in their cells and what the stored record would put there. */
+  readonly examples: readonly Example[]
+  readonly report: RunReport | null
+}
+
+/**
+ * Writes stored records again under the mapping as it is now, without a call: rows whose stored record would change
+ * something wait with their answer, and the pipeline's own write back writes them. Rows in which nothing would change
+ * keep their state.
+ */
+export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Promise<RemapReport> {
+  const { source, dryRun, signal } = options
+  const began = performance.now()
+  const examined = {
+    rows: 0,
+    write: 0,
+    same: 0,
+    below_confidence: 0,
+    inputs_changed: 0,
+    gone: 0,
+    undone: 0,
+    cells: 0,
+  }
+  const examples: Example[] = []
+  const add = (rehearsed: readonly Rehearsed[]): void => {
+    examined.rows += rehearsed.length
+    for (const one of rehearsed) {
+      examined[one.fate]++
+      if (one.fate !== 'write') continue
+      if (one.row.undone) examined.undone++
+      const example = exampleOf(source, one)
+      examined.cells += example.cells.length
+      if (examples.length < EXAMPLES && example.cells.length > 0) examples.push(example)
+    }
+  }
+  if (dryRun) {
+    await eachPage(deps, options, (after) => page(deps, source, after, null), add)
+    return { dry_run: true, source: source.name, examined, examples, report: null }
+  }
+  const run = { sources: [source.name], options: { remap: true } }
+  const report = await runWithoutAsking(deps, run, signal, async ({ id, step, signal: ending }) => {
+    await eachPage(
+      deps,
+      { ...options, signal: ending },
+      (after) => step(() => page(deps, source, after, id)),
+      add,
+      () => writeAll(deps, source, id, step),
+    )
+    return makeReport(deps.db, {
+      id,
+      status: ending.aborted ? 'interrupted' : 'completed',
+      reason: ending.aborted ? 'asked to stop' : null,
+      leftOut: 0,
+      requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
+      rate: null,
+      durationMs: performance.now() - began,
+    })
+  })
+  return { dry_run: false, source: source.name, examined, examples, report }
+}
+
+const EXAMPLES = 10
+
+async function eachPage(
+  deps: WithoutAskingDeps,
+  { source, signal, onProgress }: RemapOptions,
+  read: (after: string) => Promise<Rehearsed[]>,
+  add: (rehearsed: readonly Rehearsed[]) => void,
+  write: () => Promise<void> = async () => {},
+): Promise<void> {
+  const all = onProgress ? await store.count(deps.db, source.name) : 0
+  let done = 0
+  let after = ''
+  while (!signal.aborted) {
+    const rehearsed = await read(after)
+    add(rehearsed)
+    await write()
+    done += rehearsed.length
+    onProgress?.(done, all)
+    if (rehearsed.length < AT_ONCE) return
+    after = rehearsed.at(-1)?.row.key ?? ''
+  }
+}
+
+/** Reads one page, and has those rows written that a record would change. @param run null: only looks */
+function page(
+  deps: Pick<WithoutAskingDeps, 'db' | 'rules'>,
+  source: Source,
+  after: string,
+  run: number | null,
+): Promise<Rehearsed[]> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const rehearsed = await rehearse(tx, source, await store.page(tx, source.name, after, AT_ONCE))
+      if (run !== null) {
+        const rows = rehearsed.filter(isToWrite).map((one) => one.row)
+        await store.writeAgain(tx, source.name, run, rows)
+      }
+      return rehearsed
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+/** Also a row in which nothing would change, where its state tells of something that is no more. */
+const isToWrite = ({ row, fate }: Rehearsed): boolean =>
+  fate === 'write' || (fate === 'same' && row.state !== Row.enriched && row.state !== Row.unchanged)
+
+async function writeAll(
+  deps: WithoutAskingDeps,
+  source: Source,
+  run: number,
+  step: <T>(act: () => Promise<T>) => Promise<T>,
+): Promise<void> {
+  for (;;) {
+    const { rows } = await step(() => writeBack.tick(deps, source))
+    if (rows > 0) continue
+    if (!(await step(() => store.anyToWrite(deps.db, source.name, run)))) return
+    // Another process is writing them.
+    await sleep(50)
+  }
+}
+
+/** Touched columns are left aside: they change with every write. */
+function exampleOf(source: Source, { row, before, after }: Rehearsed): Example {
+  const columns = source.outputs
+    .map((output) => output.column)
+    .filter((column) => Object.hasOwn(after ?? {}, column))
+  return {
+    key: row.key,
+    cells: columns.map((column) => ({
+      column,
+      before: before?.[column] ?? null,
+      after: after?.[column] ?? null,
+    })),
+  }
+}

@@ -1,0 +1,101 @@
+import type { Source } from '../sources/source.ts'
+import * as store from '../store/retry.ts'
+import { inTransaction } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+import { readKeys } from './pick/candidates.ts'
+
+export { RETRY_STATES, type RetryState } from '../store/retry.ts'
+
+/** Rows of one batch: read from their source by key. */
+const AT_ONCE = 1_000
+
+export interface RetryOptions extends store.RetryFilter {
+  readonly sources: readonly Source[]
+  /** Counts, and makes nothing due. */
+  readonly dryRun: boolean
+  readonly signal: AbortSignal
+}
+
+/** What `retry` made due. */
+export interface RetryReport {
+  readonly dry_run: boolean
+  /** Rows that the next run will pick. */
+  readonly rows: number
+  readonly reasons: readonly RetryReason[]
+  /** Distinct lookups among them that will be asked again. */
+  readonly lookups: number
+  /** Rows that will be written from their stored answer, without a call. */
+  readonly without_call: number
+  /** Left alone: the row is no longer in its source. */
+  readonly gone: number
+  /** Left alone: nothing of the row lacks any more. */
+  readonly complete: number
+}
+
+export interface RetryReason {
+  readonly source: string
+  readonly state: store.RetryState
+  readonly reason: string
+  readonly rows: number
+}
+
+/**
+ * Makes what failed due, so that the next run picks it: those rows, and no others. A row whose answer is stored is then
+ * written from it; a lookup that failed itself is asked again. Asks and writes nothing by itself, so that what follows
+ * is paid by a run with its budget.
+ */
+export async function retry(deps: Pick<Deps, 'db' | 'rules'>, options: RetryOptions): Promise<RetryReport> {
+  const counts = { rows: 0, without_call: 0, gone: 0, complete: 0 }
+  const reasons = new Map<string, { source: string; state: store.RetryState; reason: string; rows: number }>()
+  const lookups = new Set<number>()
+  for (const source of options.sources) {
+    let after = ''
+    for (;;) {
+      options.signal.throwIfAborted()
+      const { read, ready, ...rest } = await retryPage(deps, source, options, after)
+      counts.rows += ready.length
+      counts.gone += rest.gone
+      counts.complete += rest.complete
+      for (const { state, reason, asks, lookup } of ready) {
+        const name = JSON.stringify([source.name, state, reason])
+        const one = reasons.get(name) ?? { source: source.name, state, reason: reason ?? '', rows: 0 }
+        reasons.set(name, { ...one, rows: one.rows + 1 })
+        if (!asks) counts.without_call++
+        else if (lookup !== null) lookups.add(lookup)
+      }
+      after = read.at(-1)?.key ?? ''
+      if (read.length < AT_ONCE) break
+    }
+  }
+  const byRows = [...reasons.values()].sort((a, b) => b.rows - a.rows)
+  return { dry_run: options.dryRun, ...counts, lookups: lookups.size, reasons: byRows }
+}
+
+interface RetryPage {
+  readonly read: readonly store.RetryRow[]
+  /** Of these, those that a run would pick. */
+  readonly ready: readonly store.RetryRow[]
+  readonly gone: number
+  readonly complete: number
+}
+
+function retryPage(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  source: Source,
+  options: RetryOptions,
+  after: string,
+): Promise<RetryPage> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const read = await store.page(tx, source.name, options, after, AT_ONCE)
+      const keys = read.map((row) => row.key)
+      const there = new Map((await readKeys(tx, source, keys)).map((row) => [row.key, row.lacks]))
+      const ready = read.filter((row) => there.get(row.key) === true)
+      if (!options.dryRun) await store.makeDue(tx, source.name, ready)
+      const gone = read.filter((row) => !there.has(row.key)).length
+      return { read, ready, gone, complete: read.length - gone - ready.length }
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}

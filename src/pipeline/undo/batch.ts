@@ -1,0 +1,119 @@
+import { afterUndo } from '../../domain/row.ts'
+import { rehearseRestore, restoreBatch, type UndoResult } from '../../sources/restore.ts'
+import type { Source } from '../../sources/source.ts'
+import * as changes from '../../store/changes.ts'
+import { lockWritten, takeBack, type TakenBack } from '../../store/taken-back.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import type { Deps } from '../deps.ts'
+
+/** Changes of one source, each of another row. */
+export interface Batch {
+  readonly source: Source
+  readonly changes: readonly changes.OpenChange[]
+}
+
+/** What became of one change. */
+export interface Outcome {
+  readonly source: Source
+  readonly key: string
+  /** `kept`: somebody has changed each of its cells since. */
+  readonly outcome: 'restored' | 'kept' | 'gone' | 'rejected'
+  readonly reason: string | null
+  readonly restored: readonly string[]
+  readonly kept: readonly string[]
+  /** The run that has written the kept cells since; null when it was nobody of us. */
+  readonly writtenBy: number | null
+}
+
+interface Undoing {
+  readonly run: number
+  readonly undoes: number
+  readonly writesAgain: boolean
+}
+
+/**
+ * Takes back a batch: the source's cells, the changes that say so and the rows' states in one transaction, so that a
+ * crash leaves all of it or nothing. Locks in the order of the write back: first Fillrate's rows, then the source's.
+ */
+export function takeBackBatch(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  undoing: Undoing,
+  { source, changes: batch }: Batch,
+): Promise<Outcome[]> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const ids = batch.map((change) => change.id)
+      const open = await changes.lockOpen(tx, ids)
+      const mine = batch.filter((change) => open.has(change.id))
+      if (mine.length === 0) return []
+      const keys = mine.map((change) => change.key)
+      const claims = await lockWritten(tx, source.name, keys)
+      const results = await restoreBatch(tx, source, mine)
+      const undone: changes.UndoingChange[] = []
+      const takenBack: TakenBack[] = []
+      for (const [n, change] of mine.entries()) {
+        const { key, before, after } = results[n] ?? {}
+        if (key !== change.key || !before || !after) continue
+        const columns = Object.keys(after)
+        const { id, lookup, writtenBefore } = change
+        const claimed = only(columns, claims.get(key) ?? {})
+        undone.push({ undoes: id, run: undoing.run, key, lookup, before, after, writtenBefore: claimed })
+        const cells = columns.filter((column) => !isTouch(source, column)).length
+        takenBack.push({ key, columns, written: only(columns, writtenBefore ?? {}) ?? {}, cells })
+      }
+      await changes.insertUndoing(tx, source.name, undone)
+      await takeBack(tx, source.name, undoing, afterUndo(undoing), takenBack)
+      return outcomes(tx, source, mine, results)
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+/** The same without a write and without a lock. */
+export function judgeBatch(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  { source, changes: batch }: Batch,
+): Promise<Outcome[]> {
+  return inTransaction(
+    deps.db,
+    async (tx) => outcomes(tx, source, batch, await rehearseRestore(tx, source, batch)),
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+export const isTouch = (source: Source, column: string): boolean =>
+  source.touches.some((touch) => touch.column === column)
+
+async function outcomes(
+  tx: Parameters<typeof changes.writtenLater>[0],
+  source: Source,
+  batch: readonly changes.OpenChange[],
+  results: readonly UndoResult[],
+): Promise<Outcome[]> {
+  const kept = results.flatMap(({ key, keptColumns: columns }, n) =>
+    columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
+  )
+  const later = await changes.writtenLater(tx, source.name, kept)
+  return results.map((result, n): Outcome => {
+    const { key, outcome, reason, keptColumns } = result
+    const all = Object.keys(batch[n]?.after ?? {})
+    const one = { source, key, reason, kept: keptColumns, writtenBy: later.get(key) ?? null }
+    if (outcome === 'restored')
+      return { ...one, outcome, restored: all.filter((column) => !keptColumns.includes(column)) }
+    if (outcome !== 'unchanged') return { ...one, outcome, restored: [] }
+    if (keptColumns.length > 0) return { ...one, outcome: 'kept', restored: [] }
+    return { ...one, outcome: 'rejected', reason: 'a trigger kept the row from being updated', restored: [] }
+  })
+}
+
+/** The entries of these columns; null when there are none. */
+function only(
+  columns: readonly string[],
+  values: Readonly<Record<string, unknown>>,
+): Record<string, unknown> | null {
+  const entries = columns
+    .filter((column) => Object.hasOwn(values, column))
+    .map((c) => [c, values[c]] as const)
+  return entries.length > 0 ? Object.fromEntries(entries) : null
+}

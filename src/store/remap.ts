@@ -1,0 +1,96 @@
+import { sql } from 'kysely'
+import { Lookup } from '../domain/lookup.ts'
+import { Row, type RowState } from '../domain/row.ts'
+import { jsonBatch } from './batch.ts'
+import type { Database } from './open.ts'
+import { UNDONE } from './taken-back.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+const waiting = sql.lit(Row.waiting)
+const found = sql.lit(Lookup.found)
+
+/** A settled row with the record that is stored for it. */
+export interface StoredAnswer {
+  readonly key: string
+  readonly inputHash: string
+  readonly state: RowState
+  readonly lookup: number
+  readonly record: unknown
+  readonly confidence: number | null
+  readonly written: Readonly<Record<string, unknown>> | null
+  /** Its write was taken back by an undo. */
+  readonly undone: boolean
+}
+
+/** Settled rows of a source whose lookup has found something, in key order. @param after keyset: keys after this one */
+export async function page(
+  db: Connection,
+  source: string,
+  after: string,
+  limit: number,
+): Promise<StoredAnswer[]> {
+  const { rows } = await sql<StoredAnswer>`
+    select r.key, r.input_hash as "inputHash", r.state, r.lookup, l.record, l.confidence, r.written,
+           coalesce(r.notes ? ${sql.lit(UNDONE)}, false) as undone
+      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+     where r.source = ${source} and r.key > ${after} and r.state <> ${waiting} and r.input_hash is not null
+       and l.state = ${found}
+     order by r.key limit ${limit}`.execute(db)
+  return rows
+}
+
+/** How many of them there are. */
+export async function count(db: Connection, source: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+     where r.source = ${source} and r.state <> ${waiting} and r.input_hash is not null and l.state = ${found}`.execute(
+    db,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/**
+ * Has rows written from their stored record, by whoever writes back next. Rows that changed meanwhile are left out.
+ * @returns how many wait now
+ */
+export async function writeAgain(
+  tx: StoreTransaction,
+  source: string,
+  run: number,
+  rows: readonly Pick<StoredAnswer, 'key' | 'inputHash' | 'lookup'>[],
+): Promise<number> {
+  if (rows.length === 0) return 0
+  const lookups = [...new Set(rows.map((row) => row.lookup))]
+  // As in the pick, the lookups are locked until the rows wait: whoever clears the flag then sees them.
+  const { rows: locked } = await sql<{ id: number }>`
+    select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = ${found}
+     order by id for no key update`.execute(tx)
+  const answered = new Set(locked.map((row) => row.id))
+  const open = rows.filter((row) => answered.has(row.lookup))
+  const values = open.map(({ key, inputHash, lookup }) => ({ key, inputHash, lookup }))
+  const { rows: taken } = await sql<{ lookup: number }>`
+    update fillrate.rows r
+       set state = ${waiting}, reason = null, run = ${run}, picked_at = now(), settled_at = null, next_at = null,
+           notes = null, cells_written = 0, cells_kept = 0, cells_conflicts = 0
+      from jsonb_to_recordset(${jsonBatch(values)}) as v (key text, "inputHash" text, lookup bigint)
+     where r.source = ${source} and r.key = any(${open.map((row) => row.key)}::text[]) and r.key = v.key
+       and r.lookup = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
+    returning r.lookup`.execute(tx)
+  await sql`
+    update fillrate.lookups set to_write = true
+     where id = any(${[...new Set(taken.map((row) => row.lookup))]}::bigint[])`.execute(tx)
+  return taken.length
+}
+
+/** Whether rows of a run wait to be written from a stored record. */
+export async function anyToWrite(db: Connection, source: string, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (
+      select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+       where r.source = ${source} and r.state = ${waiting} and r.run = ${run} and l.to_write) as any`.execute(
+    db,
+  )
+  return rows[0]?.any ?? false
+}
