@@ -1,0 +1,61 @@
+import { defineConfig } from 'fillrate'
+
+export default defineConfig({
+  sources: {
+    contacts: {
+      kind: 'person',
+      table: 'crm.contacts',
+      where: 't.deleted_at is null',
+      changedAt: 't.updated_at',
+      inputs: {
+        email: 't.email',
+        linkedin_url: 't.linkedin',
+        name: "concat_ws(' ', t.first_name, t.last_name)",
+        // One of the accounts where the contact works now; a join would give a row for each of them.
+        company: `(select a.name from crm.account_contacts m join crm.accounts a on a.id = m.account_id
+                    where m.contact_id = t.id and m.ended_at is null and a.deleted_at is null
+                    order by m.id limit 1)`,
+      },
+      outputs: {
+        title: { field: 'title', tooLong: 'truncate' },
+        department: 'department',
+        phone: { field: 'phone', matches: /^\+\d{8,15}$/ },
+      },
+      touch: { updated_at: 'now()' },
+    },
+
+    accounts: {
+      kind: 'company',
+      table: 'crm.accounts',
+      where: 't.deleted_at is null',
+      changedAt: 't.updated_at',
+      inputs: { domain: 't.website' },
+      outputs: {
+        industry: 'industry',
+        employees: 'employee_count',
+        annual_revenue: 'revenue',
+        founded_year: 'founded_year',
+        linkedin_url: 'social.linkedin',
+        technologies: 'technologies',
+      },
+      touch: { updated_at: 'now()' },
+    },
+
+    // The addresses of accounts: asked about by the account's site, so it costs no further call.
+    account_addresses: {
+      kind: 'company',
+      table: 'crm.addresses',
+      where: "t.owner_type = 'Account' and t.kind = 'office' and t.deleted_at is null",
+      inputs: {
+        domain: '(select a.website from crm.accounts a where a.id = t.owner_id and a.deleted_at is null)',
+      },
+      outputs: {
+        // Together or not at all, so that a city which somebody typed never stands beside another one's country.
+        city: { field: 'location.city', group: 'place' },
+        state: { field: 'location.state', group: 'place' },
+        country: { field: 'location.country', group: 'place' },
+      },
+    },
+  },
+  budget: 1_000,
+})

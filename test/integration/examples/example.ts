@@ -1,0 +1,73 @@
+import { execFile } from 'node:child_process'
+import { readFileSync, readdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import pino from 'pino'
+import { openApp, type App } from '../../../src/app.ts'
+import type { Config } from '../../../src/config/config.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { environmentFor } from '../../support/harness.ts'
+
+const root = resolve(import.meta.dirname, '../../..')
+
+/** Every folder under examples/: one that is added has to be tested too. */
+export const exampleNames = readdirSync(join(root, 'examples'))
+
+export const folderOf = (name: string): string => join(root, 'examples', name)
+
+/** An example in a database of its own, with a sandbox of the service. */
+export interface Example {
+  readonly database: TestDatabase
+  readonly sandbox: Sandbox
+  readonly config: Config
+  /** Opens Fillrate on it with the example's own configuration, and closes it again. */
+  act<Result>(what: (app: App) => Promise<Result>): Promise<Result>
+  close(): Promise<void>
+}
+
+export async function openExample(name: string): Promise<Example> {
+  const database = await createTestDatabase()
+  await load(database, name)
+  const sandbox = await startSandbox({ jobDelayMs: [10, 100] })
+  const config = await readConfig(folderOf(name))
+  return {
+    database,
+    sandbox,
+    config,
+    act: async (what) => {
+      const environment = environmentFor(database.url, sandbox)
+      const app = await openApp({ config, environment, log: pino({ level: 'silent' }) })
+      try {
+        return await what(app)
+      } finally {
+        await app.close()
+      }
+    },
+    close: async () => {
+      await sandbox.close()
+      await database.drop()
+    },
+  }
+}
+
+/** The example's tables and rows, and what plain SQL says of them. */
+export async function load(database: TestDatabase, name: string): Promise<void> {
+  const client = await database.pool.connect()
+  const own = ['schema.sql', 'rows.sql'].map((file) => join(folderOf(name), file))
+  const truth = ['truth.sql', `${name}.sql`].map((file) => join(import.meta.dirname, file))
+  for (const file of [...own, ...truth]) await client.query(readFileSync(file, 'utf8'))
+  // What the files set on their session must not reach the tests.
+  client.release(true)
+}
+
+/** As Fillrate reads it, in a Node of its own: under vitest a TypeScript file would go through Vite. */
+export async function readConfig(folder: string, path?: string): Promise<Config> {
+  const load = new URL('../../../src/config/load.ts', import.meta.url).href
+  const options = { cwd: folder, ...(path !== undefined && { path }) }
+  const script = `
+    import { loadConfig } from ${JSON.stringify(load)}
+    console.log(JSON.stringify(await loadConfig(${JSON.stringify(options)})))`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
+  return JSON.parse(stdout) as Config
+}

@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Config } from '../../../src/config/config.ts'
+import type { Plan } from '../../../src/pipeline/plan.ts'
+import { runRequest } from '../../support/harness.ts'
+import { exampleNames, openExample, type Example } from './example.ts'
+import { changesBetween, readTables, valueAt, type Json, type Tables } from './tables.ts'
+import { isBlank, readTruth, type Truth } from './truth.ts'
+
+/** Set by Fillrate beside an output, or by the database itself: no outputs. */
+const BESIDE = new Set(['updated_at', 'updatedAt', 'write_date', 'modified_at', 'searchVector'])
+
+/** `public.a`, `"b"."c"` → `a`, `b.c`, as the tables of the test are named. */
+const plain = (table: string): string => table.replaceAll('"', '').replace(/^public\./, '')
+
+describe.each(exampleNames)('%s', (name) => {
+  let example: Example
+  let truth: Truth
+  let before: Tables
+  beforeAll(async () => {
+    example = await openExample(name)
+    truth = await readTruth(example.database.pool)
+    before = await readTables(example.database.pool)
+  })
+  afterAll(() => example.close())
+
+  test('holds what an example has to show', () => {
+    const verdicts = [...truth.sources.values()]
+    expect(verdicts.some((source) => source.complete > 0)).toBe(true)
+    expect(verdicts.some((source) => Object.keys(source.faults).length > 1)).toBe(true)
+    expect(verdicts.reduce((sum, source) => sum + source.askable, 0)).toBeGreaterThan(truth.distinct)
+    expect(Object.keys(truth.byKind).length).toBeGreaterThan(1)
+    expect(truth.typed).toBeGreaterThan(50)
+  })
+
+  test('is planned as plain SQL counts it', async () => {
+    const plan = await example.act((app) => app.plan(runRequest()))
+    expectSources(plan, truth)
+    expect(plan.lookups).toMatchObject({
+      distinct: truth.distinct,
+      stored: 0,
+      asked: truth.distinct,
+      to_ask: { email: 0, linkedin_url: 0, name_company: 0, domain: 0, ...truth.byKind },
+    })
+    expect(await readTables(example.database.pool)).toEqual(before)
+  })
+
+  test('is run as it was planned, and nothing but blank cells of its own is written', async () => {
+    const plan = await example.act((app) => app.plan(runRequest()))
+    const report = await example.act((app) => app.run(runRequest()))
+    const sources = [...truth.sources.values()]
+    const { picked, ...states } = report.rows
+    expect(picked).toBe(sources.reduce((sum, source) => sum + source.rows - source.complete, 0))
+    expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
+    expect(states).toMatchObject({ waiting: 0, failed: 0, refused: 0, suppressed: 0, write_rejected: 0 })
+    expect(report.lookups).toMatchObject({ distinct: truth.distinct, stored: 0, asked: truth.distinct })
+    expect(report.lookups.found + report.lookups.not_found).toBe(truth.distinct)
+    expect(report.requests).toMatchObject({
+      person: plan.calls.person,
+      company: plan.calls.company,
+      bulk: plan.calls.bulk,
+    })
+    expect(await faultsFound(example)).toEqual(
+      Object.fromEntries([...truth.sources].map(([source, { faults }]) => [source, faults])),
+    )
+
+    const after = await readTables(example.database.pool)
+    const changes = changesBetween(before, after)
+    const written = changes.filter((change) => !BESIDE.has(change.cell))
+    expect(written.length).toBe(report.cells.written)
+    const enriched = new Set(written.map(({ table, key }) => `${table} ${key}`))
+    expect(enriched.size).toBe(states.enriched)
+    expect(written.filter((change) => !isBlank(change.before))).toEqual([])
+    expect(written.filter((change) => isBlank(change.after))).toEqual([])
+    const strange = changes.filter(
+      ({ table, key, cell }) =>
+        ownerOf(example.config, truth, table, key)?.cells.includes(cell) !== true &&
+        !(BESIDE.has(cell) && enriched.has(`${table} ${key}`)),
+    )
+    expect(strange).toEqual([])
+    expect(states.enriched).toBeGreaterThan(picked / 3)
+    await expectRecords(example, truth, before, after)
+    expect(await readTruth(example.database.pool).then((now) => now.typedSum(truth))).toBe(
+      truth.typedSum(truth),
+    )
+  })
+
+  test('is run again without a call or a write', async () => {
+    const settled = await readTables(example.database.pool)
+    expect(await example.act((app) => app.run(runRequest()))).toMatchObject({
+      lookups: { asked: 0 },
+      requests: { person: 0, company: 0, bulk: 0 },
+      cells: { written: 0 },
+    })
+    expect(await readTables(example.database.pool)).toEqual(settled)
+  })
+})
+
+function expectSources(plan: Plan, truth: Truth): void {
+  const planned = plan.sources.map(({ source, rows, complete, picked, askable, invalid_input }) => [
+    source,
+    { rows, complete, picked, askable, faults: invalid_input },
+  ])
+  const counted = [...truth.sources].map(([source, { rows, complete, askable, faults }]) => [
+    source,
+    { rows, complete, picked: rows - complete, askable, faults },
+  ])
+  expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(counted))
+}
+
+/** Reasons of the rows that had no usable input, as Fillrate keeps them. */
+async function faultsFound({ database, config }: Example): Promise<Record<string, Record<string, number>>> {
+  const { rows } = await database.pool.query<{ source: string; reason: string; count: number }>(
+    `select source, reason, count(*)::int from fillrate.rows where state = 'invalid_input' group by 1, 2`,
+  )
+  return Object.fromEntries(
+    Object.keys(config.sources).map((name) => [
+      name,
+      Object.fromEntries(
+        rows.filter(({ source }) => source === name).map(({ reason, count }) => [reason, count]),
+      ),
+    ]),
+  )
+}
+
+/** The source that may write this row: the one in which plain SQL says that it can be asked about. */
+function ownerOf(config: Config, truth: Truth, table: string, key: string): { cells: string[] } | undefined {
+  return Object.values(config.sources)
+    .filter((source) => plain(source.table) === table)
+    .map((source) => truth.askable.get(`${source.name} ${key}`))
+    .find((owner) => owner !== undefined)
+}
+
+/** What stands in a filled cell is what the record of the row's own lookup says, and no blank cell was passed over. */
+async function expectRecords(
+  { config, database }: Example,
+  truth: Truth,
+  before: Tables,
+  after: Tables,
+): Promise<void> {
+  for (const source of Object.values(config.sources)) {
+    const copied = source.outputs.filter(
+      ({ map, sql, group, matches, minConfidence }) =>
+        map === null && sql === null && group === null && matches === null && minConfidence === null,
+    )
+    const { rows } = await database.pool.query<{ key: string; record: Json }>(
+      `select r.key, l.record from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+        where r.source = $1 and r.state = 'enriched'`,
+      [source.name],
+    )
+    expect(rows.length).toBeGreaterThan(0)
+    for (const { key, record } of rows)
+      for (const { column, field } of copied) {
+        const was = valueAt(before.get(plain(source.table))?.get(key), column)
+        const told = valueAt(record, field)
+        const isOpen = !truth.values.has(`${source.name} ${key} ${column}`)
+        const expected = isOpen && !isBlank(told) ? told : was
+        expect([key, column, valueAt(after.get(plain(source.table))?.get(key), column)]).toEqual([
+          key,
+          column,
+          expected,
+        ])
+      }
+  }
+}
