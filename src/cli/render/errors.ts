@@ -89,7 +89,7 @@ export function showError(error: unknown, view: ErrorView): ShownError {
   const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
   const where = view.stack
     ? `\n${maskPasswords(stackOf(error))}`
-    : '\n  With --log-level debug it shows where in the program. What was saved stays saved.'
+    : '\n  --log-level debug shows where. What was saved stays saved.'
   return shown(Exit.failed, 'unexpected', `unexpected ${message}`, where)
 }
 
