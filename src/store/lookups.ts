@@ -284,6 +284,21 @@ export async function totalsOf(db: Connection, run: number): Promise<LookupTotal
   return rows[0] ?? { asked: 0, found: 0, notFound: 0, refused: 0, failed: 0, inDoubt: 0 }
 }
 
+/** The distinct lookups that a run's rows wanted, those that found nothing among them. */
+export async function countOf(db: Connection, run: number): Promise<{ distinct: number; stored: number }> {
+  const { rows } = await sql<{ distinct: number; stored: number }>`
+    with wanted as (
+      select lookup as id from fillrate.rows where run = ${run} and lookup is not null
+      union select unnest(tried) from fillrate.rows where run = ${run} and tried <> '{}'
+      union select id from fillrate.lookups where run = ${run} and asked_at is not null
+    )
+    select count(*) as distinct,
+           count(*) filter (where l.state in (${ANSWERED})
+                              and (l.run is distinct from ${run} or l.asked_at is null)) as stored
+      from wanted join fillrate.lookups l using (id)`.execute(db)
+  return rows[0] ?? { distinct: 0, stored: 0 }
+}
+
 /** How often a lookup has found something so far, over all that were decided. */
 export async function matchesSoFar(db: Connection): Promise<{ found: number; asked: number }> {
   const { rows } = await sql<{ found: number; asked: number }>`

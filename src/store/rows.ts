@@ -17,6 +17,10 @@ export interface PickedRow {
   readonly lookup: number | null
   /** Inputs that were left aside, with the reason. */
   readonly notes: unknown
+  /** Lookups of the same inputs that found nothing, in the order in which they were asked. */
+  readonly tried?: readonly number[]
+  /** When a row that is settled at once may be picked again; null or left out: when its inputs change. */
+  readonly nextAt?: string | null
 }
 
 /**
@@ -32,28 +36,30 @@ export async function take(
 ): Promise<string[]> {
   if (picked.length === 0) return []
   const { rows } = await sql<{ key: string }>`
-    insert into fillrate.rows as r (source, key, lookup, input_hash, state, reason, run, notes, picked_at, settled_at)
-    select ${source}, p.key, p.lookup, p."inputHash", p.state, p.reason, ${run}, p.notes, now(),
-           case when p.state = ${waiting} then null else now() end
+    insert into fillrate.rows as r
+           (source, key, lookup, tried, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
+    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), p."inputHash", p.state, p.reason, ${run}, p.notes,
+           now(), case when p.state = ${waiting} then null else now() end, p."nextAt"
       from jsonb_to_recordset(${jsonBatch(picked)}) as p
-           (key text, "inputHash" text, state text, reason text, lookup bigint, notes jsonb)
+           (key text, "inputHash" text, state text, reason text, lookup bigint, tried bigint[], notes jsonb,
+            "nextAt" timestamptz)
      order by p.key
     on conflict (source, key) do update set
-      lookup = excluded.lookup, input_hash = excluded.input_hash, state = excluded.state, reason = excluded.reason,
-      run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0, cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = null
+      lookup = excluded.lookup, tried = excluded.tried, input_hash = excluded.input_hash, state = excluded.state,
+      reason = excluded.reason, run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0,
+      cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = excluded.next_at
     where r.state <> ${waiting} or r.run is null or r.run = ${run} or r.run <> all(${[...live]}::bigint[])
     returning r.key`.execute(tx)
   return rows.map((row) => row.key)
 }
 
 /**
- * Waiting rows of a source that no live run holds, or that are to be picked again because their inputs changed.
+ * Waiting rows of a source that no live run holds.
  * @param after keyset: keys after this one
  */
 export async function leftBehind(
   db: Connection,
   source: string,
-  run: number,
   live: readonly number[],
   after: string,
   limit: number,
@@ -61,7 +67,27 @@ export async function leftBehind(
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
-       and (run is null or run <> all(${[...live]}::bigint[]) or (run = ${run} and lookup is null))
+       and (run is null or run <> all(${[...live]}::bigint[]))
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+/**
+ * A run's own rows that are to be picked again: their inputs changed before they were written, or they go on to their
+ * next identifier.
+ * @param after keyset: keys after this one
+ */
+export async function sentBack(
+  db: Connection,
+  source: string,
+  run: number,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and state = ${waiting} and lookup is null and key > ${after}
+       and ${unindexed(sql`run = ${run}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
@@ -121,6 +147,8 @@ export interface SettledRow {
   readonly notes: unknown
   readonly nextAt: Date | null
   readonly cells: Cells
+  /** Sent back because its lookup found nothing: the lookup is kept as tried. */
+  readonly missed?: boolean
 }
 
 /** What became of a row's output cells. */
@@ -140,11 +168,13 @@ export async function settle(tx: Connection, source: string, settled: readonly S
        set state = s.state, reason = s.reason, next_at = s."nextAt",
            settled_at = case when s.state = ${waiting} then null else now() end,
            lookup = case when s.state = ${waiting} then null else r.lookup end,
+           tried = case when s.missed then r.tried || r.lookup else r.tried end,
            written = case when s.written is null then r.written else coalesce(r.written, '{}') || s.written end,
            notes = coalesce(s.notes, r.notes), cells_written = (s.cells ->> 'written')::integer,
            cells_kept = (s.cells ->> 'kept')::integer, cells_conflicts = (s.cells ->> 'conflicts')::integer
       from jsonb_to_recordset(${jsonBatch(settled)}) as s
-           (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb)
+           (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb,
+            missed boolean)
      where r.source = ${source} and r.key = any(${settled.map((row) => row.key)}::text[]) and r.key = s.key
        and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
@@ -182,13 +212,6 @@ export async function countStates(
   return counts
 }
 
-/** Distinct lookups of a run's rows. */
-export async function countLookups(db: Connection, run: number): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(distinct lookup) as count from fillrate.rows where run = ${run}`.execute(db)
-  return rows[0]?.count ?? 0
-}
-
 /** The cells of a run's rows, added up. */
 export async function countCells(db: Connection, run: number): Promise<Cells> {
   const { rows } = await sql<Cells>`
@@ -196,48 +219,4 @@ export async function countCells(db: Connection, run: number): Promise<Cells> {
            coalesce(sum(cells_conflicts), 0)::bigint as conflicts
       from fillrate.rows where run = ${run}`.execute(db)
   return rows[0] ?? { written: 0, kept: 0, conflicts: 0 }
-}
-
-/** Whether any row of a run waits: cheap enough to ask often. */
-export async function anyWaiting(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.rows where run = ${run} and state = ${waiting}) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
-
-/** Rows of a run that wait. */
-export async function countWaiting(db: Connection, run: number): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run = ${run} and state = ${waiting}`.execute(db)
-  return rows[0]?.count ?? 0
-}
-
-export interface Waiting {
-  /** Rows of this run. */
-  readonly mine: number
-  /** Of these, those whose lookup is with a job. */
-  readonly forDelivery: number
-  /** Of these, those whose lookup belongs to a run that is no more. */
-  readonly abandoned: number
-  /** Rows of other live runs in the same sources. */
-  readonly others: number
-}
-
-/** What the waiting rows of some sources wait for. Reads them all: not to be asked often. */
-export async function whatWaits(
-  db: Connection,
-  run: number,
-  sources: readonly string[],
-  live: readonly number[],
-): Promise<Waiting> {
-  const others = live.filter((id) => id !== run)
-  const { rows } = await sql<Waiting>`
-    select count(*) filter (where r.run = ${run}) as mine,
-           count(*) filter (where r.run = ${run} and l.state = 'submitted') as "forDelivery",
-           count(*) filter (where r.run = ${run} and l.state = 'pending'
-                              and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
-           count(*) filter (where r.run = any(${others}::bigint[])) as others
-      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
-     where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
-  return rows[0] ?? { mine: 0, forDelivery: 0, abandoned: 0, others: 0 }
 }

@@ -52,6 +52,7 @@ export interface Schema {
     source: string
     key: string
     lookup: number | null
+    tried: Generated<number[]>
     input_hash: string | null
     state: RowState
     reason: string | null

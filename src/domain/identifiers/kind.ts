@@ -26,6 +26,10 @@ export const lookupKinds: Readonly<Record<SourceKind, readonly LookupKind[]>> = 
   company: ['domain'],
 }
 
+/** Whether a row of the source goes on to its next identifier when one finds nothing. */
+export const cascades = (source: { readonly kind: SourceKind; readonly cascade: boolean }): boolean =>
+  source.cascade && lookupKinds[source.kind].length > 1
+
 /** The inputs that a source of each kind may map. */
 export const inputNames: Readonly<Record<SourceKind, readonly InputName[]>> = {
   person: ['email', 'linkedin_url', 'name', 'company'],

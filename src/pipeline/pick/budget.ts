@@ -5,7 +5,9 @@
 export class Budget {
   readonly limit: number | null
   #spent = 0
-  #refused = 0
+  #leftOut = 0
+  readonly #leftBehind = new Map<string, number>()
+  readonly #unpaid = new Map<string, number>()
 
   /** @param limit lookups; null is unlimited */
   constructor(limit: number | null) {
@@ -22,7 +24,12 @@ export class Budget {
 
   /** Rows that were not picked because their lookup could not be paid. */
   get rowsLeftOut(): number {
-    return this.#refused
+    return this.#leftOut + sum(this.#leftBehind)
+  }
+
+  /** Rows of the run that wait because their next lookup can't be paid. */
+  get rowsUnpaid(): number {
+    return sum(this.#unpaid)
   }
 
   spend(lookups: number): void {
@@ -30,6 +37,19 @@ export class Budget {
   }
 
   leaveOut(rows: number): void {
-    this.#refused += rows
+    this.#leftOut += rows
+  }
+
+  /** What a whole look at the rows that other runs left behind could not pay: it takes the place of the look before. */
+  leaveBehind(source: string, rows: number): void {
+    this.#leftBehind.set(source, rows)
+  }
+
+  /** The same for the run's own rows that were to be picked again. */
+  leaveWaiting(source: string, rows: number): void {
+    this.#unpaid.set(source, rows)
   }
 }
+
+const sum = (rows: ReadonlyMap<string, number>): number =>
+  [...rows.values()].reduce((total, one) => total + one, 0)

@@ -1,4 +1,5 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
+import { cascades, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { Row } from '../../domain/row.ts'
 import { keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
@@ -17,6 +18,16 @@ export type Fate = 'open' | 'left_behind' | 'complete' | 'settled' | 'held'
 
 export interface Candidate extends PageRow {
   readonly fate: Fate
+  /** What a cascade has tried already with these inputs; null where nothing. */
+  readonly tried: Tried | null
+}
+
+/** Lookups that found nothing, in the order in which they were asked. */
+export interface Tried {
+  readonly ids: readonly number[]
+  readonly kinds: readonly LookupKind[]
+  /** When the last of them may be asked again. */
+  readonly dueAt: string | null
 }
 
 export interface Page {
@@ -52,7 +63,7 @@ export async function readPage(
   const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
     with page as materialized (${page}),
     judged as (
-      select page.*, case
+      select page.*, ${triedBefore(source)} as tried, case
                when r.state = ${sql.lit(Row.waiting)} and r.run = any(${live}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'left_behind'
                when not page.lacks then 'complete'
@@ -60,7 +71,7 @@ export async function readPage(
                else 'settled'
              end as fate
         from page left join lateral (
-          select key, state, run, input_hash, next_at from fillrate.rows
+          select key, state, run, tried, input_hash, next_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (
@@ -87,8 +98,24 @@ export async function readKeys(
   keys: readonly string[],
 ): Promise<Candidate[]> {
   if (keys.length === 0) return []
-  const { rows } = await sql<PageRow>`${keysQuery(source, keys, writtenBefore(source).written)}`.execute(tx)
+  const page = keysQuery(source, keys, writtenBefore(source).written)
+  const { rows } = await sql<PageRow & { tried: Tried | null }>`
+    select page.*, ${triedBefore(source)} as tried
+      from (${page}) as page left join lateral (
+        select state, tried, input_hash from fillrate.rows
+         where source = ${source.name} and key = page.key offset 0
+      ) r on true`.execute(tx)
   return rows.map((row) => ({ ...row, fate: 'left_behind' }))
+}
+
+/** What the row `r` has tried, as long as it waits with the inputs that `page` shows. */
+function triedBefore(source: Source): RawBuilder<Tried | null> {
+  if (!cascades(source.mapping)) return sql`null::jsonb`
+  return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
+    select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
+                              'dueAt', max(l.due_at))
+      from unnest(r.tried) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id
+    having count(*) > 0) end`
 }
 
 /** What Fillrate wrote last: only a source with a tracked output needs it. */

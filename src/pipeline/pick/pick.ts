@@ -4,7 +4,7 @@ import type { Source } from '../../sources/source.ts'
 import * as passes from '../../store/passes.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
-import { inTransaction } from '../../store/transaction.ts'
+import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import type { Budget } from './budget.ts'
 import { readKeys, readPage } from './candidates.ts'
@@ -23,15 +23,19 @@ export interface PickOptions {
   readonly where: string | null
 }
 
-/** One pass over one source: first what other runs left behind, then (with `changedAt`) what is due, then the table. */
+/**
+ * One pass over one source: first what other runs left behind, then (with `changedAt`) what is due, then the table.
+ * `sent_back` is a look at the run's own rows that are to be picked again; it comes before, and counts no row anew.
+ */
 export interface Pass {
   readonly source: Source
-  phase: 'left_behind' | 'due' | 'table' | 'done'
+  phase: 'sent_back' | 'left_behind' | 'due' | 'table' | 'done'
   after: string | null
   picked: number
   scanned: number
   /** Rows that the budget would not pay: they must be found again, though they do not change. */
   leftOut: number
+  leftOutOfPhase: number
   changedSince: Date | null
   readonly startedAt: Date
 }
@@ -47,23 +51,33 @@ export async function beginPass(
       ? null
       : await passes.changedUntil(deps.db, source.name, mappingHash(source))
   return {
-    source,
-    phase: 'left_behind',
-    after: null,
-    picked: 0,
-    scanned: 0,
-    leftOut: 0,
+    ...newPass(source, 'left_behind', new Date(deps.now())),
     changedSince: since === null ? null : new Date(since.getTime() - LATE_COMMIT_MS),
-    startedAt: new Date(deps.now()),
   }
 }
 
+const newPass = (source: Source, phase: Pass['phase'], startedAt: Date): Pass => ({
+  source,
+  phase,
+  after: null,
+  picked: 0,
+  scanned: 0,
+  leftOut: 0,
+  leftOutOfPhase: 0,
+  changedSince: null,
+  startedAt,
+})
+
 export interface PickResult {
   readonly picked: number
+  /** The run's own rows that were picked again. */
+  readonly again: number
   readonly admitted: number
   readonly scanned: number
   readonly done: boolean
 }
+
+const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
 
 /**
  * Picks one page. The pass carries on where it was at the next tick; what it took is committed with it.
@@ -77,14 +91,14 @@ export async function tick(
   const live = (await runs.live(deps.db)).map((one) => one.id)
   const room = options.limit === null ? PAGE : Math.min(PAGE, options.limit - pass.picked)
   if (room <= 0) pass.phase = 'done'
-  if (pass.phase === 'done') return { picked: 0, admitted: 0, scanned: 0, done: true }
+  if (pass.phase === 'done') return { ...NOTHING, done: true }
 
   const outcome = await inTransaction(
     deps.db,
     async (tx) => {
       const { candidates, gone, next, scanned } = await read(tx, run.id, live, pass, options, room)
       if (gone.length > 0) await rows.settle(tx, pass.source.name, gone)
-      if (candidates.length === 0) return { picked: 0, admitted: 0, leftOut: 0, next, scanned }
+      if (candidates.length === 0) return { picked: 0, admitted: 0, leftOut: [], next, scanned }
       // With a limit, a page may hold more candidates than there is room for; the page is then read again.
       const some = candidates.slice(0, room)
       const taken = await takeCandidates(tx, pass.source, { id: run.id, live, budget: run.budget }, some)
@@ -93,23 +107,50 @@ export async function tick(
     },
     deps.rules.sourceTimeoutMs,
   )
-  run.budget.spend(outcome.admitted)
-  run.budget.leaveOut(outcome.leftOut)
-  pass.picked += outcome.picked
-  pass.scanned += outcome.scanned
+  const { admitted, scanned, leftOut } = outcome
+  const isAgain = pass.phase === 'sent_back'
+  const picked = isAgain ? 0 : outcome.picked
+  run.budget.spend(admitted)
+  // What other runs left behind was counted in its own phase.
+  if (pass.phase === 'table') run.budget.leaveOut(leftOut.filter((one) => one.fate === 'open').length)
+  if (pass.phase === 'due') run.budget.leaveOut(leftOut.length)
+  pass.picked += picked
+  pass.scanned += scanned
   pass.after = outcome.next
-  pass.leftOut += outcome.leftOut
-  if (outcome.next === null) await advance(deps, pass, options)
+  pass.leftOut += leftOut.length
+  pass.leftOutOfPhase += leftOut.length
+  if (outcome.next === null) await advance(deps, run.budget, pass, options)
   return {
-    picked: outcome.picked,
-    admitted: outcome.admitted,
-    scanned: outcome.scanned,
+    picked,
+    again: isAgain ? outcome.picked : 0,
+    admitted,
+    scanned,
     done: (pass.phase as Pass['phase']) === 'done',
   }
 }
 
+/**
+ * Picks again the run's own rows that were sent back, and on request also what runs that are no more have left behind
+ * since: without a limit, because such a row was counted when it was picked first.
+ */
+export async function pickAgain(
+  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  run: { readonly id: number; readonly budget: Budget },
+  source: Source,
+  options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
+): Promise<Omit<PickResult, 'done'>> {
+  const pass = newPass(source, 'sent_back', new Date(deps.now()))
+  const sum = { ...NOTHING }
+  while (pass.phase === 'sent_back' || (options.leftBehind && pass.phase === 'left_behind')) {
+    if (options.signal.aborted) break
+    const did = await tick(deps, run, pass, { limit: null, where: null })
+    for (const count of ['picked', 'again', 'admitted', 'scanned'] as const) sum[count] += did[count]
+  }
+  return sum
+}
+
 async function read(
-  tx: Parameters<Parameters<typeof inTransaction>[1]>[0],
+  tx: StoreTransaction,
   run: number,
   live: readonly number[],
   pass: Pass,
@@ -132,25 +173,50 @@ async function read(
     })
     return { ...page, gone: [] }
   }
-  const after = pass.after ?? ''
-  const keys =
-    pass.phase === 'left_behind'
-      ? await rows.leftBehind(tx, pass.source.name, run, live, after, room)
-      : await rows.due(tx, pass.source.name, after, room)
+  const keys = await keysOf(tx, run, live, pass, room)
   const candidates = await readKeys(tx, pass.source, keys)
   const there = new Set(candidates.map((candidate) => candidate.key))
+  const waits = pass.phase !== 'due'
   return {
-    candidates: pass.phase === 'due' ? candidates.filter((candidate) => candidate.lacks) : candidates,
-    gone:
-      pass.phase === 'left_behind' ? keys.filter((key) => !there.has(key)).map((key) => goneRow(key)) : [],
+    candidates: waits ? candidates : candidates.filter((candidate) => candidate.lacks),
+    gone: waits ? keys.filter((key) => !there.has(key)).map((key) => goneRow(key)) : [],
     next: keys.length === room ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
   }
 }
 
-async function advance(deps: Pick<Deps, 'db'>, pass: Pass, options: PickOptions): Promise<void> {
+function keysOf(
+  tx: StoreTransaction,
+  run: number,
+  live: readonly number[],
+  pass: Pass,
+  room: number,
+): Promise<string[]> {
+  const { source, after } = pass
+  switch (pass.phase) {
+    case 'sent_back':
+      return rows.sentBack(tx, source.name, run, after ?? '', room)
+    case 'left_behind':
+      return rows.leftBehind(tx, source.name, live, after ?? '', room)
+    default:
+      return rows.due(tx, source.name, after ?? '', room)
+  }
+}
+
+async function advance(
+  deps: Pick<Deps, 'db'>,
+  budget: Budget,
+  pass: Pass,
+  options: PickOptions,
+): Promise<void> {
+  const leftOut = pass.leftOutOfPhase
   pass.after = null
-  if (pass.phase === 'left_behind') {
+  pass.leftOutOfPhase = 0
+  if (pass.phase === 'sent_back') {
+    budget.leaveWaiting(pass.source.name, leftOut)
+    pass.phase = 'left_behind'
+  } else if (pass.phase === 'left_behind') {
+    budget.leaveBehind(pass.source.name, leftOut)
     pass.phase = pass.changedSince === null ? 'table' : 'due'
   } else if (pass.phase === 'due') {
     pass.phase = 'table'

@@ -6,14 +6,14 @@ import { areSuppressed } from '../../store/suppressions.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
 import type { Budget } from './budget.ts'
 import type { Candidate } from './candidates.ts'
-import { choose, distinctLookups, lookupId, unusable, type Chosen } from './choose.ts'
+import { choose, distinctLookups, foundNothing, lookupId, unusable, type Chosen } from './choose.ts'
 
 export interface Taken {
   readonly picked: number
   /** Lookups that this run is to ask now. */
   readonly admitted: number
   /** Rows left out because the budget would not pay their lookup. */
-  readonly leftOut: number
+  readonly leftOut: readonly Candidate[]
   /** Rows whose lookup is already answered. */
   readonly answered: number
 }
@@ -44,7 +44,7 @@ export async function takeCandidates(
   return {
     picked: taken.length,
     admitted,
-    leftOut: unaffordable.size,
+    leftOut: [...unaffordable].map((one) => one.candidate),
     answered: wanted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted').length,
   }
 }
@@ -78,13 +78,17 @@ function toRow(
   byId: ReadonlyMap<string, lookups.WantedLookup>,
   suppressed: ReadonlySet<string>,
 ): rows.PickedRow {
+  const { tried } = candidate
   const row = {
     key: candidate.key,
     inputHash: candidate.input_hash,
     lookup: null,
     notes: notes.length > 0 ? { inputs: notes } : null,
+    tried: tried?.ids ?? [],
   }
   if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
+  if (lookup === null && tried !== null)
+    return { ...row, state: Row.notFound, reason: foundNothing(tried.kinds), nextAt: tried.dueAt }
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: unusable(notes) }
   if (suppressed.has(lookupId(lookup)))
     return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }

@@ -7,7 +7,7 @@ export interface Situation {
   readonly forDelivery: number
   /** Rows of the same sources that other live runs hold. */
   readonly others: number
-  /** Waiting rows whose lookup nobody will ask, because this run's budget would not pay it. */
+  /** Of these, those whose next lookup nobody will ask, because this run's budget would not pay it. */
   readonly unpayable: number
   /** How long nothing has moved, in milliseconds. */
   readonly idleMs: number

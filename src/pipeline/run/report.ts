@@ -70,9 +70,9 @@ export async function makeReport(
     readonly durationMs: number
   },
 ): Promise<RunReport> {
-  const [states, distinct, asked, jobStates, cells] = await Promise.all([
+  const [states, wanted, asked, jobStates, cells] = await Promise.all([
     rows.countStates(db, { run: run.id }),
-    rows.countLookups(db, run.id),
+    lookups.countOf(db, run.id),
     lookups.totalsOf(db, run.id),
     jobs.countStates(db, run.id),
     rows.countCells(db, run.id),
@@ -85,8 +85,8 @@ export async function makeReport(
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
     left_out: run.leftOut,
     lookups: {
-      distinct,
-      stored: Math.max(0, distinct - asked.asked),
+      distinct: wanted.distinct,
+      stored: wanted.stored,
       asked: asked.asked,
       found: asked.found,
       not_found: asked.notFound,

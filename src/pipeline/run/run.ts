@@ -261,7 +261,12 @@ async function end(
     rate: run.seen.rate(),
     durationMs: performance.now() - run.began,
   })
-  const state = status === 'failed' || status === 'refused' ? Run.failed : status === 'interrupted' ? Run.interrupted : Run.completed
+  const state =
+    status === 'failed' || status === 'refused'
+      ? Run.failed
+      : status === 'interrupted'
+        ? Run.interrupted
+        : Run.completed
   await runs.finish(deps.db, run.id, run.token, { state, reason, totals: report })
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
@@ -277,8 +282,12 @@ function statusOf(
     return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
   if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
-  const { rowsLeftOut, limit } = run.budget
-  if (rowsLeftOut > 0)
-    return ['budget_reached', `${rowsLeftOut} rows were left out: the budget of ${limit} lookups is used up`]
+  const { rowsLeftOut, rowsUnpaid, limit } = run.budget
+  const unpaid = [
+    ...(rowsLeftOut > 0 ? [`${rowsLeftOut} rows were left out`] : []),
+    ...(rowsUnpaid > 0 ? [`${rowsUnpaid} rows wait for their next lookup`] : []),
+  ]
+  if (unpaid.length > 0)
+    return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
   return ['completed', null]
 }

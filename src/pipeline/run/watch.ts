@@ -4,11 +4,11 @@ import type { Source } from '../../sources/source.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { isOutage } from '../../store/outage.ts'
-import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
+import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
 import type { Budget } from '../pick/budget.ts'
-import { beginPass, tick as pick } from '../pick/pick.ts'
+import { pickAgain as again } from '../pick/pick.ts'
 import { endOf } from './end.ts'
 import type { RunProgress } from './progress.ts'
 import type { Tally } from './tally.ts'
@@ -41,13 +41,13 @@ export async function watch(
   while (!signal.aborted) {
     try {
       if (performance.now() - told.at >= THOROUGH_LOOK_MS) {
-        told.waiting = await rows.countWaiting(deps.db, run.id)
+        told.waiting = await waiting.countWaiting(deps.db, run.id)
         told.jobsWaiting = await jobs.countOpen(deps.db)
         told.at = performance.now()
       }
       tell(run, told)
       if (!run.picking() && (await isDone(deps, run, told, signal))) {
-        told.waiting = await rows.countWaiting(deps.db, run.id)
+        told.waiting = await waiting.countWaiting(deps.db, run.id)
         tell(run, told)
         return
       }
@@ -65,15 +65,21 @@ async function isDone(
   signal: AbortSignal,
 ): Promise<boolean> {
   const idleMs = performance.now() - run.tally.movedAt
-  const mine = await rows.anyWaiting(deps.db, run.id)
+  const names = run.sources.map((source) => source.name)
+  // Those that can't be paid stay sent back, and are looked at seldom.
+  if (run.budget.rowsUnpaid === 0 && (await waiting.anySentBack(deps.db, run.id, names))) {
+    await pickAgain(deps, run, { leftBehind: false, signal })
+    return false
+  }
+  const mine = await waiting.anyWaiting(deps.db, run.id)
   if (mine && idleMs < THOROUGH_LOOK_MS && run.waitMs > 0) return false
   const live = (await runs.live(deps.db)).map((one) => one.id)
-  const names = run.sources.map((source) => source.name)
-  let waits = await rows.whatWaits(deps.db, run.id, names, live)
+  let waits = await waiting.whatWaits(deps.db, run.id, names, live)
   told.others = waits.others
   if (await takeOver(deps, run, live, waits, signal))
-    waits = await rows.whatWaits(deps.db, run.id, names, live)
-  const end = endOf({ ...waits, unpayable: waits.abandoned, idleMs, waitMs: run.waitMs, picking: false })
+    waits = await waiting.whatWaits(deps.db, run.id, names, live)
+  const unpayable = waits.abandoned + run.budget.rowsUnpaid
+  const end = endOf({ ...waits, unpayable, idleMs, waitMs: run.waitMs, picking: false })
   if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   return end !== 'go_on'
 }
@@ -83,29 +89,38 @@ async function takeOver(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: Watched,
   live: readonly number[],
-  waits: rows.Waiting,
+  waits: waiting.Waiting,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let taken = 0
+  let adopted = 0
   if (waits.abandoned > 0 && run.budget.left > 0) {
-    const adopted = await lookups.adopt(deps.db, run.id, live, Math.min(1_000, run.budget.left))
+    adopted = await lookups.adopt(deps.db, run.id, live, Math.min(1_000, run.budget.left))
     run.budget.spend(adopted)
-    taken += adopted
   }
+  const picked = await pickAgain(deps, run, { leftBehind: true, signal })
+  if (adopted > 0 && !picked) moved(run)
+  return picked || adopted > 0
+}
+
+/** @returns whether any row was picked */
+async function pickAgain(
+  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  run: Watched,
+  options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
+): Promise<boolean> {
+  let any = false
   for (const source of run.sources) {
-    // Only what was left behind: rows of runs that died since, and rows whose inputs changed before they were written.
-    const pass = await beginPass(deps, source, { limit: null, where: null })
-    while (pass.phase === 'left_behind' && !signal.aborted) {
-      const did = await pick(deps, run, pass, { limit: null, where: null })
-      run.tally.picked += did.picked
-      taken += did.picked
-    }
+    const did = await again(deps, run, source, options)
+    run.tally.picked += did.picked
+    any ||= did.picked + did.again > 0
   }
-  if (taken > 0) {
-    run.tally.moved()
-    run.wake()
-  }
-  return taken > 0
+  if (any) moved(run)
+  return any
+}
+
+function moved(run: Watched): void {
+  run.tally.moved()
+  run.wake()
 }
 
 function tell(run: Watched, told: { waiting: number; jobsWaiting: number; others: number }): void {

@@ -1,3 +1,4 @@
+import { cascades } from '../../domain/identifiers/kind.ts'
 import { afterAnswer, afterWrite, Row } from '../../domain/row.ts'
 import { fitRecord } from '../../sources/fit/record.ts'
 import type { Source } from '../../sources/source.ts'
@@ -36,8 +37,10 @@ export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<
       const settled: rows.SettledRow[] = []
       const fitted: Fitted[] = []
       for (const row of claimed) {
-        const answer = afterAnswer(row, source.mapping.minConfidence)
+        const answer = afterAnswer(row, source.mapping.minConfidence, cascades(source.mapping))
         if (answer === null) fitted.push(fit(source, row))
+        else if (answer.state === Row.waiting)
+          settled.push({ ...unwritten(row), ...answer, nextAt: null, missed: true })
         else settled.push({ ...unwritten(row), ...answer })
       }
       const outcomes = new Map(

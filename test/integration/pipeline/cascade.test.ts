@@ -1,0 +1,173 @@
+import { afterEach, expect, test } from 'vitest'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+const PEOPLE = 240
+let harness: Harness
+afterEach(() => harness.close())
+
+const start = async (
+  sandbox: Partial<SandboxOptions> = {},
+  config: object = cascadeConfig,
+): Promise<void> => {
+  harness = await startHarness({
+    config,
+    sandbox: { ...HALF, ...sandbox },
+    prepare: ({ pool }) => createPeople(pool, PEOPLE),
+  })
+}
+
+/** What the service should have been asked, in all, and what the table should hold. */
+async function expected() {
+  const people = await readPeople(harness.database.pool)
+  const ways = people.map((person) => ({ person, ...askedAbout(person) }))
+  return {
+    ways,
+    asked: new Set(ways.flatMap((way) => way.asked)),
+    found: ways.filter((way) => way.title !== null).length,
+  }
+}
+
+/** Every question was asked once, and every row holds what its first identifier that finds something gives. */
+async function expectAllAsExpected(): Promise<void> {
+  const { ways, asked } = await expected()
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  expect(Object.keys(inputs.all ?? {}).sort()).toEqual([...asked].sort())
+  expect(inputs.max_asked).toBe(1)
+  expect(ways.map(({ person }) => [person.id, person.title])).toEqual(
+    ways.map(({ person, title }) => [person.id, title]),
+  )
+}
+
+const stored = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+
+for (const route of ['sync', 'bulk'] as const)
+  test(`a person not found by email is found by profile URL, or by name and company (${route})`, async () => {
+    await start()
+    const { ways, asked, found } = await expected()
+    for (const length of [1, 2, 3])
+      expect(ways.some((way) => way.asked.length === length && way.title !== null)).toBe(true)
+    const report = await harness.run({ route })
+    expect(report).toMatchObject({
+      status: 'completed',
+      rows: { picked: PEOPLE, enriched: found, not_found: PEOPLE - found, waiting: 0 },
+      lookups: { distinct: asked.size, asked: asked.size, stored: 0 },
+    })
+    expect(stateSum(report)).toBe(PEOPLE)
+    await expectAllAsExpected()
+  })
+
+test('without it the first identifier has the last word', async () => {
+  const { people } = cascadeConfig.sources
+  await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
+  const first = (await expected()).ways.map((way) => way.asked[0] ?? '')
+  const report = await harness.run({ route: 'sync' })
+  expect(report.lookups).toMatchObject({ distinct: new Set(first).size, asked: new Set(first).size })
+})
+
+test('a row that nothing finds says by what it was asked, is left alone, and starts again when it is due', async () => {
+  await start({ notFoundShare: 1 })
+  await harness.run({ route: 'sync' })
+  const reasons = await stored<{ reason: string }>(
+    `select distinct reason from fillrate.rows where state = 'not_found' order by reason`,
+  )
+  expect(reasons.map((row) => row.reason)).toEqual([
+    'the service found no match by email or by name and company',
+    'the service found no match by email, by profile URL or by name and company',
+    'the service found no match by name and company',
+    'the service found no match by profile URL or by name and company',
+  ])
+  const [notes] = await stored<{ notes: object }>(`select notes from fillrate.rows where key = '7'`)
+  expect(notes?.notes).toEqual({ inputs: [{ input: 'email', reason: expect.any(String) as string }] })
+  const [due] = await stored<{ due: boolean }>(
+    `select bool_and(next_at between now() + interval '29 days' and now() + interval '31 days') as due from fillrate.rows`,
+  )
+  expect(due).toEqual({ due: true })
+  expect((await harness.run()).rows.picked).toBe(0)
+
+  harness.sandbox.configure({ notFoundShare: 0 })
+  await stored('update fillrate.rows set next_at = now()')
+  await stored('update fillrate.lookups set due_at = now()')
+  const again = await harness.run({ route: 'sync' })
+  const first = new Set((await readPeople(harness.database.pool)).map((one) => askedAbout(one).asked[0]))
+  expect(again).toMatchObject({ rows: { picked: PEOPLE, enriched: PEOPLE }, lookups: { asked: first.size } })
+  expect(await stored(`select from fillrate.rows where tried <> '{}'`)).toEqual([])
+})
+
+test('a run whose budget ends in the midst of a cascade says so, and the next goes on where it was', async () => {
+  await start()
+  const { ways, asked } = await expected()
+  const first = new Set(ways.map((way) => way.asked[0]))
+  const report = await harness.run({ route: 'sync', budget: first.size + 5 })
+  expect(report).toMatchObject({ status: 'budget_reached', left_out: 0, lookups: { asked: first.size + 5 } })
+  expect(report.rows.waiting).toBeGreaterThan(0)
+  expect(stateSum(report)).toBe(PEOPLE)
+  expect(report.reason).toBe(
+    `${report.rows.waiting} rows wait for their next lookup: the budget of ${first.size + 5} lookups is used up`,
+  )
+
+  const next = await harness.run({ route: 'sync' })
+  expect(next).toMatchObject({
+    status: 'completed',
+    rows: { picked: report.rows.waiting, waiting: 0 },
+    lookups: { asked: asked.size - first.size - 5 },
+  })
+  await expectAllAsExpected()
+})
+
+test('rows that no budget would take are counted once', async () => {
+  await start()
+  await harness.run({ route: 'sync', budget: 20 })
+  const report = await harness.run({ route: 'sync', budget: 0 })
+  const [known] = await stored<{ settled: number }>(
+    `select count(*)::int as settled from fillrate.rows where state <> 'waiting'`,
+  )
+  expect(report.left_out).toBe(PEOPLE - (known?.settled ?? 0))
+})
+
+test('two processes at once ask everything once', async () => {
+  await start({ latencyAfterMs: [1, 20] })
+  const apps = await Promise.all([harness.open(), harness.open()])
+  const reports = await Promise.all(apps.map((app) => app.run(runRequest({ route: 'sync' }))))
+  expect(reports.reduce((sum, report) => sum + stateSum(report), 0)).toBe(PEOPLE)
+  expect(reports.every((report) => report.rows.waiting === 0)).toBe(true)
+  await expectAllAsExpected()
+})
+
+test('a run that is interrupted in the midst of a cascade is carried on, wherever that was', async () => {
+  await start({ latencyAfterMs: [5, 15] })
+  const { asked } = await expected()
+  for (let share = 1; share <= 5; share++) {
+    const interrupt = new AbortController()
+    const app = await harness.open()
+    const running = app.run(runRequest({ route: 'sync', signal: interrupt.signal }))
+    await expect
+      .poll(() => harness.sandbox.stats().calls.accepted, { timeout: 60_000, interval: 5 })
+      .toBeGreaterThanOrEqual((asked.size * share) / 6)
+    interrupt.abort()
+    const report = await running
+    expect(stateSum(report)).toBe(report.rows.picked)
+  }
+  expect(await harness.run({ route: 'sync' })).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+  await expectAllAsExpected()
+})
+
+test('a row whose inputs change in the midst of a cascade starts again', async () => {
+  await start()
+  const { ways } = await expected()
+  const budget = new Set(ways.map((way) => way.asked[0])).size
+  await harness.run({ route: 'sync', budget })
+  const [waits] = await stored<{ key: string }>(
+    `select key from fillrate.rows where state = 'waiting' and tried <> '{}' order by key::int limit 1`,
+  )
+  await harness.database.pool.query(`update people set email = 'somebody.else@example.com' where id = $1`, [
+    waits?.key,
+  ])
+  await harness.run({ route: 'sync' })
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  expect(inputs.all).toHaveProperty(['somebody.else@example.com'])
+  const left = (await expected()).ways.find((way) => way.person.id === Number(waits?.key))
+  expect(left?.person.title).toBe(left?.title)
+})
