@@ -1,21 +1,21 @@
 import { startSandbox, type Sandbox } from '../../sandbox/server.ts'
-
-/** Decides the people, the CRM, the records and the faults: the same in every demo. */
-export const SEED = 7
+import type { DemoSettings } from './settings.ts'
 
 /**
  * The enrichment service of the demo: the sandbox with a quota that is felt, and with what real services do wrong now
  * and then. It remembers nothing between two demos; the same question always gets the same answer.
  */
-export function startService(): Promise<Sandbox> {
+export function startService({ seed, limit }: DemoSettings): Promise<Sandbox> {
   return startSandbox({
-    seed: SEED,
+    seed,
     keys: ['demo-key'],
     webhookSecret: 'demo-webhook-secret',
-    limit: 100,
+    limit,
     windowMs: 2_000,
     latencyBeforeMs: [5, 20],
     latencyAfterMs: [20, 120],
+    // Which result belongs to which email can then be told in whatever order they come.
+    acceptedShape: 'job_id+request_ids',
     jobDelayMs: [500, 2_000],
     retryDelaysMs: [300, 1_000, 2_000, 5_000],
     faults: {

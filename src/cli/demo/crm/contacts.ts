@@ -96,24 +96,21 @@ const unnamed = (luck: Chance, person: Person): Known => ({
   last_name: writeNothing(luck),
 })
 
+function byProfile(luck: Chance, person: Person): Known {
+  return { ...named(luck, person), linkedin: writeProfile(luck, person.slug) }
+}
+
 const KNOWN: Shares<(luck: Chance, person: Person) => Known> = [
-  [66, (luck, person) => ({ ...named(luck, person), email: writeEmail(luck, person.email) })],
+  [71, (luck, person) => ({ ...named(luck, person), email: writeEmail(luck, person.email) })],
   [
     14,
     (luck, person) => ({ ...unnamed(luck, person), account_id: null, email: writeEmail(luck, person.email) }),
   ],
   // An address that is none, and a profile or a name to fall back on.
-  [
-    3,
-    (luck, person) => ({
-      ...named(luck, person),
-      email: spoilt(luck, person),
-      linkedin: writeProfile(luck, person.slug),
-    }),
-  ],
-  [2, (luck, person) => ({ ...named(luck, person), email: spoilt(luck, person) })],
-  [6, (luck, person) => ({ ...named(luck, person), linkedin: writeProfile(luck, person.slug) })],
-  [4.5, named],
+  [2, (luck, person) => ({ ...byProfile(luck, person), email: spoilt(luck, person) })],
+  [1.5, (luck, person) => ({ ...named(luck, person), email: spoilt(luck, person) })],
+  [4, byProfile],
+  [3, named],
   [1, (luck, person) => ({ ...named(luck, person), linkedin: writeNoProfile(luck, person.slug) })],
   // Nobody can be found by these.
   [1.2, (luck, person) => ({ ...unnamed(luck, person), email: spoilt(luck, person) })],

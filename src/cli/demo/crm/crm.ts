@@ -1,21 +1,19 @@
 import type pg from 'pg'
 import { DemoProblem } from '../problem.ts'
+import type { DemoSettings } from '../settings.ts'
 import { makeAccounts } from './accounts.ts'
 import { makeContacts } from './contacts.ts'
 import { CRM_VERSION, FINISH, INSERT_ACCOUNTS, INSERT_CONTACTS, TABLES } from './tables.ts'
-
-export interface CrmSize {
-  readonly seed: number
-  readonly accounts: number
-  readonly contacts: number
-}
 
 /**
  * Makes the CRM in a database that has none: all of it in one transaction, so that one that is there is whole.
  * @returns whether it was made now
  * @throws DemoProblem where there is one of another version of the demo
  */
-export async function makeCrm(client: pg.Client, size: CrmSize): Promise<boolean> {
+export async function makeCrm(
+  client: pg.Client,
+  size: Pick<DemoSettings, 'seed' | 'accounts' | 'contacts'>,
+): Promise<boolean> {
   const { rows } = await client.query<{ version: string | null }>(
     "select obj_description(oid, 'pg_namespace') as version from pg_namespace where nspname = 'crm'",
   )

@@ -15,6 +15,10 @@ import { startServer, stopServer, type ServerOptions } from './server.ts'
 export interface DemoPostgres {
   /** Of the database `crm`. Holds the password. */
   readonly url: string
+  /** `127.0.0.1:34123`. */
+  readonly address: string
+  /** Its major version. */
+  readonly version: string
   /** True where the server's data were made now: there is nothing in it yet. */
   readonly isNew: boolean
   /** Stops it; its data stay. */
@@ -47,14 +51,15 @@ export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promi
   })
   const account = await ownerOf(dataOf(home), mine)
   const binaries = await binariesOf(home, installed)
-  const password = await readPassword(home, await demandRunning(binaries, { account, env }))
+  const version = await demandRunning(binaries, { account, env })
+  const password = await readPassword(home, version)
   const options: ServerOptions = { home, binaries, account, env }
 
   for (let tries = 1; tries <= TRIES; tries++) {
     await endLeftOver(options, password, state)
     if (!(await startServer(options))) continue
     const opened = await own(options, password, state)
-    if (opened !== null) return { ...opened, isNew }
+    if (opened !== null) return { ...opened, version, isNew }
   }
   throw new DemoProblem(
     `The embedded Postgres of ${state} could not be started: another process got in its way ${TRIES} times.`,
@@ -66,7 +71,7 @@ async function own(
   options: ServerOptions,
   password: string,
   state: string,
-): Promise<Pick<DemoPostgres, 'url' | 'stop'> | null> {
+): Promise<Pick<DemoPostgres, 'url' | 'address' | 'stop'> | null> {
   const postmaster = await readPostmaster(dataOf(options.home))
   const holder = postmaster && (await connect(postmaster.port, password).catch(() => null))
   if (!postmaster || !holder) return null
@@ -87,7 +92,7 @@ async function own(
     await stop()
     throw error
   }
-  return { url: urlOf(postmaster.port, password, 'crm'), stop }
+  return { url: urlOf(postmaster.port, password, 'crm'), address: `127.0.0.1:${postmaster.port}`, stop }
 }
 
 /** Ends the server that a killed demo left behind; waits for one that is ending by itself. */

@@ -1,0 +1,67 @@
+import type { Output } from '../../output.ts'
+import { pad, width, wrap } from '../../render/text.ts'
+
+type Step = readonly [type: string, what: string]
+
+/** How things are typed here. */
+export interface Typed {
+  readonly again: string
+  readonly own: readonly Step[]
+}
+
+/** In a checkout everything goes through npm. @param env npm says in it which script it runs */
+export function typedAs(env: NodeJS.ProcessEnv): Typed {
+  const inCheckout = env['npm_lifecycle_event'] === 'start' || env['npm_lifecycle_event'] === 'fillrate'
+  const command = (words: string): string =>
+    inCheckout ? `npm run fillrate -- ${words}` : `fillrate ${words}`
+  const example = 'fillrate.config.example.ts'
+  const files: Step[] = inCheckout
+    ? [
+        [`cp ${example} fillrate.config.ts`, 'then put your tables and columns in it'],
+        ['cp .env.example .env', 'then your database, the service and its key'],
+      ]
+    : [
+        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'then put your tables and columns in it'],
+        ['fillrate help', 'the settings, for the environment or a file .env'],
+      ]
+  return {
+    again: inCheckout ? 'npm start' : 'fillrate demo',
+    own: [
+      ...files,
+      [command('check'), 'what is missing or wrong, and what to do'],
+      [command('migrate'), 'makes the schema fillrate, touches nothing else'],
+      [command('plan'), 'what a run would ask and cost; calls nothing'],
+      [command('run --limit 100'), 'a first, small run'],
+    ],
+  }
+}
+
+/** What to type next: the demo again, and then with a database of one's own. */
+export function nextLines({ again, own }: Typed, output: Output): string[] {
+  return [
+    ...steps(
+      [
+        [again, 'again: it asks nothing again'],
+        ['rm -rf .fillrate', 'takes all of the demo away'],
+      ],
+      output,
+    ),
+    '',
+    '  With a database of your own:',
+    '',
+    ...steps(own, output),
+  ]
+}
+
+/** What to type, with what it does beside it, or under it where there is no room. */
+function steps(list: readonly Step[], output: Output): string[] {
+  const { paint, textColumns } = output
+  const longest = Math.max(...list.map(([type]) => width(type)).filter((one) => one <= 36))
+  return list.flatMap(([type, what]) => {
+    const beside = 2 + longest + 2
+    const lines = wrap(what, Math.max(20, textColumns - beside))
+    if (width(type) > longest)
+      return [`  ${paint('type', type)}`, ...lines.map((line) => ' '.repeat(beside) + line)]
+    return lines.map((line, n) => `  ${paint('type', pad(n === 0 ? type : '', longest))}  ${line}`)
+  })
+}

@@ -1,0 +1,106 @@
+import { join } from 'node:path'
+import pg from 'pg'
+import { openApp, type App } from '../../app.ts'
+import { readEnvironment, type Environment } from '../../config/environment.ts'
+import type { Sandbox } from '../../sandbox/server.ts'
+import { migrate } from '../../store/migrate.ts'
+import { openDatabase } from '../../store/open.ts'
+import type { Context } from '../context.ts'
+import { createLog } from '../log.ts'
+import { limitText } from '../render/limit.ts'
+import { count, counted } from '../render/numbers.ts'
+import { demoConfig } from './config.ts'
+import { makeCrm } from './crm/crm.ts'
+import { openPostgres, type DemoPostgres } from './postgres/open.ts'
+import type { Stage } from './screen/stage.ts'
+import { startService } from './service.ts'
+import type { DemoSettings } from './settings.ts'
+
+/** All that a demo needs, running. */
+export interface World {
+  readonly postgres: DemoPostgres
+  /** Whether the CRM was made now. */
+  readonly crmIsNew: boolean
+  readonly service: Sandbox
+  readonly app: App
+  /** For the demo's own look at the database, apart from the code that it shows. */
+  readonly client: pg.Client
+}
+
+/**
+ * Builds the demo's world, acts in it, and takes it down again, however that ends. What is in the database stays.
+ * @throws DemoProblem where something of it can't be had on this machine
+ */
+export async function inWorld<T>(
+  stage: Stage,
+  context: Context,
+  options: { readonly logLevel: Environment['logLevel']; readonly settings: DemoSettings },
+  act: (world: World) => Promise<T>,
+): Promise<T> {
+  const { cwd, env, signal, stderr } = context
+  const { settings } = options
+  const ending: (() => Promise<unknown>)[] = []
+  try {
+    const postgres = await stage.step(
+      'starting a Postgres of its own',
+      () => openPostgres(join(cwd, '.fillrate'), env),
+      ({ version, address }) => `Postgres ${version} on ${address}, its data in .fillrate/postgres`,
+    )
+    ending.push(() => postgres.stop())
+    signal.throwIfAborted()
+
+    const client = new pg.Client({ connectionString: postgres.url, application_name: 'fillrate demo' })
+    client.on('error', () => {})
+    await client.connect()
+    ending.push(() => client.end())
+    const crmIsNew = await stage.step(
+      'making the CRM',
+      () => makeCrm(client, settings),
+      (isNew) =>
+        isNew
+          ? `A CRM of ${counted(settings.accounts, 'company', 'companies')} and ${count(settings.contacts)} people, as messy as real ones`
+          : 'The CRM of the last demo, as that one left it',
+    )
+
+    await stage.step(
+      "making Fillrate's tables",
+      () => upgrade(postgres.url),
+      () => "Fillrate's own tables, in the schema fillrate",
+    )
+    signal.throwIfAborted()
+
+    const service = await stage.step(
+      'starting the service',
+      () => startService(settings),
+      (started) =>
+        `An enrichment service on ${started.url.replace('http://', '')}, ${limitText(settings.limit, started.settings.windowMs)}`,
+    )
+    ending.push(() => service.close())
+
+    const app = await openApp({
+      config: demoConfig(),
+      // Only what is the demo's own: a database or a service of the user's is none of its business.
+      environment: readEnvironment({
+        DATABASE_URL: postgres.url,
+        FILLRATE_BASE_URL: service.url,
+        FILLRATE_API_KEY: service.keys.join(','),
+        FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
+      }),
+      log: createLog({ level: options.logLevel, format: 'short', output: stderr, mask: (text) => text }),
+    })
+    ending.push(() => app.close())
+    return await act({ postgres, crmIsNew, service, app, client })
+  } finally {
+    // The last first; and whatever goes wrong with one, the others end too.
+    for (const end of ending.toReversed()) await end().catch(() => {})
+  }
+}
+
+async function upgrade(url: string): Promise<string[]> {
+  const db = openDatabase({ url, max: 1 })
+  try {
+    return await migrate(db)
+  } finally {
+    await db.destroy()
+  }
+}

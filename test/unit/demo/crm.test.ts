@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import { company, makeAccounts } from '../../../src/cli/demo/crm/accounts.ts'
+import { makeContacts } from '../../../src/cli/demo/crm/contacts.ts'
+import { FULL } from '../../../src/cli/demo/settings.ts'
+import { chooseLookup } from '../../../src/domain/identifiers/choose.ts'
+
+const { accounts, companies } = makeAccounts(FULL.seed, FULL.accounts)
+const contacts = makeContacts(FULL.seed, FULL.contacts, companies)
+
+const questions = contacts.map((contact) =>
+  chooseLookup('person', {
+    email: contact.email,
+    linkedin_url: contact.linkedin,
+    name: [contact.first_name, contact.last_name].filter((name) => name !== null).join(' '),
+    company: accounts.find((account) => account.id === contact.account_id)?.name ?? null,
+    domain: null,
+  }),
+)
+
+test('the same seed makes the same CRM, another seed another', () => {
+  const again = makeAccounts(FULL.seed, FULL.accounts)
+  expect(again.accounts).toEqual(accounts)
+  expect(makeContacts(FULL.seed, FULL.contacts, again.companies)).toEqual(contacts)
+  expect(makeAccounts(FULL.seed + 1, FULL.accounts).accounts).not.toEqual(accounts)
+})
+
+test('it has as many rows as it was asked for, each with a key of its own', () => {
+  expect(new Set(accounts.map((account) => account.id)).size).toBe(FULL.accounts)
+  expect(new Set(contacts.map((contact) => contact.id)).size).toBe(FULL.contacts)
+  expect(contacts.every(({ account_id: id }) => id === null || (id >= 1 && id <= FULL.accounts))).toBe(true)
+})
+
+test('no two companies share a name or a host', () => {
+  const made = Array.from({ length: 1_600 }, (_, n) => company(FULL.seed, n).host)
+  expect(new Set(made).size).toBe(made.length)
+})
+
+test('all that looks like an address is under .example, which nobody can own', () => {
+  const hosts = contacts.flatMap(({ email }) => email?.match(/(?<=@|@\.)[\p{L}\d-]+(\.[\p{L}\d-]+)*/gu) ?? [])
+  const valid = hosts.filter((host) => host.includes('.'))
+  expect(valid.length).toBeGreaterThan(3_000)
+  expect(valid.filter((host) => !/\.example$/i.test(host))).toEqual([])
+})
+
+test('people are asked for in every way, and some cannot be asked for at all', () => {
+  const counts = Object.groupBy(questions, ({ lookup }) => lookup?.kind ?? 'none')
+  expect(counts.email?.length).toBeGreaterThan(3_500)
+  expect(counts.linkedin_url?.length).toBeGreaterThan(200)
+  expect(counts.name_company?.length).toBeGreaterThan(150)
+  expect(counts.none?.length).toBeGreaterThan(100)
+  // An address that is none, and a profile or a name that is asked by instead.
+  expect(questions.filter(({ lookup, notes }) => lookup !== null && notes.length > 0).length).toBeGreaterThan(
+    100,
+  )
+})
+
+test('people and companies are in it several times', () => {
+  const keys = questions.flatMap(({ lookup }) => (lookup === null ? [] : [lookup.key]))
+  expect(keys.length - new Set(keys).size).toBeGreaterThan(200)
+  expect(companies.length - new Set(companies.map(({ host }) => host)).size).toBeGreaterThan(10)
+})
+
+test('what nobody may overwrite is among it, and so is every form of blank', () => {
+  const titles = new Set(contacts.map(({ title }) => title))
+  for (const value of ['N/A', '0', '?', 'CEO', '', ' ', '\u00a0', '\u200b', null])
+    expect(titles).toContain(value)
+  expect(accounts.some(({ employees }) => employees === 0)).toBe(true)
+  expect(accounts.some(({ technologies }) => technologies?.length === 0)).toBe(true)
+  expect(contacts.some(({ attributes }) => attributes['department'] === null)).toBe(true)
+  expect(contacts.some(({ deleted }) => deleted)).toBe(true)
+  expect(accounts.some(({ archived }) => archived)).toBe(true)
+})
