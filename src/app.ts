@@ -11,10 +11,16 @@ import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import type { Rules } from './pipeline/deps.ts'
+import { explain as tell } from './pipeline/explain/explain.ts'
+import type { Story } from './pipeline/explain/story.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
+import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
+import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
 import { run as runOnce } from './pipeline/run/run.ts'
+import type { UndoReport } from './pipeline/undo/report.ts'
+import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
 import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/where.ts'
@@ -59,6 +65,16 @@ export interface App {
   run(request: RunRequest): Promise<RunReport>
   plan(request: PassOptions): Promise<Plan>
   serve(options: Pick<ServeOptions, 'signal' | 'onListening'>): Promise<void>
+  /** One row's story. */
+  explain(source: string, key: string): Promise<Story>
+  /** Takes back a run's writes. */
+  undo(options: UndoOptions): Promise<UndoReport>
+  /** Makes failed rows due. `sources`: names; none means all. */
+  retry(
+    options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
+  ): Promise<RetryReport>
+  /** Writes stored records again. */
+  remap(options: Omit<RemapOptions, 'source'> & { readonly source: string }): Promise<RemapReport>
   close(): Promise<void>
 }
 
@@ -213,6 +229,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       })
     },
     serve: (request) => serveForever(deps, { ...request, receiver }),
+    explain: async (source, key) => tell(deps, chooseSource(sources, source), key),
+    undo: (request) => takeBack({ ...deps, owner }, request),
+    retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
+    remap: async (request) =>
+      writeAgain({ ...deps, owner }, { ...request, source: chooseSource(sources, request.source) }),
     close: async () => {
       await client?.close()
       await db.destroy()
@@ -222,11 +243,13 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
 
 function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
   if (names.length === 0) return [...sources.values()]
-  return [...new Set(names)].map((name) => {
-    const source = sources.get(name)
-    if (source) return source
-    throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
-  })
+  return [...new Set(names)].map((name) => chooseSource(sources, name))
+}
+
+function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
+  const source = sources.get(name)
+  if (source) return source
+  throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
 }
 
 /** A run never spends by surprise: somebody must have said how much. */

@@ -22,6 +22,10 @@ function keyPart(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: st
   return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.columnType.cast}`
 }
 
+/** SQL for a relation of one row that holds nothing but a key, out of an SQL text: a key that no row may have. */
+export const keyRelation = (source: Pick<Source, 'keyColumns'>, text: string): string =>
+  `(select ${source.keyColumns.map((column) => `${keyPart(source, column, text)} as ${quoteName(column.name)}`).join(', ')})`
+
 /** SQL that is true for the row that a key's text names. */
 export const keyMatches = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
   source.keyColumns

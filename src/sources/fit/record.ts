@@ -56,7 +56,7 @@ function fitOutput(source: Source, output: Output, record: unknown, confidence: 
 }
 
 /** The value at a dotted path. A field whose own name holds the dots is found too. */
-function fieldOf(record: unknown, path: string): unknown {
+export function fieldOf(record: unknown, path: string): unknown {
   if (!isObject(record)) return undefined
   if (Object.hasOwn(record, path)) return record[path]
   const dot = path.indexOf('.')

@@ -1,0 +1,108 @@
+import { Lookup } from '../../domain/lookup.ts'
+import { Row, type RowState } from '../../domain/row.ts'
+import type { JobStory, LookupStory, RowStory } from '../../store/story.ts'
+
+/** What comes next for a row, and when; null: whenever a run comes by, or never. */
+export interface Next {
+  readonly what: string
+  readonly at: Date | null
+}
+
+export interface Situation {
+  /** Null: it belongs to the source. */
+  readonly outside: 'deleted' | 'joins' | 'where' | 'copies' | 'problem' | null
+  /** A column of it could be filled. */
+  readonly lacks: boolean
+  /** What a run would ask, in words; null where no input is usable. */
+  readonly question: string | null
+  readonly suppressed: boolean
+  /** Its inputs are not those that it was last picked with. */
+  readonly inputsChanged: boolean
+  readonly undone: boolean
+  readonly row: Pick<RowStory, 'state' | 'run' | 'next_at'> | null
+  readonly lookup: Pick<LookupStory, 'state' | 'not_before' | 'reason' | 'run'> | null
+  readonly job: Pick<JobStory, 'state' | 'deadline_at'> | null
+  /** The process of the run that holds it is alive. */
+  readonly alive: boolean
+}
+
+/** When a row is tried again, and why, or what somebody can do about it. Pure. */
+export function nextOf(situation: Situation, now: number): Next {
+  const { row, outside } = situation
+  if (outside !== null) return { what: OUTSIDE[outside], at: null }
+  if (row?.state === Row.waiting) return whileWaiting(situation, now)
+  if (!situation.lacks)
+    return { what: 'nothing: each of its columns holds a value that the policy keeps', at: null }
+  if (row === null || situation.inputsChanged) return whenPicked(situation)
+  if (row.next_at !== null && row.next_at.getTime() <= now)
+    return { what: `the next run picks it, because it is due${costOf(situation)}`, at: null }
+  const { why, todo } = AFTER[situation.undone ? 'undone' : row.state]
+  if (row.next_at !== null) return { what: why, at: row.next_at }
+  return { what: `nothing before its inputs change${todo}`, at: null }
+}
+
+const OUTSIDE: Readonly<Record<NonNullable<Situation['outside']>, string>> = {
+  deleted: 'nothing: the row is no more',
+  joins: "nothing, while the source's joins give no row for it",
+  where: "nothing, while the source's `where` leaves it out",
+  copies: 'a run stops at it: the joins must give one row for each key',
+  problem: 'a run stops at it, until the expression or the row is corrected',
+}
+
+function whenPicked({ row, question, suppressed }: Situation): Next {
+  const why = row === null ? '' : ', because its inputs have changed'
+  if (question === null) return { what: `the next run settles it as invalid_input${why}`, at: null }
+  if (suppressed) return { what: 'nothing: what it would ask was erased, and is never asked again', at: null }
+  return { what: `the next run picks it${why}, and asks by ${question}`, at: null }
+}
+
+/** A row that is due may be written from a stored answer. */
+const costOf = ({ lookup }: Situation): string =>
+  lookup?.state === Lookup.found ? ': without a call where its answer is still fresh' : ''
+
+function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next {
+  const whose = alive ? `run ${row?.run}` : 'the next run, because its own has ended'
+  if (lookup === null) return { what: `picked again by ${whose}`, at: null }
+  switch (lookup.state) {
+    case Lookup.pending: {
+      const later = lookup.not_before !== null && lookup.not_before.getTime() > now ? lookup.not_before : null
+      const why = later === null || lookup.reason === null ? '' : ` (${lookup.reason})`
+      return { what: `asked${lookup.reason === null ? '' : ' again'} by ${whose}${why}`, at: later }
+    }
+    case Lookup.leased:
+      return { what: 'its call is under way', at: null }
+    case Lookup.submitted:
+      return {
+        what: 'waits for the delivery of its job; without one it is asked singly',
+        at: job?.deadline_at ?? null,
+      }
+    default:
+      return { what: 'answered: written by the next write back, of a run or of `fillrate serve`', at: null }
+  }
+}
+
+const RETRY = ', or `fillrate retry` makes it due'
+
+/** By state: what happens at `next_at`, and what can be done where there is none. */
+const AFTER: Readonly<Record<RowState | 'undone', { readonly why: string; readonly todo: string }>> = {
+  waiting: { why: '', todo: '' },
+  enriched: { why: 'asked again, because its answer is then old', todo: '' },
+  unchanged: { why: 'asked again, because its answer is then old', todo: '' },
+  undone: {
+    why: 'asked again, because its answer is then old; `fillrate retry --state undone` writes it before',
+    todo: ', or `fillrate retry --state undone` makes it due',
+  },
+  not_found: { why: 'asked again, because the service may know it by then', todo: '' },
+  below_confidence: {
+    why: 'asked again, because its answer is then old; with a lower minConfidence, `fillrate remap` writes it',
+    todo: '',
+  },
+  invalid_input: { why: 'looked at again', todo: '' },
+  refused: { why: 'asked again', todo: RETRY },
+  suppressed: { why: 'looked at again', todo: ': it was erased, and is never asked again' },
+  write_rejected: {
+    why: 'asked again, because its answer is then old; `fillrate retry` tries to write it before',
+    todo: RETRY,
+  },
+  failed: { why: 'asked again; `fillrate retry` makes it due at once', todo: RETRY },
+}

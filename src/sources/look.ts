@@ -1,0 +1,141 @@
+import type { InputName } from '../domain/mapping.ts'
+import { isBlank } from './blank.ts'
+import { cellJson } from './cell.ts'
+import { query, type Db } from './db.ts'
+import { eligible, inputHash, inputNames, inputText, joins } from './inputs.ts'
+import { keyMatches, keyRelation, keyText } from './key.ts'
+import type { Source } from './mapped.ts'
+import { isRefusal, refusalInWords } from './refused.ts'
+
+/** One row of a user's table as it is at this moment. */
+export interface LookedAt {
+  /** As Fillrate stores it: what was typed may be written in another way. */
+  readonly key: string
+  readonly exists: boolean
+  /** The columns that the source writes, outputs first. Empty when the row does not exist. */
+  readonly cells: ReadonlyArray<{
+    readonly column: string
+    readonly value: unknown
+    readonly blank: boolean
+    readonly touched: boolean
+  }>
+}
+
+/** What the source's expressions make of the row. */
+export interface LookedIn {
+  /** What keeps the row out of the source; null when it belongs to it. */
+  readonly leftOutBy: 'joins' | 'where' | null
+  /** Rows that the joins give for it. More than one is a mistake in the mapping. */
+  readonly copies: number
+  /** Null where there is no row, or where an expression fails on it. */
+  readonly inputs: Readonly<Record<InputName, string | null>> | null
+  readonly inputHash: string | null
+  /** The error of an expression that fails on this row. */
+  readonly problem: string | null
+}
+
+/** What was typed can't be a key of this source. */
+export class NotAKey extends Error {
+  override readonly name = 'NotAKey'
+  /** What a key looks like. */
+  readonly expected: string
+
+  constructor(key: string, expected: string) {
+    super(`'${key}' is no key of this source, which is ${expected}`)
+    this.expected = expected
+  }
+}
+
+/**
+ * Reads one row of the table, whether or not the source lets it through.
+ * @param key as a person types it: any text that Postgres casts to the key's type; of several columns a JSON array
+ * @throws NotAKey
+ */
+export async function lookAt(db: Db, source: Source, key: string): Promise<LookedAt> {
+  const cells = [...source.outputs, ...source.touches]
+  const values = cells.map((cell) => cellJson(cell))
+  const blanks = source.outputs.map((output) => isBlank(output))
+  const text = `
+    select (select ${keyText(source)} from ${keyRelation(source, '$1::text')} as t) as key, found."values", found.blanks
+      from (select) as one left join lateral (
+        select to_jsonb(array[${values.join(', ')}]::jsonb[]) as "values",
+               to_jsonb(array[${blanks.join(', ')}]::boolean[]) as blanks
+          from ${source.table.sql} as t where ${keyMatches(source, '$1::text')}
+      ) as found on true`
+  refuseNoArray(source, key)
+  const [row] = await cast(source, key, () =>
+    query<{ key: string; values: unknown[] | null; blanks: boolean[] | null }>(db, text, [key]),
+  )
+  return {
+    key: row?.key ?? key,
+    exists: row?.values != null,
+    cells:
+      row?.values == null
+        ? []
+        : cells.map(({ column }, n) => ({
+            column,
+            value: row.values?.[n] ?? null,
+            blank: row.blanks?.[n] ?? row.values?.[n] == null,
+            touched: n >= source.outputs.length,
+          })),
+  }
+}
+
+/** Reads what the source's joins, inputs and `where` make of a row that exists. */
+export async function lookIn(db: Db, source: Source, key: string): Promise<LookedIn> {
+  const columns = inputNames.map((name) => `${inputText(source, name)} as ${name}`)
+  const text = `
+    select ${columns.join(', ')}, ${inputHash(source)} as hash, ${eligible(source)} as eligible
+      from ${source.table.sql} as t ${joins(source)} where ${keyMatches(source, '$1::text')}`
+  const nothing = { inputs: null, inputHash: null, copies: 0, problem: null }
+  try {
+    const rows = await query<Record<InputName, string | null> & { hash: string; eligible: boolean | null }>(
+      db,
+      text,
+      [key],
+    )
+    const [first] = rows
+    if (first === undefined) return { ...nothing, leftOutBy: 'joins' }
+    const { hash, eligible: isEligible, ...inputs } = first
+    return {
+      ...nothing,
+      leftOutBy: isEligible === true ? null : 'where',
+      copies: rows.length,
+      inputs,
+      inputHash: hash,
+    }
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    return { ...nothing, leftOutBy: null, problem: refusalInWords(error) }
+  }
+}
+
+function refuseNoArray(source: Source, key: string): void {
+  if (source.keyColumns.length === 1) return
+  let parts: unknown = null
+  try {
+    parts = JSON.parse(key)
+  } catch {
+    // It is no JSON at all, which is told in the same way.
+  }
+  if (!Array.isArray(parts) || parts.length !== source.keyColumns.length)
+    throw new NotAKey(key, keyInWords(source))
+}
+
+/** SQLSTATE class 22 is what a cast of the key can give: the statement computes nothing else. */
+async function cast<T>(source: Source, key: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (isRefusal(error) && error.code.startsWith('22')) throw new NotAKey(key, keyInWords(source))
+    throw error
+  }
+}
+
+/** `id (uuid)`; of several columns `a JSON array of tenant (text) and id (integer), such as '["…", "…"]'`. */
+export function keyInWords(source: Pick<Source, 'keyColumns'>): string {
+  const columns = source.keyColumns.map(({ name, type }) => `${name} (${type})`)
+  if (columns.length === 1) return columns[0] ?? ''
+  const example = `[${columns.map(() => '"…"').join(', ')}]`
+  return `a JSON array of ${columns.slice(0, -1).join(', ')} and ${columns.at(-1)}, such as '${example}'`
+}

@@ -1,0 +1,126 @@
+import { sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { LookupState } from '../domain/lookup.ts'
+import type { JobState } from '../domain/job.ts'
+import type { DeliveryState } from '../domain/delivery.ts'
+import type { RowState } from '../domain/row.ts'
+import type { Database } from './open.ts'
+
+export interface RowStory {
+  readonly state: RowState
+  readonly reason: string | null
+  readonly notes: Readonly<Record<string, unknown>> | null
+  readonly run: number | null
+  readonly lookup: number | null
+  /** Lookups that found nothing before this one. */
+  readonly tried: readonly number[]
+  readonly input_hash: string | null
+  readonly written: Readonly<Record<string, unknown>> | null
+  readonly picked_at: Date
+  readonly settled_at: Date | null
+  readonly next_at: Date | null
+}
+
+export interface LookupStory {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly input: Readonly<Record<string, string>>
+  readonly state: LookupState
+  readonly reason: string | null
+  readonly attempts: number
+  readonly in_doubt: number
+  readonly confidence: number | null
+  readonly run: number | null
+  readonly job: string | null
+  readonly asked_at: Date | null
+  readonly resolved_at: Date | null
+  readonly not_before: Date | null
+  readonly leased_until: Date | null
+  readonly due_at: Date | null
+  readonly to_write: boolean
+  /** Rows that share it, this one among them. */
+  readonly rows: number
+  readonly record: unknown
+}
+
+export interface JobStory {
+  readonly id: string
+  readonly job_id: string | null
+  readonly state: JobState
+  readonly reason: string | null
+  readonly size: number
+  readonly run: number | null
+  readonly created_at: Date
+  readonly submitted_at: Date | null
+  readonly deadline_at: Date
+  readonly finished_at: Date | null
+}
+
+export interface DeliveryStory {
+  readonly event_id: string
+  readonly state: DeliveryState
+  readonly reason: string | null
+  readonly received_at: Date
+  readonly settled_at: Date | null
+}
+
+export interface ChangeStory {
+  readonly id: number
+  readonly run: number | null
+  readonly written_at: Date
+  readonly before: Readonly<Record<string, unknown>>
+  readonly after: Readonly<Record<string, unknown>>
+  /** The run that it takes back. */
+  readonly undoes: number | null
+  /** The run that has taken it back, and of which cells. */
+  readonly undone_by: number | null
+  readonly undone: readonly string[]
+}
+
+/** What Fillrate knows of a row. Null: it was never picked. */
+export async function ofRow(db: Database, source: string, key: string): Promise<RowStory | null> {
+  const { rows } = await sql<RowStory>`
+    select state, reason, notes, run, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
+           next_at
+      from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
+  return rows[0] ?? null
+}
+
+/** Lookups, in the order of the ids given. */
+export async function ofLookups(db: Database, ids: readonly number[]): Promise<LookupStory[]> {
+  if (ids.length === 0) return []
+  const { rows } = await sql<LookupStory>`
+    select id, kind, input, state, reason, attempts, in_doubt, confidence, run, job, asked_at, resolved_at, not_before,
+           leased_until, due_at, to_write, record,
+           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows
+      from fillrate.lookups l where id = any(${[...ids]}::bigint[])
+     order by array_position(${[...ids]}::bigint[], id)`.execute(db)
+  return rows
+}
+
+export async function ofJob(db: Database, id: string): Promise<JobStory | null> {
+  const { rows } = await sql<JobStory>`
+    select id, job_id, state, reason, size, run, created_at, submitted_at, deadline_at, finished_at
+      from fillrate.jobs where id = ${id}`.execute(db)
+  return rows[0] ?? null
+}
+
+/** The deliveries of a job, by our identifier or by the service's. */
+export async function ofDeliveries(db: Database, job: JobStory): Promise<DeliveryStory[]> {
+  const { rows } = await sql<DeliveryStory>`
+    select event_id, state, reason, received_at, settled_at from fillrate.deliveries
+     where job = ${job.id} or (job_id is not null and job_id = ${job.job_id})
+     order by received_at`.execute(db)
+  return rows
+}
+
+/** All changes of a row, newest first. */
+export async function ofChanges(db: Database, source: string, key: string): Promise<ChangeStory[]> {
+  const { rows } = await sql<ChangeStory>`
+    select c.id, c.run, c.written_at, c.before, c.after, b.run as undone_by,
+           coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
+           (select u.run from fillrate.changes u where u.undone_by = c.id order by u.id desc limit 1) as undoes
+      from fillrate.changes c left join fillrate.changes b on b.id = c.undone_by
+     where c.source = ${source} and c.key = ${key} order by c.id desc`.execute(db)
+  return rows
+}
