@@ -12,6 +12,8 @@ export interface RecoverResult {
   readonly expiredLeases: number
   readonly interruptedRuns: number
   readonly doubtfulJobs: number
+  /** Jobs that nobody would have posted again; their inputs are free for another. */
+  readonly dissolvedJobs: number
   readonly expiredJobs: number
   readonly attachedDeliveries: number
 }
@@ -24,6 +26,11 @@ export async function tick(deps: Pick<Deps, 'db' | 'log'>, ownRun: number | null
   const interrupted = await runs.interruptDead(deps.db, ownRun)
   const expiredLeases = await lookups.returnExpired(deps.db, AT_ONCE)
   const doubtfulJobs = await jobs.doubtAbandoned(deps.db)
+  const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
+    const dissolved = await jobs.dissolve(tx, AT_ONCE)
+    await lookups.askAgain(tx, dissolved, 'its job was never taken')
+    return dissolved.length
+  })
   const expiredJobs = await inTransaction(deps.db, async (tx) => {
     const expired = await jobs.expire(tx, AT_ONCE)
     await lookups.askSingly(tx, expired, 'its job was not delivered in time')
@@ -39,5 +46,12 @@ export async function tick(deps: Pick<Deps, 'db' | 'log'>, ownRun: number | null
     )
   if (expiredJobs > 0)
     deps.log.warn({ jobs: expiredJobs }, 'jobs were not delivered in time: their inputs are asked singly')
-  return { expiredLeases, interruptedRuns: interrupted.length, doubtfulJobs, expiredJobs, attachedDeliveries }
+  return {
+    expiredLeases,
+    interruptedRuns: interrupted.length,
+    doubtfulJobs,
+    dissolvedJobs,
+    expiredJobs,
+    attachedDeliveries,
+  }
 }

@@ -203,6 +203,25 @@ export async function doubtAbandoned(db: Connection): Promise<number> {
   return Number(result.numAffectedRows ?? 0)
 }
 
+/**
+ * Jobs that the service certainly did not take, of runs that are no more: nobody would post them again, and to wait
+ * for their deadline would be to wait for nothing. @returns their ids
+ */
+export async function dissolve(db: Connection, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with untaken as (
+      select j.id from fillrate.jobs j left join fillrate.runs r on r.id = j.run
+       where j.state = ${submitting} and j.lease_token is null and r.state is distinct from 'running'
+       order by j.created_at limit ${limit} for no key update of j skip locked
+    )
+    update fillrate.jobs j
+       set state = ${Job.rejected}, not_before = null, finished_at = now(),
+           reason = 'its run ended before the service took it' || coalesce(': ' || j.reason, '')
+      from untaken where j.id = untaken.id
+    returning j.id`.execute(db)
+  return rows.map((row) => row.id)
+}
+
 /** Jobs whose delivery did not come in time. @returns their ids */
 export async function expire(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`

@@ -220,11 +220,25 @@ export async function answerFromResults(
 }
 
 /** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */
-export async function askSingly(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
+export function askSingly(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
+  return freeMembers(tx, jobs, reason, true)
+}
+
+/** Members of these jobs, which the service never took, are asked again in whatever way. @returns how many */
+export function askAgain(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
+  return freeMembers(tx, jobs, reason, false)
+}
+
+async function freeMembers(
+  tx: Connection,
+  jobs: readonly string[],
+  reason: string,
+  single: boolean,
+): Promise<number> {
   if (jobs.length === 0) return 0
   const result = await sql`
     update fillrate.lookups
-       set state = ${pending}, single = true, reason = ${reason}, not_before = null
+       set state = ${pending}, single = single or ${single}, reason = ${reason}, not_before = null
      where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }

@@ -139,6 +139,26 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   ).toHaveLength(60)
 })
 
+test('a job that was certainly not taken is dissolved when its run is no more, and its inputs are free', async () => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  await jobs.create(database.db, {
+    run,
+    ids: [randomUUID()],
+    least: 50,
+    token: randomUUID(),
+    leaseMs: MINUTE,
+    deadlineMs: MINUTE,
+  })
+  await database.pool.query(
+    `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
+  )
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ dissolvedJobs: 0 })
+  await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
+  expect(await recover.tick({ db: database.db, log }, null)).toMatchObject({ dissolvedJobs: 1 })
+  const { rows } = await database.pool.query('select distinct state, single from fillrate.lookups')
+  expect(rows).toEqual([{ state: 'pending', single: false }])
+})
+
 test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
   const dead = await startRun(0)
   expect(await recover.tick({ db: database.db, log }, dead)).toMatchObject({ interruptedRuns: 0 })
