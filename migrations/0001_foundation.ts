@@ -107,6 +107,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       source text not null,
       key text not null,
       lookup bigint references fillrate.lookups (id) on delete set null,
+      tried bigint[] not null default '{}',
       input_hash text,
       state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
         'invalid_input', 'refused', 'suppressed', 'write_rejected', 'failed')),
@@ -127,6 +128,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   )
   await sql`create index rows_waiting on fillrate.rows (lookup) where state = 'waiting'`.execute(db)
   await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(
+    db,
+  )
+  await sql`
+    create index rows_sent_back on fillrate.rows (source, key) where state = 'waiting' and lookup is null`.execute(
     db,
   )
   await sql`create index rows_by_run on fillrate.rows (run, state)`.execute(db)
