@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pLimit from 'p-limit'
-import { afterSubmit, type SubmitEvent } from '../../domain/job.ts'
+import { Job, afterSubmit, type SubmitEvent } from '../../domain/job.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import { RateLimitedError, ServiceError } from '../../service/errors.ts'
@@ -72,7 +72,7 @@ export async function tick(
           })
     const outgoing = [...again, ...made]
     const slots = pLimit(deps.rules.concurrency)
-    const store = gather((ended: jobs.SubmittedJob[]) => keep(deps, ended))
+    const store = gather((ended: Ended[]) => keep(deps, ended))
     const results = await Promise.all(
       outgoing.map((job) => {
         const call = permits.use()
@@ -81,6 +81,7 @@ export async function tick(
           await store({
             id: job.id,
             token,
+            refusesUs: stop !== null,
             ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
           })
           return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
@@ -137,9 +138,10 @@ export function afterFailure(error: ServiceError): SubmitEvent {
   switch (error.remedy) {
     case 'refuse':
       return { type: 'rejected', reason }
+    case 'stop':
+      return { type: 'rejected', reason }
     case 'wait':
     case 'next_key':
-    case 'stop':
       return { type: 'not_taken', reason, retryAfterMs, counts: false }
     case 'retry':
       // A 5xx is an answer: the service says that it did not accept. Without an answer nobody knows.
@@ -151,13 +153,21 @@ export function afterFailure(error: ServiceError): SubmitEvent {
   }
 }
 
-async function keep(deps: CallDeps, ended: jobs.SubmittedJob[]): Promise<void> {
-  const rejected = ended.filter((job) => job.state === 'rejected').map((job) => job.id)
+interface Ended extends jobs.SubmittedJob {
+  /** The service refuses us, whatever we ask: the inputs are not at fault, and may go in bulk again. */
+  readonly refusesUs: boolean
+}
+
+async function keep(deps: CallDeps, ended: Ended[]): Promise<void> {
+  const rejected = ended.filter((job) => job.state === Job.rejected)
+  const ids = (refusesUs: boolean): string[] =>
+    rejected.filter((job) => job.refusesUs === refusesUs).map((job) => job.id)
   await throughOutage(
     () =>
       inTransaction(deps.db, async (tx) => {
         await jobs.submitted(tx, ended)
-        await lookups.askSingly(tx, rejected, 'its bulk submission was rejected')
+        await lookups.askSingly(tx, ids(false), 'its bulk submission was rejected')
+        await lookups.askAgain(tx, ids(true), 'the service refused the key')
       }),
     { onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres') },
   )
