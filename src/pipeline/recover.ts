@@ -1,6 +1,7 @@
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
+import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
@@ -36,6 +37,7 @@ export async function tick(deps: Pick<Deps, 'db' | 'log'>, ownRun: number | null
     await lookups.askSingly(tx, expired, 'its job was not delivered in time')
     return expired.length
   })
+  await inTransaction(deps.db, (tx) => rows.clearUnwanted(tx, AT_ONCE * 5))
   const attachedDeliveries = await deliveries.attachOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')

@@ -4,6 +4,7 @@ import { Row } from '../../domain/row.ts'
 import { keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
+import { expected } from '../../store/rows.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
 
 /**
@@ -12,7 +13,7 @@ import type { StoreTransaction } from '../../store/transaction.ts'
  * - `left_behind`: it waits in a run that is no more; to be picked
  * - `complete`: nothing could be written
  * - `settled`: settled with the same inputs, and not due
- * - `held`: another live run has it
+ * - `held`: another live run has it, or (for a dry run) it is written as soon as its delivery comes
  */
 export type Fate = 'open' | 'left_behind' | 'complete' | 'settled' | 'held'
 
@@ -53,9 +54,11 @@ export async function readPage(
     readonly where: string | null
     readonly changedSince: Date | null
     readonly live: readonly number[]
+    /** For a dry run: what whoever receives a delivery will write is left to them. */
+    readonly dry?: boolean
   },
 ): Promise<Page> {
-  const { after, size, where, changedSince } = options
+  const { after, size, where, changedSince, dry = false } = options
   const page = pageQuery(source, { after, limit: size, where, changedSince, ...writtenBefore(source) })
   const live = sql`${[...options.live]}::bigint[]`
   // `offset 0` makes one look at the primary key a row. The planner, who takes a table that has just filled for a
@@ -64,14 +67,14 @@ export async function readPage(
     with page as materialized (${page}),
     judged as (
       select page.*, ${triedBefore(source)} as tried, case
-               when r.state = ${sql.lit(Row.waiting)} and r.run = any(${live}) then 'held'
+               when r.state = ${sql.lit(Row.waiting)} and (r.run = any(${live}) or (${dry} and ${expected('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'left_behind'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
                else 'settled'
              end as fate
         from page left join lateral (
-          select key, state, run, tried, input_hash, next_at from fillrate.rows
+          select key, state, run, lookup, tried, dry, input_hash, next_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
 import * as passes from '../../store/passes.ts'
 import * as rows from '../../store/rows.ts'
@@ -21,6 +22,14 @@ export interface PickOptions {
   readonly limit: number | null
   /** SQL, on top of the source's own. */
   readonly where: string | null
+}
+
+/** The run that picks. */
+export interface PickingRun {
+  readonly id: number
+  readonly budget: Budget
+  /** It only wants to see what would be written. */
+  readonly dry: boolean
 }
 
 /**
@@ -84,7 +93,7 @@ const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
  */
 export async function tick(
   deps: Pick<Deps, 'db' | 'rules' | 'log'>,
-  run: { readonly id: number; readonly budget: Budget },
+  run: PickingRun,
   pass: Pass,
   options: PickOptions,
 ): Promise<PickResult> {
@@ -96,17 +105,22 @@ export async function tick(
   const outcome = await inTransaction(
     deps.db,
     async (tx) => {
-      const { candidates, gone, next, scanned } = await read(tx, run.id, live, pass, options, room)
+      const { candidates, gone, next, scanned } = await read(tx, run, live, pass, options, room)
       if (gone.length > 0) await rows.settle(tx, pass.source.name, gone)
       if (candidates.length === 0) return { picked: 0, admitted: 0, leftOut: [], next, scanned }
       // With a limit, a page may hold more candidates than there is room for; the page is then read again.
       const some = candidates.slice(0, room)
-      const taken = await takeCandidates(tx, pass.source, { id: run.id, live, budget: run.budget }, some)
+      const taken = await takeCandidates(tx, pass.source, { ...run, live }, some)
       const cut = some.length < candidates.length
       return { ...taken, next: cut ? (some.at(-1)?.key ?? null) : next, scanned }
     },
     deps.rules.sourceTimeoutMs,
-  )
+  ).catch(async (error: unknown) => {
+    if (pass.phase !== 'table') throw error
+    const { after, changedSince } = pass
+    const page = { after, limit: PAGE, where: options.where, changedSince }
+    throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
+  })
   const { admitted, scanned, leftOut } = outcome
   const isAgain = pass.phase === 'sent_back'
   const picked = isAgain ? 0 : outcome.picked
@@ -119,7 +133,7 @@ export async function tick(
   pass.after = outcome.next
   pass.leftOut += leftOut.length
   pass.leftOutOfPhase += leftOut.length
-  if (outcome.next === null) await advance(deps, run.budget, pass, options)
+  if (outcome.next === null) await advance(deps, run, pass, options)
   return {
     picked,
     again: isAgain ? outcome.picked : 0,
@@ -135,7 +149,7 @@ export async function tick(
  */
 export async function pickAgain(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
-  run: { readonly id: number; readonly budget: Budget },
+  run: PickingRun,
   source: Source,
   options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
 ): Promise<Omit<PickResult, 'done'>> {
@@ -151,7 +165,7 @@ export async function pickAgain(
 
 async function read(
   tx: StoreTransaction,
-  run: number,
+  run: PickingRun,
   live: readonly number[],
   pass: Pass,
   options: PickOptions,
@@ -170,6 +184,7 @@ async function read(
       where,
       changedSince: pass.changedSince,
       live,
+      dry: run.dry,
     })
     return { ...page, gone: [] }
   }
@@ -187,7 +202,7 @@ async function read(
 
 function keysOf(
   tx: StoreTransaction,
-  run: number,
+  run: PickingRun,
   live: readonly number[],
   pass: Pass,
   room: number,
@@ -195,9 +210,9 @@ function keysOf(
   const { source, after } = pass
   switch (pass.phase) {
     case 'sent_back':
-      return rows.sentBack(tx, source.name, run, after ?? '', room)
+      return rows.sentBack(tx, source.name, run.id, after ?? '', room)
     case 'left_behind':
-      return rows.leftBehind(tx, source.name, live, after ?? '', room)
+      return rows.leftBehind(tx, source.name, live, after ?? '', room, run.dry)
     default:
       return rows.due(tx, source.name, after ?? '', room)
   }
@@ -205,7 +220,7 @@ function keysOf(
 
 async function advance(
   deps: Pick<Deps, 'db'>,
-  budget: Budget,
+  { budget, dry }: PickingRun,
   pass: Pass,
   options: PickOptions,
 ): Promise<void> {
@@ -222,7 +237,7 @@ async function advance(
     pass.phase = 'table'
   } else {
     pass.phase = 'done'
-    const whole = options.where === null && options.limit === null && pass.leftOut === 0
+    const whole = options.where === null && options.limit === null && pass.leftOut === 0 && !dry
     if (pass.source.mapping.changedAt !== null && whole)
       await passes.passed(deps.db, pass.source.name, mappingHash(pass.source), pass.startedAt)
   }

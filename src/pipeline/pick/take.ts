@@ -25,7 +25,12 @@ export interface Taken {
 export async function takeCandidates(
   tx: StoreTransaction,
   source: Source,
-  run: { readonly id: number; readonly live: readonly number[]; readonly budget: Budget },
+  run: {
+    readonly id: number
+    readonly live: readonly number[]
+    readonly budget: Budget
+    readonly dry: boolean
+  },
   candidates: readonly Candidate[],
 ): Promise<Taken> {
   const all = candidates.map((candidate) => choose(source, candidate))
@@ -38,8 +43,11 @@ export async function takeCandidates(
   const byId = new Map(wanted.map((lookup) => [lookupId(lookup), lookup]))
 
   const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
-  const picked = all.filter((one) => !unaffordable.has(one)).map((one) => toRow(one, byId, suppressed))
-  const taken = await rows.take(tx, source.name, run.id, run.live, picked)
+  const reason = run.dry ? 'asked by a dry run: the next run writes it' : null
+  const picked = all
+    .filter((one) => !unaffordable.has(one))
+    .map((one) => toRow(one, byId, suppressed, reason))
+  const taken = await rows.take(tx, source.name, run.id, run.live, picked, run.dry)
   const admitted = wanted.filter((lookup) => lookup.admitted).length
   return {
     picked: taken.length,
@@ -77,6 +85,7 @@ function toRow(
   { candidate, lookup, notes }: Chosen,
   byId: ReadonlyMap<string, lookups.WantedLookup>,
   suppressed: ReadonlySet<string>,
+  reason: string | null,
 ): rows.PickedRow {
   const { tried } = candidate
   const row = {
@@ -92,5 +101,5 @@ function toRow(
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: unusable(notes) }
   if (suppressed.has(lookupId(lookup)))
     return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }
-  return { ...row, state: Row.waiting, reason: null, lookup: byId.get(lookupId(lookup))?.id ?? null }
+  return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupId(lookup))?.id ?? null }
 }

@@ -31,23 +31,30 @@ export interface Watched {
   readonly onProgress: ((progress: RunProgress) => void) | undefined
 }
 
+interface Told {
+  settled: number
+  waiting: number
+  jobsWaiting: number
+  others: number
+}
+
 /** Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile. */
 export async function watch(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: Watched,
   signal: AbortSignal,
 ): Promise<void> {
-  const told = { waiting: 0, jobsWaiting: 0, others: 0, at: Number.NEGATIVE_INFINITY }
+  const told = { settled: 0, waiting: 0, jobsWaiting: 0, others: 0, at: Number.NEGATIVE_INFINITY }
   while (!signal.aborted) {
     try {
       if (performance.now() - told.at >= THOROUGH_LOOK_MS) {
-        told.waiting = await waiting.countWaiting(deps.db, run.id)
+        await countSettled(deps, run, told)
         told.jobsWaiting = await jobs.countOpen(deps.db)
         told.at = performance.now()
       }
       tell(run, told)
       if (!run.picking() && (await isDone(deps, run, told, signal))) {
-        told.waiting = await waiting.countWaiting(deps.db, run.id)
+        await countSettled(deps, run, told)
         tell(run, told)
         return
       }
@@ -56,6 +63,17 @@ export async function watch(
     }
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
+}
+
+/** Rows picked after the count would be taken for settled: so those picked before it are counted. */
+async function countSettled(
+  deps: Pick<Deps, 'db'>,
+  run: Watched,
+  told: { settled: number; waiting: number },
+): Promise<void> {
+  const { picked } = run.tally
+  told.waiting = await waiting.countWaiting(deps.db, run.id)
+  told.settled = Math.max(0, picked - told.waiting)
 }
 
 async function isDone(
@@ -123,12 +141,12 @@ function moved(run: Watched): void {
   run.wake()
 }
 
-function tell(run: Watched, told: { waiting: number; jobsWaiting: number; others: number }): void {
+function tell(run: Watched, told: Told): void {
   if (!run.onProgress) return
   const rate = run.rate()
   run.onProgress({
     picked: run.tally.picked,
-    settled: Math.max(0, run.tally.picked - told.waiting),
+    settled: told.settled,
     asked: run.tally.asked,
     submitted: run.tally.submitted,
     jobsWaiting: told.jobsWaiting,
@@ -140,14 +158,13 @@ function tell(run: Watched, told: { waiting: number; jobsWaiting: number; others
   })
 }
 
-function whyItWaits(
-  run: Watched,
-  told: { waiting: number; jobsWaiting: number; others: number },
-  rate: RateState | null,
-): string | null {
+function whyItWaits(run: Watched, told: Told, rate: RateState | null): string | null {
   if (rate?.waiting) return rate.waiting
   if (performance.now() - run.tally.movedAt < 2 * THOROUGH_LOOK_MS) return null
-  if (told.waiting > 0 && told.jobsWaiting > 0) return `${told.jobsWaiting} jobs wait for their delivery`
+  if (told.waiting > 0 && told.jobsWaiting > 0)
+    return told.jobsWaiting === 1
+      ? 'a job waits for its delivery'
+      : `${told.jobsWaiting} jobs wait for their delivery`
   if (told.waiting === 0 && told.others > 0)
     return `another run works on ${told.others} rows of the same sources`
   if (rate === null) return 'another process calls the service'

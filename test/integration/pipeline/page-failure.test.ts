@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { crmConfig, createCrm } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  const { contacts } = crmConfig.sources
+  harness = await startHarness({
+    config: {
+      ...crmConfig,
+      sources: {
+        contacts: {
+          ...contacts,
+          joins: 'left join crm.mails m on m.contact = t.id',
+          inputs: { email: 'm.address' },
+        },
+      },
+    },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 20)
+      await pool.query(`
+        create table crm.mails (contact bigint, address text);
+        insert into crm.mails values (7, 'one@example.com'), (7, 'two@example.com')`)
+    },
+  })
+})
+afterAll(() => harness.close())
+
+test('joins that give two rows for a key stop the run, with the key named, before anything is asked', async () => {
+  const app = await harness.open()
+  await expect(app.run(runRequest())).rejects.toMatchObject({
+    name: 'SourceProblems',
+    problems: [{ source: 'contacts', place: 'joins', found: expect.stringContaining('key 7') as string }],
+  })
+  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+})
