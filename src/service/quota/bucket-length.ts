@@ -26,8 +26,11 @@ export class BucketLength {
     this.#history = history
   }
 
-  /** @param sent calls sent in all by the time of the answer */
-  learn({ call, receivedAt, used, isCounted }: Heard, limit: number, sent: number): void {
+  /**
+   * @param sent calls sent in all by the time of the answer
+   * @param foreign calls of another client that may be counted besides
+   */
+  learn({ call, receivedAt, used, isCounted }: Heard, limit: number, sent: number, foreign: number): void {
     if (used === null || !isCounted) return
     const sample = {
       sentAt: call.sentAt,
@@ -42,8 +45,8 @@ export class BucketLength {
       // A header rounds the tokens down: one more or less may have come back.
       if (least > 1) this.bounds.atMost((limit * (receivedAt - earlier.sentAt)) / (least - 1))
       // Only while it was certainly not full, because a full bucket gets nothing back.
-      const isNeverFull = used > sent - earlier.endedBefore
-      const most = sample.most - earlier.least
+      const isNeverFull = used > sent - earlier.endedBefore + foreign
+      const most = sample.most - earlier.least + foreign
       const time = call.sentAt - earlier.receivedAt
       if (isNeverFull && time > 0) this.bounds.atLeast((limit * time) / (most + 1))
     }

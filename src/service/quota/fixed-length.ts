@@ -30,6 +30,18 @@ export class FixedLength {
   readonly #ends = new WindowEnds()
   #starts: WindowStart[] = []
 
+  readonly #isOdd: boolean
+  readonly #isShared: boolean
+
+  /**
+   * @param isOdd nothing is to be taken for a round length
+   * @param isShared somebody else's request may have started a window, and made Remaining rise by less
+   */
+  constructor(isOdd = false, isShared = false) {
+    this.#isOdd = isOdd
+    this.#isShared = isShared
+  }
+
   get isRefuted(): boolean {
     return this.#hasParts || this.bounds.isRefuted
   }
@@ -37,23 +49,26 @@ export class FixedLength {
   get bounds(): Bounds {
     const bounds = new Bounds()
     bounds.atLeast(this.#least)
-    bounds.atMost(Math.max(this.hoped, this.#meant(this.#mostOnClock, 500)))
+    const onClock = this.#meant(this.#mostOnClock, 500)
+    bounds.atMost(this.#isShared ? onClock : Math.max(this.hoped, onClock))
     bounds.atMost(this.#meant(this.#ends.most))
     return bounds
   }
 
   /** The longest as it was seen, before it is taken for a round one. */
   get seenMost(): number {
-    return Math.min(this.#ends.most, Math.max(this.#mostFromRequest, this.#mostOnClock))
+    const seen = this.#isShared ? this.#mostOnClock : Math.max(this.#mostFromRequest, this.#mostOnClock)
+    return Math.min(this.#ends.most, seen)
   }
 
   /** The longest if the first request starts a window. */
   get hoped(): number {
+    if (this.#isShared) return this.#meant(Math.min(this.#ends.most, this.#mostOnClock), 500)
     return this.#meant(Math.min(this.#ends.most, this.#mostFromRequest))
   }
 
   #meant(most: number, step = stepOf(most)): number {
-    return meant({ least: this.#least, most }, step)
+    return this.#isOdd ? most : meant({ least: this.#least, most }, step)
   }
 
   /** @param sentAt and when its answer came, of the call whose answer told it */
@@ -66,12 +81,12 @@ export class FixedLength {
   }
 
   rosePartly(): void {
-    this.#hasParts = true
+    this.#hasParts = !this.#isShared
   }
 
   /** A window has begun, after the one that was learnt of before. */
   begun(start: WindowStart): void {
-    if (this.#starts.length > 0) {
+    if (this.#starts.length > 0 && !this.#isShared) {
       this.#mostFromRequest = Math.min(this.#mostFromRequest, start.by - start.lastFirstSentAt)
     }
     for (const [index, earlier] of this.#starts.entries()) {

@@ -22,8 +22,9 @@ export class Halt {
   /**
    * @param sentAt a call that was sent before the last halt was over belongs to the same refusal
    * @param renewedAt the moment at which the limit is renewed, where it is known
+   * @returns whether it is a new refusal, and no other call of one that was answered before
    */
-  refused(sentAt: number, now: number, retryAfterMs: number | null, renewedAt: number | null): void {
+  refused(sentAt: number, now: number, retryAfterMs: number | null, renewedAt: number | null): boolean {
     const isSame = sentAt < this.#until
     this.#refusals++
     if (!isSame) this.#last = Math.min(longest, Math.max(shortest, this.#last * 2))
@@ -31,6 +32,7 @@ export class Halt {
     const wait = Math.max(this.#last, asked)
     if (!isSame) this.#last = wait
     this.#until = Math.max(this.#until, now + wait)
+    return !isSame
   }
 
   /** An answer that is no refusal, to a call that was sent after the halt. */

@@ -34,6 +34,18 @@ export class History {
     return this.#has(index) ? (this.#receivedAt[index % remembered] ?? null) : null
   }
 
+  /** How many calls ended at or after a moment. */
+  endedSince(at: number): number {
+    let low = Math.max(0, this.#length - remembered)
+    let high = this.#length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#receivedAt[middle % remembered] ?? 0) < at) low = middle + 1
+      else high = middle
+    }
+    return this.#length - low
+  }
+
   /** The earliest sending among the calls from `from` up to and without `to`. */
   earliestSent(from: number, to: number): number | null {
     if (!this.#has(from)) return null

@@ -1,9 +1,22 @@
+import type { Reset } from '../rate-reset.ts'
 import { BucketLength } from './bucket-length.ts'
 import { meant } from './bounds.ts'
 import type { Heard } from './calls.ts'
 import { FixedLength } from './fixed-length.ts'
+import type { WindowStart } from './fixed-length.ts'
 import type { History } from './history.ts'
 import { SlidingLength } from './sliding-length.ts'
+
+/** What is known of the service. */
+export interface Known {
+  /** Only fixed windows are left; or only what is no fixed window. */
+  readonly isFixed: boolean
+  readonly isRolling: boolean
+  /** A length in milliseconds that is not too short for any kind that is left; infinite while there is none. */
+  readonly length: number
+  /** No window of a kind that is left is shorter. */
+  readonly least: number
+}
 
 /**
  * What kind of service it is, and how long its window: three suspicions, each with bounds for the length that
@@ -11,53 +24,66 @@ import { SlidingLength } from './sliding-length.ts'
  * length counts, which is safe for each of them.
  */
 export class Kinds {
-  fixed = new FixedLength()
+  fixed: FixedLength
   #sliding: SlidingLength
   #bucket: BucketLength
+  /** Somebody else's calls are counted too. */
+  #isShared = false
+  /** A length that was taken for a round one was too short: from then on only what was seen counts. */
+  #isOdd = false
+  #known: Known | null = null
   readonly #history: History
 
   constructor(history: History) {
     this.#history = history
+    this.fixed = new FixedLength()
     this.#sliding = new SlidingLength(history)
     this.#bucket = new BucketLength(history)
   }
 
-  /** Only fixed windows are left. */
-  get isFixed(): boolean {
-    return !this.fixed.isRefuted && this.#sliding.bounds.isRefuted && this.#bucket.bounds.isRefuted
+  get known(): Known {
+    this.#known ??= this.#conclude()
+    return this.#known
   }
 
-  /** Only a sliding window or a bucket is left. */
-  get isRolling(): boolean {
-    return this.fixed.isRefuted && !this.#isNothing
-  }
-
-  get #isNothing(): boolean {
-    return this.fixed.isRefuted && this.#sliding.bounds.isRefuted && this.#bucket.bounds.isRefuted
-  }
-
-  /** A length in milliseconds that is not too short for any kind that is left; infinite while there is none. */
-  get length(): number {
-    const { fixed } = this
-    const sliding = this.#sliding.bounds
-    const bucket = this.#bucket.bounds
-    return Math.max(
-      fixed.isRefuted ? 0 : fixed.bounds.most,
-      sliding.isRefuted ? 0 : meant(sliding, 100),
-      bucket.isRefuted ? 0 : bucket.most,
-    )
-  }
-
-  /** No window of a kind that is left is shorter. */
-  get least(): number {
-    const sliding = this.#sliding.bounds
-    return Math.max(this.fixed.isRefuted ? 0 : this.fixed.bounds.least, sliding.isRefuted ? 0 : sliding.least)
-  }
-
-  learn(heard: Heard, limit: number, sent: number): void {
-    this.#sliding.learn(heard, sent - heard.call.endedBefore - 1)
-    this.#bucket.learn(heard, limit, sent)
+  /** @param foreign calls of another client that may be counted besides */
+  learn(heard: Heard, limit: number, sent: number, foreign: number): void {
+    this.#sliding.learn(heard, sent - heard.call.endedBefore - 1 + foreign)
+    this.#bucket.learn(heard, limit, sent, foreign)
+    this.#known = null
     if (this.#isNothing) this.forget()
+  }
+
+  told(reset: Reset, sentAt: number, receivedAt: number): void {
+    this.fixed.told(reset, sentAt, receivedAt)
+    this.#known = null
+  }
+
+  begun(start: WindowStart): void {
+    this.fixed.begun(start)
+    this.#known = null
+  }
+
+  /** Another client was seen, or is gone: true where that is news. */
+  share(isShared: boolean): boolean {
+    if (this.#isShared === isShared) return false
+    this.#isShared = isShared
+    this.forget()
+    return true
+  }
+
+  /** Begins anew: what was learnt contradicts itself, or does not hold any more. */
+  forget(): void {
+    this.fixed = new FixedLength(this.#isOdd, this.#isShared)
+    this.#sliding = new SlidingLength(this.#history)
+    this.#bucket = new BucketLength(this.#history)
+    this.#known = null
+  }
+
+  /** A call was refused although the length said that it could not be. */
+  refuted(): void {
+    if (Number.isFinite(this.known.length)) this.#isOdd = true
+    this.forget()
   }
 
   describe(): string {
@@ -73,10 +99,25 @@ export class Kinds {
     ].join(', ')
   }
 
-  /** Begins anew: what was learnt contradicts itself, or does not hold any more. */
-  forget(): void {
-    this.fixed = new FixedLength()
-    this.#sliding = new SlidingLength(this.#history)
-    this.#bucket = new BucketLength(this.#history)
+  get #isNothing(): boolean {
+    return this.fixed.isRefuted && this.#sliding.bounds.isRefuted && this.#bucket.bounds.isRefuted
+  }
+
+  #conclude(): Known {
+    const fixed = this.fixed.bounds
+    const sliding = this.#sliding.bounds
+    const bucket = this.#bucket.bounds
+    const isFixed = !this.fixed.isRefuted
+    const isRolling = !sliding.isRefuted || !bucket.isRefuted
+    return {
+      isFixed: isFixed && !isRolling,
+      isRolling: !isFixed && isRolling,
+      length: Math.max(
+        isFixed ? fixed.most : 0,
+        sliding.isRefuted ? 0 : this.#isOdd ? sliding.most : meant(sliding, 100),
+        bucket.isRefuted ? 0 : bucket.most,
+      ),
+      least: Math.max(isFixed ? fixed.least : 0, sliding.isRefuted ? 0 : sliding.least),
+    }
   }
 }

@@ -9,6 +9,7 @@ import { History } from './history.ts'
 import { Kinds } from './kinds.ts'
 import { LogReckoning } from './log.ts'
 import { Opening } from './opening.ts'
+import { OtherClient } from './other-client.ts'
 import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
 import { RemainingReckoning } from './remaining.ts'
@@ -36,6 +37,7 @@ export class Quota {
   readonly #window = new Window(this.calls)
   readonly #tranche = new Tranche(this.calls)
   readonly #probes = new Probes()
+  readonly #other = new OtherClient()
   /** The window whose beginning was last told to the fixed length. */
   #begun = -1
   /** Answers that told Remaining. */
@@ -44,17 +46,24 @@ export class Quota {
   state(now: number): QuotaState {
     if (this.#halt.isOn(now)) return 'stopped'
     if (this.limit === null) return this.#opening.isUnlimited ? 'unlimited' : 'cold'
-    if (!Number.isFinite(this.#kinds.length)) return 'learning'
-    if (this.#kinds.isFixed) return 'window known'
-    return this.#kinds.isRolling ? 'rolling' : 'learning'
+    const { length, isFixed, isRolling } = this.#kinds.known
+    if (!Number.isFinite(length)) return 'learning'
+    if (isFixed) return 'window known'
+    return isRolling ? 'rolling' : 'learning'
   }
 
   get windowMs(): number | null {
-    return Number.isFinite(this.#kinds.length) ? this.#kinds.length : null
+    const { length } = this.#kinds.known
+    return Number.isFinite(length) ? length : null
   }
 
   get throttled(): number {
     return this.#halt.refusals
+  }
+
+  /** Another client seems to spend the key. */
+  get isShared(): boolean {
+    return this.#other.isSeen
   }
 
   describe(): string {
@@ -87,7 +96,7 @@ export class Quota {
   nextLook(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
     if (this.limit === null) return null
-    const { length } = this.#kinds
+    const { length } = this.#kinds.known
     const left = this.#left(this.limit, now)
     const looks: (number | null)[] = [this.#windowEnd()]
     if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
@@ -134,7 +143,7 @@ export class Quota {
     if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
-    if (rate.reset !== null && !isRefused) this.#kinds.fixed.told(rate.reset, call.sentAt, now)
+    if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)
     this.#end({
       call,
       receivedAt: now,
@@ -158,7 +167,7 @@ export class Quota {
     const told =
       rate.limit ?? (rate.remaining === null ? null : Math.max(this.limit ?? 0, rate.remaining + 1))
     if (told === null || rate.remaining === null || told === this.limit) return
-    if (this.limit !== null && !this.#kinds.isFixed) this.#kinds.forget()
+    if (this.limit !== null && !this.#kinds.known.isFixed) this.#kinds.forget()
     this.limit = told
   }
 
@@ -169,37 +178,78 @@ export class Quota {
     if (this.limit === null) return
     this.#log.ended(heard.receivedAt, this.limit)
     const { fixed } = this.#kinds
-    const seen = this.#window.ended(heard, fixed.bounds.least)
+    const foreign = this.#other.isSeen ? Math.ceil(this.limit / 4) : 0
+    const seen = this.#window.ended(heard, fixed.bounds.least, foreign)
     if (seen === 'part') fixed.rosePartly()
+    if (seen === 'next') this.#other.windowPassed()
     const { startedBy, last, startedAfter, id } = this.#window
     if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
     if (startedBy !== null && id > this.#begun) {
       this.#begun = id
-      fixed.begun({ after: startedAfter, by: startedBy, lastFirstSentAt: last?.firstSentAt ?? Number.NaN })
+      this.#kinds.begun({
+        after: startedAfter,
+        by: startedBy,
+        lastFirstSentAt: last?.firstSentAt ?? Number.NaN,
+      })
     }
-    if (heard.used !== null) this.#kinds.learn(heard, this.limit, this.calls.sent)
+    if (heard.used === null) return
+    this.#kinds.learn(heard, this.limit, this.calls.sent, foreign)
+    this.#other.counted(heard.used - this.#ownSince(heard.call.sentAt), this.#window.id, this.limit)
+    this.#share()
+  }
+
+  #share(): void {
+    if (this.#kinds.share(this.#other.isSeen)) this.#window.doubt()
   }
 
   #refused(call: Call, headers: Headers, now: number): void {
     const wait = parseRetryAfter(headers['retry-after'], this.#offset.read(now))
-    this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
+    const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
     this.#remaining.forget()
-    this.#kinds.forget()
+    if (this.limit !== null && isNew) this.#doubt(call, this.limit)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
+  }
+
+  /** Refused: by somebody else's calls, or because what was learnt is wrong. */
+  #doubt(call: Call, limit: number): void {
+    const missing = limit - this.#ownSince(call.sentAt)
+    if (missing > 0 || this.#other.isSeen) this.#other.refused(Math.max(1, missing), limit)
+    else this.#kinds.refuted()
+    this.#share()
+  }
+
+  /** Our calls that the service can have counted when a call came that was sent then. */
+  #ownSince(sentAt: number): number {
+    return this.#history.endedSince(sentAt - this.#kinds.known.length) + this.calls.outstanding
   }
 
   /** Calls that may be made now by whichever reckoning allows the most. */
   #left(limit: number, now: number): number {
     this.#close(now)
-    const { length, isFixed } = this.#kinds
-    let left = this.#remaining.available()
+    const { length, isFixed } = this.#kinds.known
+    const told = this.#remaining.available()
+    let counted = Number.NEGATIVE_INFINITY
     if (Number.isFinite(length)) {
-      left = Math.max(left, this.#log.available(limit, length + margin(length), now))
-      if (isFixed) left = Math.max(left, this.#window.available(limit))
+      counted = this.#log.available(limit, length + margin(length), now)
+      if (isFixed) counted = Math.max(counted, this.#window.available(limit))
     }
-    return Math.min(left, this.#tranche.left)
+    if (!this.#other.isSeen) return Math.min(Math.max(told, counted), this.#tranche.left)
+    return this.#besideAnother(told, counted, now)
+  }
+
+  /** Beside another client: no more than the last header says nor than was counted here, and with room for it. */
+  #besideAnother(told: number, counted: number, now: number): number {
+    const end = this.#windowEnd()
+    const { length } = this.#kinds.known
+    const share = end === null ? 1 : Math.min(1, (end - now) / length)
+    const room = Math.ceil(this.#other.room * (share + 0.25)) + 2
+    if (!Number.isFinite(length)) return told - room
+    const { outstanding, granted } = this.calls
+    // Where no header says that something is left, a few calls feel the way.
+    const felt = this.#tranche.isOpen ? Math.max(told, feeling - outstanding - granted) : counted
+    return Math.min(counted - room, felt, this.#tranche.left)
   }
 
   /** Begins the next window where this one is certainly over. */
@@ -212,15 +262,15 @@ export class Quota {
 
   #windowEnd(): number | null {
     const { runsFrom } = this.#window
-    const { length } = this.#kinds
-    if (runsFrom === null || !Number.isFinite(length) || !this.#kinds.isFixed) return null
+    const { length, isFixed } = this.#kinds.known
+    if (runsFrom === null || !isFixed || !Number.isFinite(length)) return null
     return runsFrom + length + margin(length)
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */
   #renewalDue(): ReturnType<Renewal['due']> {
     if (this.calls.isMoving) return null
-    return this.#renewal.due(Number.isFinite(this.#kinds.length) ? null : this.#kinds.least)
+    return this.#renewal.due(Number.isFinite(this.#kinds.known.length) ? null : this.#kinds.known.least)
   }
 
   get #headerShare(): number {
@@ -244,6 +294,9 @@ export class Quota {
     }
   }
 }
+
+/** Beside another client, so many calls feel the way when no header says that something is left. */
+const feeling = 2
 
 /** Calls counted by the service, this one included; null where the headers do not say, or say nothing credible. */
 function usedOf({ limit, remaining }: RateHeaders, known: number | null): number | null {

@@ -15,12 +15,12 @@ export class SlidingLength {
     this.#history = history
   }
 
-  /** @param arrivedMeanwhile calls that may have reached the service before this one although not ended then */
-  learn({ call, receivedAt, used }: Heard, arrivedMeanwhile: number): void {
+  /** @param others calls that may be counted although they had not ended when this one was sent, or are not ours */
+  learn({ call, receivedAt, used }: Heard, others: number): void {
     if (used === null || used < 1) return
     const before = call.endedBefore
     // At least so many of the calls that had ended are counted: the window reaches back to the first of these.
-    const reached = used - 1 - arrivedMeanwhile
+    const reached = used - 1 - others
     const reachedAt = reached > 0 ? this.#history.receivedAt(before - reached) : null
     if (reachedAt !== null) this.bounds.atLeast(call.sentAt - reachedAt)
     // Of this many, one is not counted any more.

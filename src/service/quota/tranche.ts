@@ -25,6 +25,11 @@ export class Tranche {
     return this.#until - this.#calls.sent - this.#calls.granted
   }
 
+  /** A header of this window was seen. */
+  get isOpen(): boolean {
+    return this.#window === null
+  }
+
   answered(call: Call, hasHeader: boolean): void {
     if (call.window !== this.#window) return
     if (hasHeader) this.#window = null

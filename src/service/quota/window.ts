@@ -31,6 +31,7 @@ export class Window {
   /** Calls that were on the wire when it opened, and may be its first. */
   readonly #entrants = new Set<Call>()
   #firstSentAt = Number.POSITIVE_INFINITY
+  #foreign = 0
   /** When the latest call that is charged to it had ended. */
   #chargedAt: number | null = null
   /** What is known of the window before. */
@@ -64,14 +65,16 @@ export class Window {
   /**
    * An answer came, or none. `heard.call` has been taken off the wire.
    * @param atLeast no window is shorter, in milliseconds
+   * @param foreign calls of another client that may be counted besides
    */
-  ended(heard: Heard, atLeast: number): Seen {
+  ended(heard: Heard, atLeast: number, foreign: number): Seen {
+    this.#foreign = foreign
     this.sameFor(atLeast)
     return heard.call.window === this.id ? this.#endedHere(heard) : this.#endedLate(heard)
   }
 
   #endedHere({ call, receivedAt, used, isCounted }: Heard): Seen {
-    const nextCanHave = this.#undecided.length + this.#calls.outstanding + 1
+    const nextCanHave = this.#undecided.length + this.#calls.outstanding + 1 + this.#foreign
     if (used !== null && used <= call.countedBefore) {
       // Some slack: another client may have been the first in the next window.
       if (used > nextCanHave + call.countedBefore / 4) {
@@ -102,7 +105,7 @@ export class Window {
 
   /** The call was sent before this window opened. */
   #endedLate({ call, receivedAt, used }: Heard): Seen {
-    const canHave = this.used + this.#calls.outstanding + 1
+    const canHave = this.used + this.#calls.outstanding + 1 + this.#foreign
     if (used !== null && used > canHave) {
       this.#entrants.delete(call)
       return 'unclear'
@@ -121,6 +124,12 @@ export class Window {
   /** The window's time is over. */
   close(): void {
     this.#open(null, this.#undecided.length)
+  }
+
+  /** Nothing that was decided holds: somebody else's calls were counted too. */
+  doubt(): void {
+    this.startedAfter = Number.NEGATIVE_INFINITY
+    this.sameUntil = Number.NEGATIVE_INFINITY
   }
 
   /** A window lasts at least so long: calls that ended within that are decided. */
@@ -152,7 +161,7 @@ export class Window {
     this.sameUntil = until
     for (let before = -1; before !== this.#undecided.length;) {
       before = this.#undecided.length
-      const nextCanHave = before + this.#calls.outstanding
+      const nextCanHave = before + this.#calls.outstanding + this.#foreign
       this.#undecided = this.#undecided.filter((call) => {
         const isProven = call.used !== null && call.used > nextCanHave
         if (isProven) this.sameUntil = Math.max(this.sameUntil, call.sentAt)
