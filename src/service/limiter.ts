@@ -1,5 +1,5 @@
 import Bottleneck from 'bottleneck'
-import { Busy } from './quota/busy.ts'
+import { Permitted } from './quota/permitted.ts'
 import { Permits } from './quota/permits.ts'
 import { Quota } from './quota/quota.ts'
 import { WaitingList } from './quota/waiting-list.ts'
@@ -82,19 +82,24 @@ class BottleneckLimiter implements Limiter {
   readonly #bottleneck = new Bottleneck({ reservoir: 0 })
   readonly #quota: Quota
   readonly #waiting = new WaitingList()
-  readonly #busy = new Busy()
+  readonly #permitted = new Permitted()
+  readonly #reserve: number
   readonly #onChange: ((known: KnownLimit) => void) | undefined
   /** Turns queued or begun, and of these the ones whose permit is in the reservoir. */
   #turns = 0
   #paid = 0
   #timer: NodeJS.Timeout | null = null
   #stopped: Promise<void> | null = null
-  #told = ''
+  #told: KnownLimit | null = null
+  /** Until then something urgent may come at any moment. */
+  #urgentUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: LimiterOptions) {
     this.#now = options.now ?? monotonic
     this.#onChange = options.onChange
-    this.#quota = new Quota()
+    const isLate = options.warm == null || this.#now() - options.warm.observedAt > believedFor
+    this.#quota = new Quota(isLate ? null : options.warm)
+    this.#reserve = options.reserve ?? 0.1
   }
 
   acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits> {
@@ -102,6 +107,8 @@ class BottleneckLimiter implements Limiter {
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
+    const granted = this.#grantUnlimited(upTo)
+    if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
         this.#waiting.remove(waiting)
@@ -122,6 +129,7 @@ class BottleneckLimiter implements Limiter {
       }
       signal?.addEventListener('abort', onAbort, { once: true })
       this.#waiting.add(waiting)
+      if (priority === 'sync') this.#urgentUntil = this.#now() + urgentFor
       this.#note()
       this.#advance()
     })
@@ -129,11 +137,9 @@ class BottleneckLimiter implements Limiter {
 
   state(): RateState {
     const now = this.#now()
-    const { limit, windowMs, calls, throttled } = this.#quota
-    const permitted =
-      limit === null || windowMs === null
-        ? null
-        : Math.max(calls.sent, Math.floor((limit * this.#busy.milliseconds(now)) / windowMs))
+    const { limit, windowMs, calls, throttled, isShared } = this.#quota
+    const allowed = this.#permitted.calls(now)
+    const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
     return {
       state: this.#quota.state(now),
       limit,
@@ -141,11 +147,11 @@ class BottleneckLimiter implements Limiter {
       used: calls.sent,
       permitted,
       utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
-      windowUsed: 0,
-      nextWindowAt: null,
-      waiting: null,
+      windowUsed: this.#quota.windowUsed(now),
+      nextWindowAt: this.#quota.nextWindowAt(now),
+      waiting: this.#waiting.count === 0 ? null : this.#quota.whyNot(now),
       throttled,
-      foreign: false,
+      foreign: isShared,
     }
   }
 
@@ -167,12 +173,25 @@ class BottleneckLimiter implements Limiter {
     if (this.#stopped !== null) return
     while (this.#turns < this.#waiting.count) this.#queueTurn()
     const now = this.#now()
-    while (this.#paid < this.#waiting.count && this.#quota.grantable(now) >= 1) {
+    while (this.#paid < this.#waiting.count && this.#grantable(this.#waiting.at(this.#paid), now) >= 1) {
       this.#quota.grant(1, now)
       this.#paid++
       void this.#bottleneck.incrementReservoir(1)
     }
     this.#setTimer(now)
+  }
+
+  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
+  #grantUnlimited(upTo: number): Permits | null {
+    const now = this.#now()
+    if (this.#waiting.count > 0 || this.#quota.state(now) !== 'unlimited') return null
+    this.#quota.grant(upTo, now)
+    this.#note()
+    return this.#permitsOf(upTo)
+  }
+
+  #permitsOf(count: number): Permits {
+    return new Permits(this.#quota, count, this.#now, () => this.#changed())
   }
 
   #queueTurn(): void {
@@ -194,29 +213,52 @@ class BottleneckLimiter implements Limiter {
       this.#quota.giveBack(1)
     } else {
       this.#waiting.remove(waiting)
-      const more = Math.min(waiting.upTo - 1, this.#quota.grantable(now))
+      const more = Math.min(waiting.upTo - 1, this.#grantable(waiting, now))
       if (more > 0) this.#quota.grant(more, now)
-      waiting.serve(new Permits(this.#quota, 1 + more, this.#now, () => this.#changed()))
+      waiting.serve(this.#permitsOf(1 + more))
       this.#note()
     }
     this.#advance()
     return Promise.resolve()
   }
 
+  /**
+   * What may be granted to this one. Where urgent calls were made lately, a share of the limit is kept for them;
+   * as the window passes, what was kept is given out, so that none of it is wasted.
+   */
+  #grantable(waiting: Waiting | null, now: number): number {
+    const { limit } = this.#quota
+    const isKept = limit !== null && waiting?.priority !== 'sync' && now <= this.#urgentUntil
+    return this.#quota.grantable(
+      now,
+      isKept ? Math.floor(this.#reserve * limit * this.#quota.windowLeft(now)) : 0,
+    )
+  }
+
   /** Something was sent, answered or given back. */
   #changed(): void {
     this.#note()
     const { limit, windowMs } = this.#quota
-    const known = `${limit} ${windowMs}`
-    if (limit !== null && known !== this.#told) {
-      this.#told = known
-      this.#onChange?.({ limit, windowMs, observedAt: this.#now() })
-    }
+    if (limit !== null) this.#tell({ limit, windowMs, observedAt: this.#now() })
     if (this.#waiting.count > this.#paid) this.#advance()
   }
 
+  /** Tells what is new, and now and then that it still holds. */
+  #tell(known: KnownLimit): void {
+    const told = this.#told
+    const isSame =
+      told !== null &&
+      told.limit === known.limit &&
+      Math.abs((told.windowMs ?? 0) - (known.windowMs ?? 0)) <= 0.02 * (known.windowMs ?? 0) &&
+      known.observedAt - told.observedAt < toldAgainAfter
+    if (isSame) return
+    this.#told = known
+    this.#onChange?.(known)
+  }
+
   #note(): void {
-    this.#busy.note(this.#now(), this.#waiting.count > 0 || this.#quota.calls.isMoving)
+    const { calls, limit, windowMs } = this.#quota
+    this.#permitted.note(this.#now(), this.#waiting.count > 0 || calls.isMoving, limit, windowMs)
   }
 
   /** While nobody waits there is nothing to wake for. The timer keeps the process alive, as a waiting call should. */
@@ -224,12 +266,25 @@ class BottleneckLimiter implements Limiter {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
     if (this.#waiting.count <= this.#paid) return
-    const at = this.#quota.nextLook(now)
+    const isKept = now <= this.#urgentUntil && this.#quota.grantable(now) > 0
+    const at = isKept ? now + keptFor : this.#quota.nextLook(now)
     if (at === null) return
     const wait = Math.min(longestTimer, Math.max(1, Math.ceil(at - now)))
     this.#timer = setTimeout(() => this.#advance(), wait)
   }
 }
+
+/** What was known of a limit so long ago is not believed, in milliseconds: a week. */
+const believedFor = 7 * 24 * 60 * 60_000
+
+/** In milliseconds. */
+const toldAgainAfter = 10 * 60_000
+
+/** How long after an urgent call another may be expected, in milliseconds. */
+const urgentFor = 10 * 60_000
+
+/** What is kept for urgent calls is looked at again so often, in milliseconds. */
+const keptFor = 50
 
 /** setTimeout takes no more than 2^31 - 1 ms. */
 const longestTimer = 2 ** 31 - 1

@@ -12,13 +12,18 @@ export interface Call {
 
 /** The calls that were made: the few numbers that all of the reckoning is made of. */
 export class Calls {
-  /** Promised to somebody, and not yet on the wire. */
-  granted = 0
+  /** Promised to somebody, and not yet on the wire; the latest last. */
+  readonly #grants: { readonly at: number; count: number }[] = []
+  #granted = 0
   sent = 0
   /** Answered or lost. */
   ended = 0
   /** On the wire, the first sent first. */
   readonly onTheWire = new Set<Call>()
+
+  get granted(): number {
+    return this.#granted
+  }
 
   get outstanding(): number {
     return this.onTheWire.size
@@ -26,11 +31,47 @@ export class Calls {
 
   /** Whether something is on its way that will tell more. */
   get isMoving(): boolean {
-    return this.onTheWire.size > 0 || this.granted > 0
+    return this.onTheWire.size > 0 || this.#granted > 0
+  }
+
+  grant(count: number, at: number): void {
+    this.#granted += count
+    const last = this.#grants.at(-1)
+    if (last !== undefined && at - last.at < 1) last.count += count
+    else this.#grants.push({ at, count })
+  }
+
+  /** Sent, or not needed. The latest grants first, so that one that was forgotten grows old. */
+  giveBack(count: number): void {
+    let left = count
+    for (let last = this.#grants.at(-1); last !== undefined && left > 0; last = this.#grants.at(-1)) {
+      const taken = Math.min(last.count, left)
+      last.count -= taken
+      left -= taken
+      this.#granted -= taken
+      if (last.count === 0) this.#grants.pop()
+    }
+  }
+
+  /** When the oldest grant lapses: its call ended without being sent, and nobody said so. */
+  get lapsesAt(): number | null {
+    const first = this.#grants[0]
+    return first === undefined ? null : first.at + keptFor
+  }
+
+  lapse(now: number): void {
+    for (
+      let first = this.#grants[0];
+      first !== undefined && now >= first.at + keptFor;
+      first = this.#grants[0]
+    ) {
+      this.#granted -= first.count
+      this.#grants.shift()
+    }
   }
 
   send(sentAt: number, window: { readonly id: number; readonly counted: number }): Call {
-    this.granted = Math.max(0, this.granted - 1)
+    this.giveBack(1)
     this.sent++
     const call = {
       order: this.sent,
@@ -47,6 +88,9 @@ export class Calls {
     if (this.onTheWire.delete(call)) this.ended++
   }
 }
+
+/** Longer than a client waits for a connection, in milliseconds. */
+const keptFor = 60_000
 
 /** An answer that tells of the limit, or was at least counted by the service. */
 export interface Heard {

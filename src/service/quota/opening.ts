@@ -8,6 +8,7 @@ export class Opening {
   #open = 1
   #silent = 0
   #gentleFrom = Number.POSITIVE_INFINITY
+  #most = Number.POSITIVE_INFINITY
 
   get isUnlimited(): boolean {
     return this.#silent >= silentAnswers && this.#gentleFrom === Number.POSITIVE_INFINITY
@@ -15,7 +16,12 @@ export class Opening {
 
   /** How many calls may be on the wire at once. */
   get open(): number {
-    return this.isUnlimited ? Number.POSITIVE_INFINITY : Math.floor(this.#open)
+    return this.isUnlimited ? Number.POSITIVE_INFINITY : Math.min(this.#most, Math.floor(this.#open))
+  }
+
+  /** A limit was known lately, and some of it may be spent: it opens by no more than a quarter of that. */
+  careful(limit: number): void {
+    this.#most = Math.max(1, Math.floor(limit / 4))
   }
 
   /** An answer without a word about a limit. */

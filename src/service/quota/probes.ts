@@ -19,6 +19,8 @@ export interface Outlook {
   readonly limit: number
   /** The share of answers that carry headers. */
   readonly headerShare: number
+  /** How long the window was when it was last known; null where it was not. */
+  readonly guess: number | null
 }
 
 /**
@@ -123,6 +125,7 @@ const isTurn = (inVain: number, often: number): boolean => inVain <= often || (i
 function nextLength(outlook: Outlook, runsFrom: number, least: number, isLast: boolean): number | null {
   const from = Math.max(least, outlook.endsFrom - runsFrom)
   const to = outlook.endsBy - runsFrom
+  if (outlook.guess !== null && outlook.guess > from && outlook.guess <= to) return outlook.guess
   if (to > least && Number.isFinite(to)) return isLast ? to : (roundest(from, to) ?? to)
   return ladder.find((rung) => rung > from) ?? null
 }

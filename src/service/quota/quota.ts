@@ -3,6 +3,7 @@ import type { Headers, RateHeaders } from '../rate-headers.ts'
 import { parseRetryAfter } from '../retry-after.ts'
 import { Calls } from './calls.ts'
 import type { Call, Heard } from './calls.ts'
+import { Counting } from './counting.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
 import { History } from './history.ts'
@@ -25,6 +26,7 @@ export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'r
  */
 export class Quota {
   limit: number | null = null
+  readonly #warm: { readonly limit: number; readonly windowMs: number | null } | null
   readonly calls = new Calls()
   readonly #offset = new ClockOffset()
   readonly #opening = new Opening()
@@ -38,10 +40,17 @@ export class Quota {
   readonly #tranche = new Tranche(this.calls)
   readonly #probes = new Probes()
   readonly #other = new OtherClient()
+  readonly #counting = new Counting()
   /** The window whose beginning was last told to the fixed length. */
   #begun = -1
   /** Answers that told Remaining. */
   #told = 0
+
+  /** @param warm what was known of the key's limit lately; null where nothing is, or where it is old */
+  constructor(warm: { readonly limit: number; readonly windowMs: number | null } | null = null) {
+    this.#warm = warm
+    if (warm !== null) this.#opening.careful(warm.limit)
+  }
 
   state(now: number): QuotaState {
     if (this.#halt.isOn(now)) return 'stopped'
@@ -54,7 +63,7 @@ export class Quota {
 
   get windowMs(): number | null {
     const { length } = this.#kinds.known
-    return Number.isFinite(length) ? length : null
+    return Number.isFinite(length) ? Math.round(length) : null
   }
 
   get throttled(): number {
@@ -66,19 +75,70 @@ export class Quota {
     return this.#other.isSeen
   }
 
+  /** Calls charged to the window that runs now. */
+  windowUsed(now: number): number {
+    const { length, isFixed } = this.#kinds.known
+    if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
+    this.#close(now)
+    if (isFixed) return this.#window.used + this.calls.outstanding
+    const free = this.#log.available(this.limit, length + margin(length), now) + this.calls.granted
+    return this.limit - free
+  }
+
+  /** When more may be called by the passing of time, on our clock. */
+  nextWindowAt(now: number): number | null {
+    if (this.#halt.isOn(now)) return this.#halt.until
+    const { length, isFixed } = this.#kinds.known
+    if (this.limit === null) return null
+    if (isFixed) return this.#windowEnd()
+    return Number.isFinite(length) ? this.#log.nextAt(length + margin(length)) : this.#renewal.knownUntil
+  }
+
+  /** How much of the window is still to come, 0 to 1; 1 where windows do not end. */
+  windowLeft(now: number): number {
+    const end = this.#windowEnd()
+    return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.#kinds.known.length))
+  }
+
+  /** Why nothing is granted now, in words; null where something is. */
+  whyNot(now: number): string | null {
+    if (this.grantable(now) > 0) return null
+    const at = this.nextWindowAt(now)
+    const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
+    switch (this.state(now)) {
+      case 'stopped':
+        return `the service refused a call (429) and is left alone${until}`
+      case 'cold':
+      case 'unlimited':
+        return 'the first answers are awaited before more is asked'
+      case 'learning':
+        return `the limit is used up${until}, and how long its window is has to be found out`
+      case 'window known':
+        return this.calls.isMoving && until === ''
+          ? 'the first answer of a new window is awaited'
+          : `the window is used up${until}`
+      case 'rolling':
+        return `the limit is used up; a call is free again when an earlier one has grown old${until}`
+    }
+  }
+
   describe(): string {
     return this.#kinds.describe()
   }
 
-  /** How many permits may be granted now, beyond those that are. */
-  grantable(now: number): number {
+  /**
+   * How many permits may be granted now, beyond those that are.
+   * @param kept calls to keep for somebody else
+   */
+  grantable(now: number, kept = 0): number {
+    this.calls.lapse(now)
     if (this.#halt.isOn(now)) return 0
     if (this.limit === null) {
       return Math.max(0, this.#opening.open - this.calls.outstanding - this.calls.granted)
     }
     const left = this.#left(this.limit, now)
     const outlook = this.#outlook(this.limit)
-    const free = left - this.#probes.held(outlook, now)
+    const free = left - this.#probes.held(outlook, now) - kept
     if (free >= 1) return Math.floor(free)
     if (left >= 1) {
       const probeAt = this.#probes.nextAt(outlook, now)
@@ -95,10 +155,10 @@ export class Quota {
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
   nextLook(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
-    if (this.limit === null) return null
+    if (this.limit === null) return this.calls.lapsesAt
     const { length } = this.#kinds.known
     const left = this.#left(this.limit, now)
-    const looks: (number | null)[] = [this.#windowEnd()]
+    const looks: (number | null)[] = [this.#windowEnd(), this.calls.lapsesAt]
     if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
     else looks.push(this.#renewalDue()?.at ?? null)
@@ -116,11 +176,11 @@ export class Quota {
         this.#probes.spend()
       }
     }
-    this.calls.granted += count
+    this.calls.grant(count, now)
   }
 
   giveBack(count: number): void {
-    this.calls.granted = Math.max(0, this.calls.granted - count)
+    this.calls.giveBack(count)
   }
 
   sent(now: number): Call {
@@ -137,7 +197,9 @@ export class Quota {
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
     this.#close(now)
-    const rate = readRateHeaders(answer.headers)
+    const read = readRateHeaders(answer.headers)
+    const rate = answer.status === 429 ? read : this.#counting.credible(read)
+    if (rate !== read) this.limit = null
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
     this.#learnLimit(rate)
     if (rate.reset === null) this.#renewal.learnNothing(now)
@@ -291,6 +353,7 @@ export class Quota {
       endsFrom: this.#renewal.knownFrom ?? Number.NEGATIVE_INFINITY,
       endsBy: this.#renewal.knownUntil ?? Number.POSITIVE_INFINITY,
       headerShare: this.#headerShare,
+      guess: this.#warm?.windowMs ?? null,
     }
   }
 }

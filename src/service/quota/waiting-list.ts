@@ -25,8 +25,17 @@ export class WaitingList {
   }
 
   get first(): Waiting | null {
+    return this.at(0)
+  }
+
+  /** The one before which `index` others are served. */
+  at(index: number): Waiting | null {
+    let left = index
     for (const priority of order) {
-      for (const waiting of this.#lines[priority]) return waiting
+      for (const waiting of this.#lines[priority]) {
+        if (left === 0) return waiting
+        left--
+      }
     }
     return null
   }
