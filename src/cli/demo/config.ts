@@ -1,9 +1,10 @@
 import type { Config } from '../../config/config.ts'
 import { defineConfig } from '../../config/define.ts'
 import { parseConfig } from '../../config/parse.ts'
+import type { DemoSettings } from './settings.ts'
 
 /** The demo's configuration, as one would write it into fillrate.config.ts. */
-export const demoConfig = (): Config =>
+export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): Config =>
   parseConfig(
     defineConfig({
       sources: {
@@ -55,8 +56,7 @@ export const demoConfig = (): Config =>
           touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
         },
       },
-      // The sandbox forgets its jobs when the demo is interrupted: those are given up soon, and their members asked singly.
-      bulk: { deadline: '15s' },
+      bulk: { deadline: jobDeadline },
       budget: 'unlimited',
     }),
     null,

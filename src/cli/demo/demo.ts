@@ -50,7 +50,7 @@ export async function showDemo(
     }).finally(() => view.end())
     if (story.run.status === 'interrupted') tellInterrupted(stage, story, typed)
     else {
-      tellRun(stage, story)
+      tellRun(stage, story, typed)
       tellFilled(stage, story)
       tellService(stage, story)
       tellTyped(stage, story)

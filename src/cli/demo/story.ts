@@ -23,8 +23,8 @@ export interface Story {
   readonly examples: readonly Example[]
 }
 
-/** How long deliveries are waited for when nothing else is left to do. */
-const WAIT_MS = 30_000
+/** How long deliveries are waited for when nothing else is left to do: longer than a job's deadline. */
+const WAIT_MS = 20_000
 
 const pass = (signal: AbortSignal) =>
   ({ sources: [], limit: null, where: null, route: 'auto', signal }) as const

@@ -78,7 +78,7 @@ export async function inWorld<T>(
     ending.push(() => service.close())
 
     const app = await openApp({
-      config: demoConfig(),
+      config: demoConfig(settings),
       // Only what is the demo's own: a database or a service of the user's is none of its business.
       environment: readEnvironment({
         DATABASE_URL: postgres.url,

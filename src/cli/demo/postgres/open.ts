@@ -73,12 +73,8 @@ async function own(
   state: string,
 ): Promise<Pick<DemoPostgres, 'url' | 'address' | 'stop'> | null> {
   const postmaster = await readPostmaster(dataOf(options.home))
-  const holder = postmaster && (await connect(postmaster.port, password).catch(() => null))
+  const holder = postmaster && (await takeLock(postmaster.port, password, state))
   if (!postmaster || !holder) return null
-  if (!(await lock(holder))) {
-    await holder.end()
-    throw anotherRuns(state)
-  }
   const guard = guardServer(dataOf(options.home), postmaster)
   const stop = async (): Promise<void> => {
     await holder.end().catch(() => {})
@@ -108,13 +104,7 @@ async function endLeftOver(options: ServerOptions, password: string, state: stri
   }
   for (const until = Date.now() + ANSWER_WITHIN_MS; Date.now() < until; await sleep(100)) {
     if (!(await isThere())) return
-    const holder = await connect(postmaster.port, password).catch(() => null)
-    // Starting up, or shutting down.
-    if (holder === null) continue
-    if (!(await lock(holder))) {
-      await holder.end()
-      throw anotherRuns(state)
-    }
+    if ((await takeLock(postmaster.port, password, state)) === null) continue
     await stopServer(options)
     return
   }
@@ -123,7 +113,11 @@ async function endLeftOver(options: ServerOptions, password: string, state: stri
   )
 }
 
-async function connect(port: number, password: string): Promise<pg.Client> {
+/**
+ * Takes the lock on a connection of its own.
+ * @returns null where the server does not answer: it is starting up or shutting down, or another demo stops it just now
+ */
+async function takeLock(port: number, password: string, state: string): Promise<pg.Client | null> {
   const client = new pg.Client({
     connectionString: urlOf(port, password, 'postgres'),
     application_name: 'fillrate demo',
@@ -131,20 +125,22 @@ async function connect(port: number, password: string): Promise<pg.Client> {
   })
   // A server that stops ends its connections; without a listener that would end the process.
   client.on('error', () => {})
-  await client.connect()
-  return client
-}
-
-async function lock(client: pg.Client): Promise<boolean> {
-  const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock($1) locked', [LOCK])
-  return rows[0]?.locked === true
+  let isMine: boolean | undefined
+  try {
+    await client.connect()
+    const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock($1) locked', [LOCK])
+    isMine = rows[0]?.locked
+  } catch {
+    isMine = undefined
+  }
+  if (isMine === true) return client
+  await client.end().catch(() => {})
+  if (isMine === undefined) return null
+  throw new DemoProblem(
+    `Another demo runs in this folder (${state}). Wait for it to end, or run this one in another folder.`,
+  )
 }
 
 // sslmode: PGSSLMODE may be set in the environment, for another server.
 const urlOf = (port: number, password: string, database: string): string =>
   `postgres://${ROLE}:${password}@127.0.0.1:${port}/${database}?sslmode=disable`
-
-const anotherRuns = (state: string): DemoProblem =>
-  new DemoProblem(
-    `Another demo runs in this folder (${state}). Wait for it to end, or run this one in another folder.`,
-  )

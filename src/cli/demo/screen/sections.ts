@@ -28,8 +28,15 @@ export function tellPlan(stage: Stage, plan: Plan): void {
 }
 
 /** The run itself, and where it had nothing to do, why. */
-export function tellRun(stage: Stage, { run, status, known }: Story): void {
+export function tellRun(stage: Stage, { run, status, known }: Story, { again }: Typed): void {
   stage.lines(reportLines(run, stage.output))
+  if (run.rows.waiting > 0) {
+    stage.lines([''])
+    stage.text(
+      `${counted(run.rows.waiting, 'row waits', 'rows wait')} for what was on its way when a demo before this one was killed: ` +
+        `${again} carries on with them in a minute.`,
+    )
+  }
   if (run.rows.picked > 0 || run.status !== 'completed') return
   stage.lines([''])
   stage.text(

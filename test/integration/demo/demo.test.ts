@@ -1,0 +1,147 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test, type TestContext } from 'vitest'
+import { z } from 'zod'
+import { removeDemo } from './remove.ts'
+import { showSmallDemo, SMALL } from './small-demo.ts'
+
+const number = z.number()
+const report = z.object({
+  status: z.string(),
+  crm: z.object({ accounts: number, contacts: number, made_now: z.boolean() }),
+  run: z.object({
+    rows: z.record(z.string(), number),
+    lookups: z.object({ asked: number, in_doubt: number }),
+    requests: z.object({ person: number, company: number, bulk: number, throttled: number }),
+    cells: z.object({ written: number }),
+  }),
+  coverage: z.record(
+    z.string(),
+    z.object({
+      eligible: number,
+      columns: z.record(z.string(), z.object({ before: number, after: number })),
+    }),
+  ),
+  rows: z.record(z.string(), z.record(z.string(), number)),
+  deliveries: z.object({ taken: number }),
+  service: z.object({
+    counts: z.object({
+      calls: z.object({ accepted: number, refused: number }),
+      inputs: z.object({ distinct: number, asked_more_than_once: number }),
+      jobs: z.object({ accepted: number, failed: number }),
+      deliveries: z.object({ badly_signed_accepted: number }),
+      faults: z.record(z.string(), number),
+    }),
+  }),
+  typed_values: z.object({ values: number, before: z.string(), after: z.string(), changed: number }),
+  examples: z.array(z.object({ name: z.string(), cells: z.array(z.unknown()) })),
+})
+
+const newFolder = async (onTestFinished: TestContext['onTestFinished']): Promise<string> => {
+  const folder = await mkdtemp(join(tmpdir(), 'fillrate-demo-'))
+  onTestFinished(() => removeDemo(folder))
+  return folder
+}
+
+const demo = async (folder: string) => {
+  const { exit, stdout } = await showSmallDemo({ folder, json: true })
+  return { exit, ...report.parse(JSON.parse(stdout)) }
+}
+
+const sumOf = (states: Record<string, number>, total: string): number =>
+  Object.entries(states).reduce((sum, [state, rows]) => (state === total ? sum : sum + rows), 0)
+
+test.concurrent('it fills what is blank, touches nothing else, and asks nothing when it is run again', async ({
+  onTestFinished,
+}) => {
+  const folder = await newFolder(onTestFinished)
+  const first = await demo(folder)
+  expect(first).toMatchObject({
+    exit: 0,
+    status: 'completed',
+    crm: { accounts: SMALL.accounts, made_now: true },
+  })
+
+  // Every row ends in one state, and the states add up.
+  expect(sumOf(first.run.rows, 'picked')).toBe(first.run.rows['picked'])
+  expect(first.run.rows).toMatchObject({ waiting: 0, failed: 0, refused: 0, write_rejected: 0 })
+
+  // Every column gains, and the cells written are those gained.
+  const columns = Object.values(first.coverage).flatMap((source) => Object.values(source.columns))
+  expect(columns.every(({ before, after }) => after > before)).toBe(true)
+  expect(columns.reduce((sum, { before, after }) => sum + after - before, 0)).toBe(first.run.cells.written)
+
+  // The service counts the same calls, and no question twice but those that it left unanswered itself.
+  const { person, company, bulk, throttled } = first.run.requests
+  const { calls, inputs, jobs, faults, deliveries } = first.service.counts
+  expect({ ...calls, throttled }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
+  expect(inputs.distinct).toBe(first.run.lookups.asked)
+  expect(inputs.asked_more_than_once).toBeLessThanOrEqual(100 * jobs.failed + (faults['missing-result'] ?? 0))
+  expect(first.deliveries.taken).toBe(jobs.accepted)
+  expect(deliveries.badly_signed_accepted).toBe(0)
+
+  expect(first.typed_values).toMatchObject({ changed: 0, after: first.typed_values.before })
+  expect(first.typed_values.values).toBeGreaterThan(1_000)
+  expect(first.examples).toHaveLength(5)
+
+  const second = await demo(folder)
+  expect(second).toMatchObject({ exit: 0, status: 'completed', crm: { made_now: false } })
+  expect(second.service.counts.calls).toEqual({ accepted: 0, refused: 0 })
+  expect(second.run.rows['picked']).toBe(0)
+  expect(second.typed_values).toMatchObject({ changed: 0, after: second.typed_values.before })
+  expect(Object.values(second.rows).reduce((sum, source) => sum + (source['total'] ?? 0), 0)).toBe(
+    first.run.rows['picked'],
+  )
+
+  const shown = await showSmallDemo({ folder, json: false })
+  expect(shown.stdout).toContain('It asked nothing again')
+  expect(shown.stdout).toContain('Nothing: it was not called.')
+})
+
+test.concurrent('interrupted, it saves its state and gives Postgres back; run again, it carries on', async ({
+  onTestFinished,
+}) => {
+  const folder = await newFolder(onTestFinished)
+  const interrupt = new AbortController()
+  const { exit, stdout } = await showSmallDemo({
+    folder,
+    json: true,
+    signal: interrupt.signal,
+    onFrame: (frame) => {
+      if (/[1-9]\d* asked/.test(frame)) interrupt.abort()
+    },
+  })
+  const broken = report.parse(JSON.parse(stdout))
+  expect(exit).toBe(130)
+  expect(broken.status).toBe('interrupted')
+  expect(broken.run.rows['waiting']).toBeGreaterThan(0)
+  expect(sumOf(broken.run.rows, 'picked')).toBe(broken.run.rows['picked'])
+
+  const rest = await demo(folder)
+  expect(rest).toMatchObject({ exit: 0, status: 'completed' })
+  for (const source of Object.values(rest.rows)) expect(source['waiting']).toBe(0)
+  expect(rest.typed_values.changed).toBe(0)
+})
+
+test.concurrent('killed, it leaves nothing behind that the next one could not use', async ({
+  onTestFinished,
+}) => {
+  const folder = await newFolder(onTestFinished)
+  const script = new URL('killed-demo.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [script, folder], { stdio: 'inherit' })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
+
+  const rest = await demo(folder)
+  expect(rest).toMatchObject({ exit: 0, status: 'completed', crm: { made_now: false } })
+  for (const source of Object.values(rest.rows)) {
+    expect(source['waiting']).toBe(0)
+    expect(sumOf(source, 'total')).toBe(source['total'])
+  }
+  expect(rest.typed_values.changed).toBe(0)
+})

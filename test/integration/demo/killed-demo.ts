@@ -1,0 +1,11 @@
+import { showSmallDemo } from './small-demo.ts'
+
+/** A demo that is killed in the middle of its run, when its jobs are done and single calls are on the wire. */
+await showSmallDemo({
+  folder: process.argv[2] ?? '',
+  json: true,
+  onFrame: (frame) => {
+    if (/[1-9]\d* asked/.test(frame) && /[1-9]\d* in jobs/.test(frame) && !/jobs? out/.test(frame))
+      process.kill(process.pid, 'SIGKILL')
+  },
+})

@@ -1,0 +1,47 @@
+import { showDemo } from '../../../src/cli/demo/demo.ts'
+import type { DemoSettings } from '../../../src/cli/demo/settings.ts'
+import { Output } from '../../../src/cli/output.ts'
+
+/** Seconds instead of half a minute. */
+export const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }
+
+export interface ShownDemo {
+  readonly exit: number
+  readonly stdout: string
+}
+
+/** A small demo in this process, on a terminal of 80 columns. `onFrame` sees each frame of the progress. */
+export async function showSmallDemo(options: {
+  readonly folder: string
+  readonly json: boolean
+  readonly signal?: AbortSignal
+  readonly onFrame?: (frame: string) => void
+}): Promise<ShownDemo> {
+  let stdout = ''
+  const context = {
+    stdout: new Output({ write: (text: string) => (stdout += text) }, { color: false }),
+    stderr: new Output(
+      { isTTY: true, columns: 80, write: (text: string) => options.onFrame?.(text) },
+      { color: false },
+    ),
+    // What belongs to another database and another service must not reach the demo.
+    env: {
+      ...process.env,
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+      FILLRATE_API_KEY: 'another',
+      PGSSLMODE: 'require',
+    },
+    cwd: options.folder,
+    signal: options.signal ?? new AbortController().signal,
+    now: Date.now,
+  }
+  const flags = {
+    config: null,
+    json: options.json,
+    logLevel: null,
+    noColor: true,
+    help: false,
+    version: false,
+  }
+  return { exit: await showDemo({ flags }, context, SMALL), stdout }
+}
