@@ -75,3 +75,25 @@ export function identifier(value: unknown): string | null {
   if (typeof value === 'string') return value.trim() === '' ? null : value
   return typeof value === 'number' ? String(value) : null
 }
+
+/** What JSON.parse and JSON.stringify may not give back as it was: `12.50`, 20 digits, an exponent. */
+const maybeRewritten = /\.\d*0\b|[\d.]{16}|\de[+-]?\d/i
+
+/**
+ * Reads JSON that Postgres made, so that JSON.stringify gives back the very same numbers. One that JavaScript would
+ * write in another way stands as a raw JSON object (TC39 "JSON.parse source text access"), which only JSON.stringify
+ * can read: a value that is put back into a table must be what it was, to the last zero.
+ */
+export function parseKeepingNumbers(text: string): unknown {
+  return maybeRewritten.test(text) ? JSON.parse(text, keepNumber) : JSON.parse(text)
+}
+
+function keepNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
+  const source = context?.source
+  return typeof value !== 'number' || source === undefined || String(value) === source
+    ? value
+    : rawJson(source)
+}
+
+/** Node has it since version 21, TypeScript's library does not know it yet. */
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown }

@@ -19,9 +19,13 @@ export function currentCell(cell: Cell, alias = 't'): string {
  * SQL for a cell as jsonb, NULL where there is nothing. Written so that it is the same in every session: a
  * `timestamptz` in the session's own zone would look changed to the next one.
  */
-export function cellJson(cell: Cell, alias = 't'): string {
-  const value = currentCell(cell, alias)
+export const cellJson = (cell: Cell, alias = 't'): string => valueJson(cell, currentCell(cell, alias))
+
+/** The same for a value that is not in the cell yet. */
+export function valueJson(cell: Cell, value: string): string {
   if (cell.path.length > 0) return value
+  // A `json` column keeps its text: its blanks, its order, a key that stands in it twice.
+  if (cell.type.fit.kind === 'json') return `to_jsonb(${value}::text)`
   if (cell.type.fit.kind === 'timestamptz')
     return `to_jsonb((to_jsonb(${value} at time zone 'UTC') #>> '{}') || case when isfinite(${value}) then 'Z' else '' end)`
   // A long number goes as text, because on its way through JavaScript it would be rounded to a double.

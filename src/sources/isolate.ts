@@ -1,3 +1,4 @@
+import { parseKeepingNumbers } from '../domain/json.ts'
 import { query, type Db } from './db.ts'
 import { FAULTS_OF_NO_ROW, type DatabaseError } from './refused.ts'
 
@@ -72,9 +73,6 @@ export async function isolate<Told>(
     [statement, JSON.stringify(batch)],
   )
   await query(tx, halving)
-  const [row] = await query<{ results: ReadonlyArray<Told | Refused> }>(
-    tx,
-    `select current_setting('fillrate.results')::jsonb as results`,
-  )
-  return row?.results ?? []
+  const [row] = await query<{ results: string }>(tx, `select current_setting('fillrate.results') as results`)
+  return row === undefined ? [] : (parseKeepingNumbers(row.results) as Array<Told | Refused>)
 }

@@ -63,7 +63,7 @@ export function restoreStatement(source: Source, cells: readonly Cell[], { rehea
     )
     select coalesce(json_agg(json_build_object(
              'i', "~b".i, 'found', j."~i" is not null, 'written', w."~i" is not null, 'before', j."~held",
-             'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]') as told
+             'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]')::text as told
       from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`
 }
 
@@ -114,7 +114,10 @@ const keptCell = (cell: Cell, flag: string): string =>
 function restored(cell: Cell, flag: string): string {
   const name = quoteLiteral(cell.column)
   const column = quoteName(cell.attribute)
-  const value = castJson('j."~before"', name, cell.type.cast, cell.type.fit)
+  const { fit, cast } = cell.type
+  // As `cellJson` gives it.
+  const value =
+    fit.kind === 'json' ? `(j."~before" ->> ${name})::json` : castJson('j."~before"', name, cast, fit)
   const typed = cell.type.isDomain ? `(${value})::${cell.type.name}` : value
   return `${column} = case when not ${flag} then t.${column} when j."~before" ? ${name} then ${typed} end`
 }

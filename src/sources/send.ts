@@ -1,9 +1,10 @@
+import { parseKeepingNumbers } from '../domain/json.ts'
 import { query, type Db } from './db.ts'
 import { isolate, type Refused } from './isolate.ts'
 import { isRefusal } from './refused.ts'
 
 /**
- * Sends a statement that takes a batch as `$1` and tells of each of its rows. When the database refuses the batch,
+ * Sends a statement that takes a batch as `$1` and tells of each of its rows, in JSON as text. When the database refuses the batch,
  * the bad rows are isolated and the statement is carried out for the others.
  */
 export async function sendBatch<Told extends { readonly i: number }>(
@@ -30,6 +31,6 @@ export async function send<Told>(
   statement: string,
   batch: readonly unknown[],
 ): Promise<readonly Told[]> {
-  const [row] = await query<{ told: readonly Told[] }>(db, statement, [JSON.stringify(batch)])
-  return row?.told ?? []
+  const [row] = await query<{ told: string }>(db, statement, [JSON.stringify(batch)])
+  return row === undefined ? [] : (parseKeepingNumbers(row.told) as Told[])
 }

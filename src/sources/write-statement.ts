@@ -1,4 +1,4 @@
-import { cellJson } from './cell.ts'
+import { cellJson, valueJson } from './cell.ts'
 import { eligible, inputHash, joins } from './inputs.ts'
 import { composeJson } from './json-cells.ts'
 import { keyMatches, keyOrder } from './key.ts'
@@ -54,7 +54,7 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
              'i', "~row", 'found', j."~i" is not null, 'copies', "~copies", 'same', "~same",
              'changes', "~changes", 'written', w."~i" is not null,
              'before', case when w."~i" is not null then "~before" end, 'after', "~after",
-             'kept', "~kept", 'skipped', "~skipped") order by "~row"), '[]') as told
+             'kept', "~kept", 'skipped', "~skipped") order by "~row"), '[]')::text as told
       from "~batch"
       left join (select distinct on ("~i") * from "~judged" order by "~i") as j on j."~i" = "~row"
       left join "~written" as w on w."~i" = "~row"`
@@ -168,7 +168,7 @@ const declared = (cell: Cell, value: string): string =>
   cell.type.isDomain ? `${value}::${cell.type.name}` : value
 
 function wouldWrite(source: Source, cells: readonly Numbered[]): string {
-  const after = afterJson(source, cells, (_, column) => `coalesce(to_jsonb(${column}), 'null')`)
+  const after = afterJson(source, cells, (cell, column) => `coalesce(${valueJson(cell, column)}, 'null')`)
   return `
       select j."~i", ${after} as "~after"
         from "~judged" as j where j."~same" and j."~copies" = 1 and j."~changes"`

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { parseKeepingNumbers } from '../domain/json.ts'
 import { jsonBatch } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -27,7 +28,9 @@ export async function insert(
     insert into fillrate.changes (run, source, key, lookup, before, after, written_before)
     select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
       from jsonb_to_recordset(${jsonBatch(changes)}) as v
-           (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`.execute(tx)
+           (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`.execute(
+    tx,
+  )
 }
 
 export interface OpenChange {
@@ -40,6 +43,13 @@ export interface OpenChange {
   readonly writtenBefore: Values | null
 }
 
+/** Values as text: numbers must come out as they went in. */
+type OpenChangeText = Omit<OpenChange, 'before' | 'after' | 'writtenBefore'> & {
+  readonly before: string
+  readonly after: string
+  readonly writtenBefore: string | null
+}
+
 /** A run's changes that nobody has taken back, newest first. @param below keyset: ids below this one */
 export async function openOf(
   db: Connection,
@@ -47,12 +57,20 @@ export async function openOf(
   below: number | null,
   limit: number,
 ): Promise<OpenChange[]> {
-  const { rows } = await sql<OpenChange>`
-    select id, source, key, lookup, before, after, written_before as "writtenBefore" from fillrate.changes
+  const { rows } = await sql<OpenChangeText>`
+    select id, source, key, lookup, before::text, after::text, written_before::text as "writtenBefore"
+      from fillrate.changes
      where run = ${run} and undone_by is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
-  return rows
+  return rows.map(({ before, after, writtenBefore, ...row }) => ({
+    ...row,
+    before: valuesIn(before),
+    after: valuesIn(after),
+    writtenBefore: writtenBefore === null ? null : valuesIn(writtenBefore),
+  }))
 }
+
+const valuesIn = (text: string): Values => parseKeepingNumbers(text) as Values
 
 /** Locks changes, so that two processes never take back one. @returns those that are still there to be taken back */
 export async function lockOpen(tx: StoreTransaction, ids: readonly number[]): Promise<Set<number>> {
