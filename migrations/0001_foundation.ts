@@ -108,6 +108,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       key text not null,
       lookup bigint references fillrate.lookups (id) on delete set null,
       tried bigint[] not null default '{}',
+      dry boolean not null default false,
       input_hash text,
       state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
         'invalid_input', 'refused', 'suppressed', 'write_rejected', 'failed')),
@@ -122,7 +123,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       settled_at timestamptz,
       next_at timestamptz,
       primary key (source, key),
-      check ((state = 'waiting') = (settled_at is null))
+      check ((state = 'waiting') = (settled_at is null)),
+      check (not dry or state = 'waiting')
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )

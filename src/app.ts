@@ -52,6 +52,8 @@ export interface RunRequest extends PassOptions {
   readonly trigger?: Trigger
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
+  /** Asks, but writes nothing: the report tells what would be written, with so many of the rows. */
+  readonly dryRun?: { readonly sample: number } | null
   readonly onProgress?: (progress: RunProgress) => void
 }
 
@@ -204,6 +206,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
             route: request.route,
             waitMs: request.waitMs,
             signal: request.signal,
+            dryRun: request.dryRun ?? null,
             ...(request.onProgress && { onProgress: request.onProgress }),
             onStarted: (wake) => {
               delivered = wake.delivered

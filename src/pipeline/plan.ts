@@ -2,6 +2,7 @@ import { JOB_SIZE } from '../domain/job.ts'
 import { routeEmails, type RouteOption } from '../domain/route.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { Source } from '../sources/source.ts'
+import { matchesSoFar } from '../store/lookup-totals.ts'
 import * as lookups from '../store/lookups.ts'
 import type { KnownLimit } from '../store/rate-limits.ts'
 import * as runs from '../store/runs.ts'
@@ -84,7 +85,7 @@ export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOption
   const byKind: Record<LookupKind, number> = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
   for (const kind of toAsk.values()) byKind[kind]++
   const calls = callsFor(byKind, options, deps.rules.bulkMinimum)
-  const { found, asked } = await lookups.matchesSoFar(deps.db)
+  const { found, asked } = await matchesSoFar(deps.db)
   const cost = Math.min(toAsk.size, options.budget ?? toAsk.size)
   const matchRate = asked === 0 ? null : found / asked
   return {

@@ -7,7 +7,8 @@ import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction
 
-const ANSWERED = sql.raw(
+/** The states of an answered lookup, for `in (…)`. */
+export const ANSWERED = sql.raw(
   [Lookup.found, Lookup.notFound, Lookup.refused, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
 const pending = sql.lit(Lookup.pending)
@@ -274,49 +275,4 @@ export async function adopt(
     update fillrate.lookups l set run = ${run}, wanted_at = now(), asked_at = null
       from orphan where l.id = orphan.id and l.state = ${pending}`.execute(db)
   return Number(result.numAffectedRows ?? 0)
-}
-
-export interface LookupTotals {
-  readonly asked: number
-  readonly found: number
-  readonly notFound: number
-  readonly refused: number
-  readonly failed: number
-  readonly inDoubt: number
-}
-
-/** What a run asked and what came of it. */
-export async function totalsOf(db: Connection, run: number): Promise<LookupTotals> {
-  const { rows } = await sql<LookupTotals>`
-    select count(*) filter (where asked_at is not null) as asked,
-           count(*) filter (where state = 'found') as found,
-           count(*) filter (where state = 'not_found') as "notFound",
-           count(*) filter (where state = 'refused') as refused,
-           count(*) filter (where state = 'failed') as failed,
-           coalesce(sum(in_doubt), 0)::bigint as "inDoubt"
-      from fillrate.lookups where run = ${run}`.execute(db)
-  return rows[0] ?? { asked: 0, found: 0, notFound: 0, refused: 0, failed: 0, inDoubt: 0 }
-}
-
-/** The distinct lookups that a run's rows wanted, those that found nothing among them. */
-export async function countOf(db: Connection, run: number): Promise<{ distinct: number; stored: number }> {
-  const { rows } = await sql<{ distinct: number; stored: number }>`
-    with wanted as (
-      select lookup as id from fillrate.rows where run = ${run} and lookup is not null
-      union select unnest(tried) from fillrate.rows where run = ${run} and tried <> '{}'
-      union select id from fillrate.lookups where run = ${run} and asked_at is not null
-    )
-    select count(*) as distinct,
-           count(*) filter (where l.state in (${ANSWERED})
-                              and (l.run is distinct from ${run} or l.asked_at is null)) as stored
-      from wanted join fillrate.lookups l using (id)`.execute(db)
-  return rows[0] ?? { distinct: 0, stored: 0 }
-}
-
-/** How often a lookup has found something so far, over all that were decided. */
-export async function matchesSoFar(db: Connection): Promise<{ found: number; asked: number }> {
-  const { rows } = await sql<{ found: number; asked: number }>`
-    select count(*) filter (where state = 'found') as found, count(*) as asked
-      from fillrate.lookups where state in ('found', 'not_found')`.execute(db)
-  return rows[0] ?? { found: 0, asked: 0 }
 }

@@ -1,5 +1,5 @@
-import { sql } from 'kysely'
-import type { AnsweredState } from '../domain/lookup.ts'
+import { sql, type RawBuilder } from 'kysely'
+import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
 import { jsonBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
@@ -8,6 +8,7 @@ import type { StoreTransaction } from './transaction.ts'
 type Connection = Database | StoreTransaction
 
 const waiting = sql.lit(Row.waiting)
+const submitted = sql.lit(Lookup.submitted)
 
 export interface PickedRow {
   readonly key: string
@@ -25,6 +26,7 @@ export interface PickedRow {
 
 /**
  * Takes rows into a run. A row that another live run holds is left to it.
+ * @param dry the rows that wait are not written before a run without it has taken them
  * @returns the keys taken
  */
 export async function take(
@@ -33,20 +35,21 @@ export async function take(
   run: number,
   live: readonly number[],
   picked: readonly PickedRow[],
+  dry = false,
 ): Promise<string[]> {
   if (picked.length === 0) return []
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
-           (source, key, lookup, tried, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
-    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), p."inputHash", p.state, p.reason, ${run}, p.notes,
-           now(), case when p.state = ${waiting} then null else now() end, p."nextAt"
+           (source, key, lookup, tried, dry, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
+    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), ${dry} and p.state = ${waiting}, p."inputHash", p.state,
+           p.reason, ${run}, p.notes, now(), case when p.state = ${waiting} then null else now() end, p."nextAt"
       from jsonb_to_recordset(${jsonBatch(picked)}) as p
            (key text, "inputHash" text, state text, reason text, lookup bigint, tried bigint[], notes jsonb,
             "nextAt" timestamptz)
      order by p.key
     on conflict (source, key) do update set
-      lookup = excluded.lookup, tried = excluded.tried, input_hash = excluded.input_hash, state = excluded.state,
-      reason = excluded.reason, run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0,
+      lookup = excluded.lookup, tried = excluded.tried, dry = excluded.dry, input_hash = excluded.input_hash,
+      state = excluded.state, reason = excluded.reason, run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0,
       cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = excluded.next_at
     where r.state <> ${waiting} or r.run is null or r.run = ${run} or r.run <> all(${[...live]}::bigint[])
     returning r.key`.execute(tx)
@@ -56,6 +59,7 @@ export async function take(
 /**
  * Waiting rows of a source that no live run holds.
  * @param after keyset: keys after this one
+ * @param dry without those that whoever receives their delivery will write: a dry run would keep that from them
  */
 export async function leftBehind(
   db: Connection,
@@ -63,14 +67,20 @@ export async function leftBehind(
   live: readonly number[],
   after: string,
   limit: number,
+  dry = false,
 ): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
-       and (run is null or run <> all(${[...live]}::bigint[]))
+       and (run is null or run <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
+
+/** Whether a row will be written as soon as its delivery comes, whether or not a run is there. */
+export const expected = (row: string): RawBuilder<boolean> => sql`(
+  not ${sql.ref(`${row}.dry`)}
+  and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup`)} and state = ${submitted}))`
 
 /**
  * A run's own rows that are to be picked again: their inputs changed before they were written, or they go on to their
@@ -115,7 +125,8 @@ export interface AnsweredRow {
 }
 
 /**
- * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row.
+ * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
+ * run are not among them.
  * Goes from the answered lookups to their rows, whatever the statistics say: in a table that has just filled they say
  * that next to nothing waits, and the other way round every tick would read all rows that wait.
  */
@@ -130,7 +141,7 @@ export async function claimAnswered(
       from fillrate.lookups l
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
-        where lookup = l.id and state = ${waiting} and ${unindexed(sql`source = ${source}`)}
+        where lookup = l.id and state = ${waiting} and not dry and ${unindexed(sql`source = ${source}`)}
           for no key update skip locked offset 0
      ) r
      where l.to_write
@@ -169,6 +180,7 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            settled_at = case when s.state = ${waiting} then null else now() end,
            lookup = case when s.state = ${waiting} then null else r.lookup end,
            tried = case when s.missed then r.tried || r.lookup else r.tried end,
+           dry = r.dry and s.state = ${waiting},
            written = case when s.written is null then r.written else coalesce(r.written, '{}') || s.written end,
            notes = coalesce(s.notes, r.notes), cells_written = (s.cells ->> 'written')::integer,
            cells_kept = (s.cells ->> 'kept')::integer, cells_conflicts = (s.cells ->> 'conflicts')::integer
@@ -180,7 +192,7 @@ export async function settle(tx: Connection, source: string, settled: readonly S
 }
 
 /**
- * Lookups that no row waits for any more are done with; those that still have one stay flagged.
+ * Lookups that no row waits for any more are done with; those that still have one that may be written stay flagged.
  * Locked by a statement of their own: an update that waited for a pick would still look for rows with its old snapshot,
  * miss the one just picked, and leave it waiting for ever.
  */
@@ -192,9 +204,26 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     update fillrate.lookups l set to_write = false
      where l.id = any(${ids}) and ${unindexed(sql`l.to_write`)}
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} offset 0)`.execute(
+       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)`.execute(
     tx,
   )
+}
+
+/**
+ * Takes the flag from lookups that no row waits for, or only rows of dry runs: every write back would
+ * look at them again, for as long as no run takes their rows. @returns how many
+ */
+export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    select l.id from fillrate.lookups l
+     where l.to_write
+       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)
+     order by l.id limit ${limit} for no key update of l skip locked`.execute(tx)
+  await clearWritten(
+    tx,
+    rows.map((row) => row.id),
+  )
+  return rows.length
 }
 
 export type StateCounts = Record<RowState, number>

@@ -13,6 +13,8 @@ export interface RunOptions {
   readonly budget: number | null
   readonly where: string | null
   readonly route: 'auto' | 'sync' | 'bulk'
+  /** It shows what it would write, and writes nothing. */
+  readonly dry?: boolean
   /** The run whose writes this one takes back. */
   readonly undoes?: number
   /** What it takes back was an undo itself, so that it writes what was undone. */

@@ -53,6 +53,7 @@ export interface Schema {
     key: string
     lookup: number | null
     tried: Generated<number[]>
+    dry: Generated<boolean>
     input_hash: string | null
     state: RowState
     reason: string | null

@@ -1,6 +1,8 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
+import { Lookup } from '../domain/lookup.ts'
 import { Row } from '../domain/row.ts'
 import { unindexed } from './batch.ts'
+import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -24,15 +26,47 @@ export async function anySentBack(db: Connection, run: number, sources: readonly
   return rows[0]?.any ?? false
 }
 
-/** Rows of a run that wait. */
-export async function countWaiting(db: Connection, run: number): Promise<number> {
+/**
+ * A run that writes is done with a row when it is written; a dry one when it is answered, unless the row then goes on
+ * to its next identifier.
+ */
+export interface Done {
+  readonly dry: boolean
+  /** The sources whose rows go on after a miss. */
+  readonly cascading: readonly string[]
+}
+
+/** Whether the run of the row `r` with the lookup `l` is not done with it. */
+const isOpen = ({ dry, cascading }: Done): RawBuilder<boolean> =>
+  dry ? sql`not coalesce(l.state in (${ANSWERED}) and not ${isMissed(cascading)}, false)` : sql`true`
+
+const isMissed = (cascading: readonly string[]): RawBuilder<boolean> =>
+  sql`(l.state = ${sql.lit(Lookup.notFound)} and r.source = any(${[...cascading]}::text[]))`
+
+/** Rows of a run with which it is not done. */
+export async function countWaiting(
+  db: Connection,
+  run: number,
+  done: Done = { dry: false, cascading: [] },
+): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run = ${run} and state = ${waiting}`.execute(db)
+    select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
+     where r.run = ${run} and r.state = ${waiting} and ${isOpen(done)}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
+/** Sends a dry run's rows on to their next identifier where nothing was found: in other runs the write back does it. */
+export async function sendOn(db: Connection, run: number, cascading: readonly string[]): Promise<void> {
+  if (cascading.length === 0) return
+  await sql`
+    update fillrate.rows r set tried = r.tried || r.lookup, lookup = null
+      from fillrate.lookups l
+     where l.id = r.lookup and r.run = ${run} and r.dry and r.state = ${waiting}
+       and ${isMissed(cascading)}`.execute(db)
+}
+
 export interface Waiting {
-  /** Rows of this run. */
+  /** Rows with which this run is not done. */
   readonly mine: number
   /** Of these, those whose lookup is with a job. */
   readonly forDelivery: number
@@ -45,15 +79,16 @@ export interface Waiting {
 /** What the waiting rows of some sources wait for. Reads them all: not to be asked often. */
 export async function whatWaits(
   db: Connection,
-  run: number,
+  run: Done & { readonly id: number },
   sources: readonly string[],
   live: readonly number[],
 ): Promise<Waiting> {
-  const others = live.filter((id) => id !== run)
+  const others = live.filter((id) => id !== run.id)
+  const mine = sql`r.run = ${run.id}`
   const { rows } = await sql<Waiting>`
-    select count(*) filter (where r.run = ${run}) as mine,
-           count(*) filter (where r.run = ${run} and l.state = 'submitted') as "forDelivery",
-           count(*) filter (where r.run = ${run} and l.state = 'pending'
+    select count(*) filter (where ${mine} and ${isOpen(run)}) as mine,
+           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
+           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
                               and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
            count(*) filter (where r.run = any(${others}::bigint[])) as others
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup

@@ -1,9 +1,10 @@
-import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
+import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { RateState } from '../../service/limiter.ts'
 import * as jobs from '../../store/jobs.ts'
-import * as lookups from '../../store/lookups.ts'
+import * as lookupTotals from '../../store/lookup-totals.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
+import type { DryRun, Rehearsal } from '../dry-run/dry-run.ts'
 
 /** `refused`: the service refuses every call as things are set (a wrong key, a wrong address); somebody has to act. */
 export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'refused' | 'failed'
@@ -47,6 +48,8 @@ export interface RunReport {
     readonly utilisation: number | null
   }
   readonly duration_ms: number
+  /** Of a dry run alone: the states and cells above are those that a run would have made. */
+  readonly dry_run?: DryRun
 }
 
 export interface Requests {
@@ -68,15 +71,19 @@ export async function makeReport(
     readonly requests: Requests
     readonly rate: RateState | null
     readonly durationMs: number
+    /** Of a dry run, what its rows that wait would become. */
+    readonly rehearsal?: Rehearsal | null
   },
 ): Promise<RunReport> {
-  const [states, wanted, asked, jobStates, cells] = await Promise.all([
+  const { rehearsal = null } = run
+  const [stored, wanted, asked, jobStates, cells] = await Promise.all([
     rows.countStates(db, { run: run.id }),
-    lookups.countOf(db, run.id),
-    lookups.totalsOf(db, run.id),
+    lookupTotals.countOf(db, run.id),
+    lookupTotals.totalsOf(db, run.id),
     jobs.countStates(db, run.id),
     rows.countCells(db, run.id),
   ])
+  const states = rehearsal === null ? stored : wouldBe(stored, rehearsal.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
   return {
     run: run.id,
@@ -103,7 +110,7 @@ export async function makeReport(
       in_doubt,
       waiting: submitted + submitting,
     },
-    cells,
+    cells: rehearsal?.cells ?? cells,
     rate: {
       limit: run.rate?.limit ?? null,
       window_ms: run.rate?.windowMs ?? null,
@@ -112,7 +119,16 @@ export async function makeReport(
       utilisation: run.rate?.utilisation ?? null,
     },
     duration_ms: Math.round(run.durationMs),
+    ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),
   }
+}
+
+/** The rows that wait, told by what they would become: the sum stays what it was. */
+function wouldBe(stored: rows.StateCounts, rehearsed: rows.StateCounts): rows.StateCounts {
+  const known = Object.values(rehearsed).reduce((sum, count) => sum + count, 0)
+  const waiting = stored.waiting - known + rehearsed.waiting
+  const states = ROW_STATES.map((state) => [state, stored[state] + rehearsed[state]])
+  return { ...(Object.fromEntries(states) as rows.StateCounts), waiting }
 }
 
 /** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */

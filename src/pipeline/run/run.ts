@@ -1,25 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Run, type Trigger } from '../../domain/run.ts'
+import { cascades } from '../../domain/identifiers/kind.ts'
+import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
-import type { ServiceError } from '../../service/errors.ts'
-import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { rehearseRun } from '../dry-run/dry-run.ts'
 import { Budget } from '../pick/budget.ts'
-import { beginPass, tick as pick } from '../pick/pick.ts'
+import { beginPass, tick as pick, type PickingRun } from '../pick/pick.ts'
 import * as recover from '../recover.ts'
 import * as settle from '../settle/settle.ts'
 import * as writeBack from '../write-back/write-back.ts'
 import { callWhenever } from './calling.ts'
+import { end, Seen } from './close.ts'
 import { loop } from './loop.ts'
 import { Nudge } from './nudge.ts'
 import type { RunProgress } from './progress.ts'
-import { makeReport, type RunReport, type RunStatus } from './report.ts'
+import type { RunReport } from './report.ts'
 import { Tally } from './tally.ts'
-import type { TakeTurn, Turn } from './turn.ts'
+import type { TakeTurn } from './turn.ts'
 import { watch } from './watch.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
@@ -42,6 +43,8 @@ export interface RunOptions {
   /** Interrupts: nothing new is begun, what is under way is finished, the state is saved. */
   readonly signal: AbortSignal
   readonly onProgress?: (progress: RunProgress) => void
+  /** Asks, but writes nothing: tells what it would write, and keeps so many of the rows for its report. */
+  readonly dryRun?: { readonly sample: number } | null
   /** Gives the run its receiver's wake-up: deliveries are settled as they come. */
   readonly onStarted?: (wake: { delivered(): void }) => void
 }
@@ -53,31 +56,39 @@ export interface RunOptions {
  */
 export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport> {
   const began = performance.now()
+  const { dryRun = null } = options
+  const dry = dryRun !== null
   const tally = new Tally()
   const budget = new Budget(options.budget)
   const token = randomUUID()
   const id = await runs.start(deps.db, {
     trigger: options.trigger,
     sources: options.sources.map((source) => source.name),
-    options: { limit: options.limit, budget: options.budget, where: options.where, route: options.route },
+    options: {
+      limit: options.limit,
+      budget: options.budget,
+      where: options.where,
+      route: options.route,
+      ...(dry && { dry }),
+    },
     owner: deps.owner,
     token,
     leaseMs: LEASE_MS,
   })
   deps.log.info(
-    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget },
+    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry },
     'run started',
   )
 
   const toLookUp = new Nudge()
   const toSubmit = new Nudge()
   const toSettle = new Nudge()
-  const toWrite = options.sources.map(() => new Nudge())
+  const toWrite = dry ? [] : options.sources.map((source) => ({ source, nudge: new Nudge() }))
   const wakeCalls = (): void => {
     toLookUp.nudge()
     toSubmit.nudge()
   }
-  const wakeWriters = (): void => toWrite.forEach((nudge) => nudge.nudge())
+  const wakeWriters = (): void => toWrite.forEach(({ nudge }) => nudge.nudge())
   options.onStarted?.({ delivered: () => toSettle.nudge() })
 
   const finished = new AbortController()
@@ -88,7 +99,7 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
   const common = { signal: ending, log: deps.log }
   const steps = [
     heartbeat(deps, id, token, finished.signal),
-    pickAll(deps, { id, budget }, options, ending, (picked) => {
+    pickAll(deps, { id, budget, dry }, options, ending, (picked) => {
       tally.picked += picked
       if (picked > 0) tally.moved()
       wakeCalls()
@@ -129,11 +140,11 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
         return did.deliveries
       },
     }),
-    ...options.sources.map((source, n) =>
+    ...toWrite.map(({ source, nudge }) =>
       loop({
         ...common,
         name: `write back ${source.name}`,
-        nudge: toWrite[n] ?? new Nudge(),
+        nudge,
         paceMs: 200,
         full: 500,
         tick: async () => {
@@ -149,6 +160,8 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
       deps,
       {
         id,
+        dry,
+        cascading: options.sources.filter(({ mapping }) => cascades(mapping)).map(({ name }) => name),
         sources: options.sources,
         budget,
         tally,
@@ -160,7 +173,14 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
         onProgress: options.onProgress,
       },
       ending,
-    ).then(() => finished.abort()),
+    )
+      .then(async () => {
+        // While the run is still kept alive: otherwise another one could take its rows meanwhile.
+        if (dryRun === null || ending.aborted) return
+        const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }
+        seen.rehearsal = await throughOutage(() => rehearseRun(deps, id, rehearsing), { signal: ending })
+      })
+      .finally(() => finished.abort()),
   ]
   await Promise.all(
     steps.map((step) =>
@@ -171,23 +191,6 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
     ),
   )
   return end(deps, { id, token, budget, tally, began, seen }, options)
-}
-
-/** What a run meets on its way and tells at its end. */
-class Seen {
-  readonly failures: unknown[] = []
-  stop: ServiceError | null = null
-  #turn: Turn | null = null
-  #rate: RateState | null = null
-
-  turnTo(turn: Turn | null): void {
-    if (this.#turn) this.#rate = this.#turn.limiter.state()
-    this.#turn = turn
-  }
-
-  rate(): RateState | null {
-    return this.#turn?.limiter.state() ?? this.#rate
-  }
 }
 
 /** Something small, now and then, in a loop that outlasts an outage. */
@@ -222,7 +225,7 @@ function heartbeat(deps: RunDeps, id: number, token: string, signal: AbortSignal
 
 async function pickAll(
   deps: RunDeps,
-  run: { readonly id: number; readonly budget: Budget },
+  run: PickingRun,
   options: RunOptions,
   signal: AbortSignal,
   onPicked: (rows: number) => void,
@@ -236,58 +239,4 @@ async function pickAll(
       onPicked(did.picked)
     }
   }
-}
-
-async function end(
-  deps: RunDeps,
-  run: {
-    readonly id: number
-    readonly token: string
-    readonly budget: Budget
-    readonly tally: Tally
-    readonly began: number
-    readonly seen: Seen
-  },
-  options: RunOptions,
-): Promise<RunReport> {
-  const [failure] = run.seen.failures
-  const [status, reason] = statusOf(run, failure, options.signal.aborted)
-  const report = await makeReport(deps.db, {
-    id: run.id,
-    status,
-    reason,
-    leftOut: run.budget.rowsLeftOut,
-    requests: run.tally.requests(),
-    rate: run.seen.rate(),
-    durationMs: performance.now() - run.began,
-  })
-  const state =
-    status === 'failed' || status === 'refused'
-      ? Run.failed
-      : status === 'interrupted'
-        ? Run.interrupted
-        : Run.completed
-  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: report })
-  deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
-  if (failure !== undefined) throw failure
-  return report
-}
-
-function statusOf(
-  run: { readonly budget: Budget; readonly seen: Seen },
-  failure: unknown,
-  interrupted: boolean,
-): [RunStatus, string | null] {
-  if (failure !== undefined)
-    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
-  if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
-  if (interrupted) return ['interrupted', 'asked to stop']
-  const { rowsLeftOut, rowsUnpaid, limit } = run.budget
-  const unpaid = [
-    ...(rowsLeftOut > 0 ? [`${rowsLeftOut} rows were left out`] : []),
-    ...(rowsUnpaid > 0 ? [`${rowsUnpaid} rows wait for their next lookup`] : []),
-  ]
-  if (unpaid.length > 0)
-    return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
-  return ['completed', null]
 }

@@ -7,8 +7,7 @@ import { isOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
-import type { Budget } from '../pick/budget.ts'
-import { pickAgain as again } from '../pick/pick.ts'
+import { pickAgain as again, type PickingRun } from '../pick/pick.ts'
 import { endOf } from './end.ts'
 import type { RunProgress } from './progress.ts'
 import type { Tally } from './tally.ts'
@@ -17,10 +16,8 @@ const LOOK_MS = 200
 /** The thorough look reads all waiting rows, so it comes seldom, and only when nothing moves. */
 const THOROUGH_LOOK_MS = 1_000
 
-export interface Watched {
-  readonly id: number
+export interface Watched extends PickingRun, waiting.Done {
   readonly sources: readonly Source[]
-  readonly budget: Budget
   readonly tally: Tally
   readonly waitMs: number
   readonly began: number
@@ -72,7 +69,7 @@ async function countSettled(
   told: { settled: number; waiting: number },
 ): Promise<void> {
   const { picked } = run.tally
-  told.waiting = await waiting.countWaiting(deps.db, run.id)
+  told.waiting = await waiting.countWaiting(deps.db, run.id, run)
   told.settled = Math.max(0, picked - told.waiting)
 }
 
@@ -92,12 +89,16 @@ async function isDone(
   const mine = await waiting.anyWaiting(deps.db, run.id)
   if (mine && idleMs < THOROUGH_LOOK_MS && run.waitMs > 0) return false
   const live = (await runs.live(deps.db)).map((one) => one.id)
-  let waits = await waiting.whatWaits(deps.db, run.id, names, live)
+  // Where a run writes, its write back does it.
+  if (run.dry) await waiting.sendOn(deps.db, run.id, run.cascading)
+  let waits = await waiting.whatWaits(deps.db, run, names, live)
   told.others = waits.others
   if (await takeOver(deps, run, live, waits, signal))
-    waits = await waiting.whatWaits(deps.db, run.id, names, live)
+    waits = await waiting.whatWaits(deps.db, run, names, live)
   const unpayable = waits.abandoned + run.budget.rowsUnpaid
-  const end = endOf({ ...waits, unpayable, idleMs, waitMs: run.waitMs, picking: false })
+  // A dry run has nothing to finish for others.
+  const others = run.dry ? 0 : waits.others
+  const end = endOf({ ...waits, others, unpayable, idleMs, waitMs: run.waitMs, picking: false })
   if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   return end !== 'go_on'
 }

@@ -1,12 +1,10 @@
-import { cascades } from '../../domain/identifiers/kind.ts'
-import { afterAnswer, afterWrite, Row } from '../../domain/row.ts'
-import { fitRecord } from '../../sources/fit/record.ts'
 import type { Source } from '../../sources/source.ts'
-import { writeBatch, type WriteResult, type WriteRow } from '../../sources/write.ts'
+import { writeBatch } from '../../sources/write.ts'
 import * as changes from '../../store/changes.ts'
 import * as rows from '../../store/rows.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
+import { close, sift } from './close.ts'
 
 /** Rows of one tick: one UPDATE of the source. */
 const ROWS_A_TICK = 500
@@ -16,12 +14,6 @@ export interface WriteBackResult {
   readonly rows: number
   readonly enriched: number
   readonly cells: number
-}
-
-interface Fitted {
-  readonly row: rows.AnsweredRow
-  readonly write: WriteRow
-  readonly skipped: readonly { readonly column: string; readonly reason: string }[]
 }
 
 /**
@@ -34,15 +26,7 @@ export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<
     async (tx) => {
       const claimed = await rows.claimAnswered(tx, source.name, ROWS_A_TICK)
       if (claimed.length === 0) return { rows: 0, enriched: 0, cells: 0 }
-      const settled: rows.SettledRow[] = []
-      const fitted: Fitted[] = []
-      for (const row of claimed) {
-        const answer = afterAnswer(row, source.mapping.minConfidence, cascades(source.mapping))
-        if (answer === null) fitted.push(fit(source, row))
-        else if (answer.state === Row.waiting)
-          settled.push({ ...unwritten(row), ...answer, nextAt: null, missed: true })
-        else settled.push({ ...unwritten(row), ...answer })
-      }
+      const { settled, fitted } = sift(source, claimed)
       const outcomes = new Map(
         (
           await writeBatch(
@@ -80,65 +64,6 @@ export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<
       }
     },
     deps.rules.sourceTimeoutMs,
-  )
-}
-
-function fit(source: Source, row: rows.AnsweredRow): Fitted {
-  const { values, skipped } = fitRecord(source, row.record, row.confidence)
-  const { key, inputHash, written, confidence } = row
-  return { row, skipped, write: { key, inputHash, values, written, confidence } }
-}
-
-const NO_CELLS: rows.Cells = { written: 0, kept: 0, conflicts: 0 }
-
-const unwritten = (row: rows.AnsweredRow) => ({
-  key: row.key,
-  written: null,
-  notes: null,
-  nextAt: row.dueAt,
-  cells: NO_CELLS,
-})
-
-function close({ row, write, skipped }: Fitted, result: WriteResult): rows.SettledRow {
-  // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
-  const misfits = skipped.filter((cell) => !EXPECTED.has(cell.reason))
-  const settled = afterWrite(result.outcome, reasonOf(result, write, misfits))
-  if (settled === null)
-    return {
-      ...unwritten(row),
-      state: Row.waiting,
-      reason: 'its inputs changed meanwhile: picked again',
-      nextAt: null,
-    }
-  const after = result.outcome === 'written' ? outputsIn(result.after, write) : null
-  const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
-  return {
-    ...unwritten(row),
-    ...settled,
-    written: after,
-    notes: skipped.length > 0 ? { cells: skipped } : null,
-    cells: {
-      written: after ? Object.keys(after).length : 0,
-      kept: result.kept,
-      conflicts: misfits.length + rejected,
-    },
-  }
-}
-
-const EXPECTED = new Set(['absent', 'below_confidence', 'unmapped', 'group_incomplete'])
-
-function reasonOf(result: WriteResult, write: WriteRow, misfits: Fitted['skipped']): string | null {
-  if (result.reason !== null) return result.reason
-  if (misfits.length > 0) return misfits.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
-  if (result.outcome !== 'unchanged') return null
-  if (Object.keys(write.values).length === 0) return 'the record holds nothing for its columns'
-  return result.kept > 0 ? 'its columns hold values already' : null
-}
-
-/** Without the columns of `touch`, which are no outputs. */
-function outputsIn(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
   )
 }
 

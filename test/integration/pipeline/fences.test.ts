@@ -5,6 +5,7 @@ import { afterAsk } from '../../../src/domain/lookup.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as callers from '../../../src/store/callers.ts'
 import * as jobs from '../../../src/store/jobs.ts'
+import { totalsOf } from '../../../src/store/lookup-totals.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
@@ -70,7 +71,7 @@ test('a lease that ran out is asked again, and counted as in doubt', async () =>
   await lease(1, 0)
   expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 1 })
   expect(await stored()).toMatchObject([{ state: 'pending', in_doubt: 1 }])
-  expect(await lookups.totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
+  expect(await totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
 
 test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {

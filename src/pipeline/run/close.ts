@@ -1,0 +1,90 @@
+import { Run } from '../../domain/run.ts'
+import type { ServiceError } from '../../service/errors.ts'
+import type { RateState } from '../../service/limiter.ts'
+import * as runs from '../../store/runs.ts'
+import type { Deps } from '../deps.ts'
+import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
+import type { Budget } from '../pick/budget.ts'
+import { makeReport, type RunReport, type RunStatus } from './report.ts'
+import type { Tally } from './tally.ts'
+import type { Turn } from './turn.ts'
+
+/** What a run meets on its way and tells at its end. */
+export class Seen {
+  readonly failures: unknown[] = []
+  rehearsal: Rehearsal | null = null
+  stop: ServiceError | null = null
+  #turn: Turn | null = null
+  #rate: RateState | null = null
+
+  turnTo(turn: Turn | null): void {
+    if (this.#turn) this.#rate = this.#turn.limiter.state()
+    this.#turn = turn
+  }
+
+  rate(): RateState | null {
+    return this.#turn?.limiter.state() ?? this.#rate
+  }
+}
+
+/** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
+export async function end(
+  deps: Pick<Deps, 'db' | 'log'>,
+  run: {
+    readonly id: number
+    readonly token: string
+    readonly budget: Budget
+    readonly tally: Tally
+    readonly began: number
+    readonly seen: Seen
+  },
+  options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
+): Promise<RunReport> {
+  const [failure] = run.seen.failures
+  const [status, reason] = statusOf(run, failure, options.signal.aborted)
+  const report = await makeReport(deps.db, {
+    id: run.id,
+    status,
+    reason,
+    leftOut: run.budget.rowsLeftOut,
+    requests: run.tally.requests(),
+    rate: run.seen.rate(),
+    durationMs: performance.now() - run.began,
+    rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
+  })
+  const state =
+    status === 'failed' || status === 'refused'
+      ? Run.failed
+      : status === 'interrupted'
+        ? Run.interrupted
+        : Run.completed
+  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
+  deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
+  if (failure !== undefined) throw failure
+  return report
+}
+
+/** What is kept of a report: no values of people's rows, which somebody may want erased. */
+function withoutSample(report: RunReport): RunReport {
+  const { dry_run: dryRun } = report
+  return dryRun ? { ...report, dry_run: { ...dryRun, sample: [] } } : report
+}
+
+function statusOf(
+  run: { readonly budget: Budget; readonly seen: Seen },
+  failure: unknown,
+  interrupted: boolean,
+): [RunStatus, string | null] {
+  if (failure !== undefined)
+    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
+  if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
+  if (interrupted) return ['interrupted', 'asked to stop']
+  const { rowsLeftOut, rowsUnpaid, limit } = run.budget
+  const unpaid = [
+    ...(rowsLeftOut > 0 ? [`${rowsLeftOut} rows were left out`] : []),
+    ...(rowsUnpaid > 0 ? [`${rowsUnpaid} rows wait for their next lookup`] : []),
+  ]
+  if (unpaid.length > 0)
+    return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
+  return ['completed', null]
+}

@@ -1,0 +1,90 @@
+import { cascades } from '../../domain/identifiers/kind.ts'
+import { afterAnswer, afterWrite, Row } from '../../domain/row.ts'
+import { fitRecord } from '../../sources/fit/record.ts'
+import type { Source } from '../../sources/source.ts'
+import type { WriteResult, WriteRow } from '../../sources/write.ts'
+import type * as rows from '../../store/rows.ts'
+
+/** An answered row with what its record would put into its columns. */
+export interface Fitted {
+  readonly row: rows.AnsweredRow
+  readonly write: WriteRow
+  readonly skipped: readonly { readonly column: string; readonly reason: string }[]
+}
+
+/** Tells answered rows with a record to write from those that are settled without one. */
+export function sift(
+  source: Source,
+  answered: readonly rows.AnsweredRow[],
+): { settled: rows.SettledRow[]; fitted: Fitted[] } {
+  const settled: rows.SettledRow[] = []
+  const fitted: Fitted[] = []
+  for (const row of answered) {
+    const answer = afterAnswer(row, source.mapping.minConfidence, cascades(source.mapping))
+    if (answer === null) fitted.push(fit(source, row))
+    else if (answer.state === Row.waiting)
+      settled.push({ ...unwritten(row), ...answer, nextAt: null, missed: true })
+    else settled.push({ ...unwritten(row), ...answer })
+  }
+  return { settled, fitted }
+}
+
+function fit(source: Source, row: rows.AnsweredRow): Fitted {
+  const { values, skipped } = fitRecord(source, row.record, row.confidence)
+  const { key, inputHash, written, confidence } = row
+  return { row, skipped, write: { key, inputHash, values, written, confidence } }
+}
+
+const NO_CELLS: rows.Cells = { written: 0, kept: 0, conflicts: 0 }
+
+const unwritten = (row: rows.AnsweredRow) => ({
+  key: row.key,
+  written: null,
+  notes: null,
+  nextAt: row.dueAt,
+  cells: NO_CELLS,
+})
+
+/** What a write made of a row, or what a rehearsed one would make of it. */
+export function close({ row, write, skipped }: Fitted, result: WriteResult): rows.SettledRow {
+  // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
+  const misfits = skipped.filter((cell) => !EXPECTED.has(cell.reason))
+  const settled = afterWrite(result.outcome, reasonOf(result, write, misfits))
+  if (settled === null)
+    return {
+      ...unwritten(row),
+      state: Row.waiting,
+      reason: 'its inputs changed meanwhile: picked again',
+      nextAt: null,
+    }
+  const after = result.outcome === 'written' ? outputsIn(result.after, write) : null
+  const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
+  return {
+    ...unwritten(row),
+    ...settled,
+    written: after,
+    notes: skipped.length > 0 ? { cells: skipped } : null,
+    cells: {
+      written: after ? Object.keys(after).length : 0,
+      kept: result.kept,
+      conflicts: misfits.length + rejected,
+    },
+  }
+}
+
+const EXPECTED = new Set(['absent', 'below_confidence', 'unmapped', 'group_incomplete'])
+
+function reasonOf(result: WriteResult, write: WriteRow, misfits: Fitted['skipped']): string | null {
+  if (result.reason !== null) return result.reason
+  if (misfits.length > 0) return misfits.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
+  if (result.outcome !== 'unchanged') return null
+  if (Object.keys(write.values).length === 0) return 'the record holds nothing for its columns'
+  return result.kept > 0 ? 'its columns hold values already' : null
+}
+
+/** Without the columns of `touch`, which are no outputs. */
+function outputsIn(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
+  )
+}

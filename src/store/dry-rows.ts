@@ -1,0 +1,24 @@
+import { sql } from 'kysely'
+import { Row } from '../domain/row.ts'
+import { ANSWERED } from './lookups.ts'
+import type { Database } from './open.ts'
+import type { AnsweredRow } from './rows.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+/** Rows of a dry run and a source whose lookup is answered, in key order. @param after keyset: keys after this one */
+export async function answered(
+  db: Database | StoreTransaction,
+  source: string,
+  run: number,
+  after: string,
+  limit: number,
+): Promise<AnsweredRow[]> {
+  const { rows } = await sql<AnsweredRow>`
+    select r.key, r.input_hash as "inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
+           l.confidence, l.due_at as "dueAt"
+      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+     where r.source = ${source} and r.run = ${run} and r.dry and r.state = ${sql.lit(Row.waiting)}
+       and r.key > ${after} and l.state in (${ANSWERED})
+     order by r.key limit ${limit}`.execute(db)
+  return rows
+}
