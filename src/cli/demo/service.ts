@@ -14,8 +14,8 @@ export function startService({ seed, limit }: DemoSettings): Promise<Sandbox> {
     windowMs: 2_000,
     latencyBeforeMs: [5, 20],
     latencyAfterMs: [20, 120],
-    // Which result belongs to which email can then be told in whatever order they come.
-    acceptedShape: 'job_id+request_ids',
+    // Which result belongs to which email can then be told, in whatever order and however early they come.
+    requestIds: 'email',
     jobDelayMs: [500, 2_000],
     retryDelaysMs: [300, 1_000, 2_000, 5_000],
     faults: {

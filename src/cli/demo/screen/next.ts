@@ -17,20 +17,20 @@ export function typedAs(env: NodeJS.ProcessEnv): Typed {
   const example = 'fillrate.config.example.ts'
   const files: Step[] = inCheckout
     ? [
-        [`cp ${example} fillrate.config.ts`, 'then put your tables and columns in it'],
-        ['cp .env.example .env', 'then your database, the service and its key'],
+        [`cp ${example} fillrate.config.ts`, 'your tables and columns'],
+        ['cp .env.example .env', 'database, service and key'],
       ]
     : [
-        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'then put your tables and columns in it'],
-        ['fillrate help', 'the settings, for the environment or a file .env'],
+        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'your tables and columns'],
+        ['fillrate help', 'the settings'],
       ]
   return {
     again: inCheckout ? 'npm start' : 'fillrate demo',
     own: [
       ...files,
-      [command('check'), 'what is missing or wrong, and what to do'],
-      [command('migrate'), 'makes the schema fillrate, touches nothing else'],
-      [command('plan'), 'what a run would ask and cost; calls nothing'],
+      [command('check'), 'what is missing or wrong'],
+      [command('migrate'), 'makes a schema of its own'],
+      [command('plan'), 'what a run would cost'],
       [command('run --limit 100'), 'a first, small run'],
     ],
   }
@@ -53,10 +53,13 @@ export function nextLines({ again, own }: Typed, output: Output): string[] {
   ]
 }
 
+/** A longer command has its meaning on the next line. */
+const WIDEST_BESIDE = 50
+
 /** What to type, with what it does beside it, or under it where there is no room. */
 function steps(list: readonly Step[], output: Output): string[] {
   const { paint, textColumns } = output
-  const longest = Math.max(...list.map(([type]) => width(type)).filter((one) => one <= 36))
+  const longest = Math.max(...list.map(([type]) => width(type)).filter((one) => one <= WIDEST_BESIDE))
   return list.flatMap(([type, what]) => {
     const beside = 2 + longest + 2
     const lines = wrap(what, Math.max(20, textColumns - beside))
