@@ -14,8 +14,9 @@ export function interval(ms: number): RawBuilder<unknown> {
 }
 
 /**
- * A condition that no index is chosen for. A partial index over a state that rows pass through in seconds looks empty
- * to the planner, which then reads all of it, the dead rows too, to find the few that are named by their keys.
+ * A condition that neither chooses an index nor counts in the planner's estimates. The states that rows pass through in
+ * seconds look empty to it, or full: it would read a whole partial index, the dead rows too, to find the few rows that
+ * are named by their keys, or join them by a nested loop of a thousand by a thousand.
  */
 export function unindexed(condition: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`coalesce(${condition}, false)`

@@ -184,7 +184,7 @@ async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Prom
        set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
            lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
       from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and l.record is null and l.state in (${pending}, ${leased}, ${submitted})`.execute(
+     where ${isOneOf(answers)} and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}`.execute(
     db,
   )
 }
@@ -216,7 +216,9 @@ export async function answerFromResults(
            confidence = case when v.state = 'found' then v.confidence else l.confidence end,
            to_write = true
       from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and l.state in (${submitted}, ${pending}, ${leased})`.execute(tx)
+     where ${isOneOf(answers)} and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}`.execute(
+    tx,
+  )
   return Number(result.numAffectedRows ?? 0)
 }
 
