@@ -176,7 +176,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
   await sql`create index changes_by_run on fillrate.changes (run, id)`.execute(db)
-  await sql`create index changes_undoing on fillrate.changes (undone_by) where undone_by is not null`.execute(db)
+  await sql`create index changes_undoing on fillrate.changes (undone_by) where undone_by is not null`.execute(
+    db,
+  )
 
   await sql`
     create table fillrate.suppressions (

@@ -95,8 +95,10 @@ const anyRestored = (cells: readonly Cell[]): string => `(${cells.map((_, n) => 
 /** The other cells of its output's group. */
 function groupOf(source: Source, cell: Cell, cells: readonly Cell[]): Cell[] {
   const group = source.outputs.find((output) => output.column === cell.column)?.mapping.group ?? null
-  const names = source.outputs.filter((output) => output.mapping.group === group).map(({ column }) => column)
-  return group === null ? [] : cells.filter((other) => other !== cell && names.includes(other.column))
+  const names = new Set(
+    source.outputs.filter((output) => output.mapping.group === group).map(({ column }) => column),
+  )
+  return group === null ? [] : cells.filter((other) => other !== cell && names.has(other.column))
 }
 
 const isRestored = (cell: Cell, group: readonly Cell[]): string =>
