@@ -1,8 +1,6 @@
 /** How the key is shown to the service (interface document, Authentication 1 and 5). */
 export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 
-export const authStyles: readonly AuthStyle[] = ['bearer', 'x-api-key', 'basic', 'query']
-
 /** What a key adds to a request: a header, or a query parameter (ready to append, without `?` or `&`). */
 export type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
 
