@@ -19,7 +19,7 @@ import {
 import { FULL, type DemoSettings } from './settings.ts'
 import { Stage } from './screen/stage.ts'
 import { makePlan, makeRun, type Story } from './story.ts'
-import { inWorld } from './world.ts'
+import { inWorld, STATE, type World } from './world.ts'
 
 /**
  * The whole way on real parts: a Postgres, a CRM, the service, a plan, a run, and what came of it.
@@ -54,7 +54,7 @@ export async function showDemo(
       tellFilled(stage, story)
       tellService(stage, story)
       tellTyped(stage, story)
-      tellNext(stage, typed)
+      tellNext(stage, typed, foldersOf(world))
     }
     const took = performance.now() - began
     if (story.run.status !== 'interrupted')
@@ -63,6 +63,10 @@ export async function showDemo(
     return exitCodeOf(story)
   })
 }
+
+/** What was made: the state in the working folder, and the data where they had to go elsewhere. */
+const foldersOf = ({ state, postgres }: World): string[] =>
+  postgres.home.startsWith(state) ? [STATE] : [STATE, postgres.home]
 
 /** Rows that the service does not know or that could not be written are part of what is shown. Pure. */
 export function exitCodeOf({ run, typedValues }: Pick<Story, 'run' | 'typedValues'>): ExitCode {

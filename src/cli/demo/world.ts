@@ -1,3 +1,4 @@
+import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { openApp, type App } from '../../app.ts'
@@ -16,8 +17,13 @@ import type { Stage } from './screen/stage.ts'
 import { startService } from './service.ts'
 import type { DemoSettings } from './settings.ts'
 
+/** The demo's own folder, in the working folder. */
+export const STATE = '.fillrate'
+
 /** All that a demo needs, running. */
 export interface World {
+  /** The path of the demo's own folder. */
+  readonly state: string
   readonly postgres: DemoPostgres
   /** Whether the CRM was made now. */
   readonly crmIsNew: boolean
@@ -39,11 +45,12 @@ export async function inWorld<T>(
 ): Promise<T> {
   const { cwd, env, signal, stderr } = context
   const { settings } = options
+  const state = await folderFor(cwd)
   const ending: (() => Promise<unknown>)[] = []
   try {
     const postgres = await stage.step(
       'starting a Postgres of its own',
-      () => openPostgres(join(cwd, '.fillrate'), env),
+      () => openPostgres(state, env),
       ({ version, address }) => `Postgres ${version} on ${address}, its data in .fillrate/postgres`,
     )
     ending.push(() => postgres.stop())
@@ -89,11 +96,18 @@ export async function inWorld<T>(
       log: createLog({ level: options.logLevel, format: 'short', output: stderr, mask: (text) => text }),
     })
     ending.push(() => app.close())
-    return await act({ postgres, crmIsNew, service, app, client })
+    return await act({ state, postgres, crmIsNew, service, app, client })
   } finally {
     // The last first; and whatever goes wrong with one, the others end too.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
+}
+
+/** Its real path: the home of Postgres is told by its own, too. */
+async function folderFor(cwd: string): Promise<string> {
+  const state = join(cwd, STATE)
+  await mkdir(state, { recursive: true })
+  return realpath(state)
 }
 
 async function upgrade(url: string): Promise<string[]> {

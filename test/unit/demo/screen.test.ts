@@ -57,8 +57,8 @@ test('nothing on the screen is wider than 80 columns', () => {
       ],
       output,
     ),
-    ...nextLines(typedAs({ npm_lifecycle_event: 'start' }), output),
-    ...nextLines(typedAs({}), output),
+    ...nextLines(typedAs({ npm_lifecycle_event: 'start' }), ['.fillrate'], output),
+    ...nextLines(typedAs({}), ['.fillrate', '/var/tmp/fillrate-x1y2z3'], output),
   ]
   expect(lines.filter((line) => width(line) > 80)).toEqual([])
 })
@@ -116,10 +116,14 @@ test('where the two counts differ, it says so', () => {
 })
 
 test('what to type next is typed as the demo was', () => {
-  const lines = nextLines(typedAs({ npm_lifecycle_event: 'start' }), terminal().output).join('\n')
+  const lines = nextLines(typedAs({ npm_lifecycle_event: 'start' }), ['.fillrate'], terminal().output).join(
+    '\n',
+  )
   expect(lines).toContain('npm run fillrate -- check')
   expect(lines).toContain('cp .env.example .env')
-  expect(nextLines(typedAs({}), terminal().output).join('\n')).toMatch(/^ {2}fillrate check/m)
+  expect(
+    nextLines(typedAs({}), ['.fillrate', '/var/tmp/fillrate-x1y2z3'], terminal().output).join('\n'),
+  ).toMatch(/^ {2}fillrate check/m)
 })
 
 test('a step shows what it does and leaves what came of it; a failed one leaves nothing', async () => {

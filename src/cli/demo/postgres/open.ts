@@ -17,6 +17,8 @@ export interface DemoPostgres {
   readonly url: string
   /** `127.0.0.1:34123`. */
   readonly address: string
+  /** Where its data and its password are: in the demo's folder, or outside where Postgres can't get into that. */
+  readonly home: string
   /** Its major version. */
   readonly version: string
   /** True where the server's data were made now: there is nothing in it yet. */
@@ -59,7 +61,7 @@ export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promi
     await endLeftOver(options, password, state)
     if (!(await startServer(options))) continue
     const opened = await own(options, password, state)
-    if (opened !== null) return { ...opened, version, isNew }
+    if (opened !== null) return { ...opened, home, version, isNew }
   }
   throw new DemoProblem(
     `The embedded Postgres of ${state} could not be started: another process got in its way ${TRIES} times.`,

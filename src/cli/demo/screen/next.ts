@@ -36,13 +36,16 @@ export function typedAs(env: NodeJS.ProcessEnv): Typed {
   }
 }
 
-/** What to type next: the demo again, and then with a database of one's own. */
-export function nextLines({ again, own }: Typed, output: Output): string[] {
+/**
+ * What to type next: the demo again, and then with a database of one's own.
+ * @param folders that the demo has made
+ */
+export function nextLines({ again, own }: Typed, folders: readonly string[], output: Output): string[] {
   return [
     ...steps(
       [
         [again, 'again: it asks nothing again'],
-        ['rm -rf .fillrate', 'takes all of the demo away'],
+        [`rm -rf ${folders.join(' ')}`, 'takes all of it away'],
       ],
       output,
     ),

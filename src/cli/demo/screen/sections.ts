@@ -101,7 +101,7 @@ export function tellTyped(stage: Stage, { typedValues, examples }: Story): void 
     ])
 }
 
-export function tellNext(stage: Stage, typed: Typed): void {
+export function tellNext(stage: Stage, typed: Typed, folders: readonly string[]): void {
   stage.heading('What to type next')
-  stage.lines(nextLines(typed, stage.output))
+  stage.lines(nextLines(typed, folders, stage.output))
 }
