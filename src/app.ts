@@ -65,7 +65,8 @@ export interface App {
   /** What the limit belongs to; null without an address and a key. */
   readonly scope: string | null
   run(request: RunRequest): Promise<RunReport>
-  plan(request: PassOptions): Promise<Plan>
+  /** @param request.sample shows so many rows before and after, out of those whose records are stored already */
+  plan(request: PassOptions & { readonly sample?: number | null }): Promise<Plan>
   serve(options: Pick<ServeOptions, 'signal' | 'onListening'>): Promise<void>
   /** One row's story. */
   explain(source: string, key: string): Promise<Story>
@@ -228,6 +229,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         route: request.route,
         bulkPossible: bulk.possible,
         knownLimit: scope === null ? null : await rateLimits.recall(db, scope),
+        sample: request.sample ?? null,
         signal: request.signal,
       })
     },

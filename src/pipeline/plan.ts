@@ -1,16 +1,15 @@
-import { JOB_SIZE } from '../domain/job.ts'
-import { routeEmails, type RouteOption } from '../domain/route.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { RouteOption } from '../domain/route.ts'
 import type { Source } from '../sources/source.ts'
 import { matchesSoFar } from '../store/lookup-totals.ts'
-import * as lookups from '../store/lookups.ts'
 import type { KnownLimit } from '../store/rate-limits.ts'
-import * as runs from '../store/runs.ts'
-import { areSuppressed } from '../store/suppressions.ts'
-import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
-import { readPage, type Page } from './pick/candidates.ts'
-import { choose, distinctLookups, lookupId, unusable } from './pick/choose.ts'
+import { fairShare, type DiffRow } from './dry-run/diff.ts'
+import { callsFor, expectedFound, timeFor, type Calls, type Range } from './plan/cost.ts'
+import { planSource, type SourcePlan } from './plan/funnel.ts'
+import { Questions } from './plan/questions.ts'
+
+export type { SourcePlan } from './plan/funnel.ts'
 
 export interface PlanOptions {
   readonly sources: readonly Source[]
@@ -20,24 +19,9 @@ export interface PlanOptions {
   readonly route: RouteOption
   readonly bulkPossible: boolean
   readonly knownLimit: KnownLimit | null
+  /** So many rows are shown before and after, out of those whose records are stored already; null: none. */
+  readonly sample?: number | null
   readonly signal: AbortSignal
-}
-
-/** What a run would do with one source's rows. Every row of the source is counted once: the counts sum to `rows`. */
-export interface SourcePlan {
-  readonly source: string
-  /** Rows that the source's filter and `--where` let through. */
-  readonly rows: number
-  readonly complete: number
-  readonly settled: number
-  readonly held: number
-  readonly beyond_limit: number
-  readonly picked: number
-  /** Of the picked: without a usable input, by reason. */
-  readonly invalid_input: Readonly<Record<string, number>>
-  readonly suppressed: number
-  /** Of the picked: those whose inputs make a question. */
-  readonly askable: number
 }
 
 export interface Plan {
@@ -50,166 +34,70 @@ export interface Plan {
     readonly to_ask: Readonly<Record<LookupKind, number>>
     readonly asked: number
   }
-  readonly calls: {
-    readonly person: number
-    readonly company: number
-    readonly bulk: number
-    readonly total: number
-  }
+  readonly calls: Calls
   readonly cost: {
     /** Lookups that would be asked, within the budget. */
     readonly lookups: number
+    /** The same, when every row of a cascade goes on to its last identifier. */
+    readonly most: number
     readonly budget: number | null
     readonly beyond_budget: number
     /** The share of lookups that found something so far; null before the first. */
     readonly match_rate: number | null
     readonly expected_found: number | null
+    /** Between how many it will lie, most likely. */
+    readonly found_range: Range | null
   }
   readonly time: {
     readonly limit: number | null
     readonly window_ms: number | null
     /** How long the calls take at the limit last known; null when it is not known. */
     readonly ms: number | null
+    /** The same for `cost.most`. */
+    readonly ms_most: number | null
   }
+  readonly sample?: readonly DiffRow[]
 }
-
-const PAGE = 2_000
 
 /** Tells what a run would pick, ask and cost, by the same steps as a run. Writes nothing and calls nothing. */
 export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOptions): Promise<Plan> {
-  const toAsk = new Map<string, LookupKind>()
-  const distinct = new Set<string>()
+  const { knownLimit, sample = null } = options
+  const questions = new Questions()
   const sources: SourcePlan[] = []
-  for (const source of options.sources) sources.push(await planSource(deps, source, options, distinct, toAsk))
+  const samples: DiffRow[][] = []
+  for (const source of options.sources) {
+    const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, questions)
+    sources.push(planned.funnel)
+    samples.push(planned.sample)
+  }
 
-  const byKind: Record<LookupKind, number> = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
-  for (const kind of toAsk.values()) byKind[kind]++
+  const { distinct, asked, askedAtMost } = questions
+  const byKind = questions.byKind()
   const calls = callsFor(byKind, options, deps.rules.bulkMinimum)
-  const { found, asked } = await matchesSoFar(deps.db)
-  const cost = Math.min(toAsk.size, options.budget ?? toAsk.size)
-  const matchRate = asked === 0 ? null : found / asked
+  const soFar = await matchesSoFar(deps.db)
+  const budget = options.budget ?? Number.POSITIVE_INFINITY
+  const cost = Math.min(asked, budget)
+  const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked
   return {
     sources,
-    lookups: {
-      distinct: distinct.size,
-      stored: distinct.size - toAsk.size,
-      to_ask: byKind,
-      asked: toAsk.size,
-    },
+    lookups: { distinct, stored: distinct - asked, to_ask: byKind, asked },
     calls,
     cost: {
       lookups: cost,
+      most: Math.min(askedAtMost, budget),
       budget: options.budget,
-      beyond_budget: toAsk.size - cost,
+      beyond_budget: asked - cost,
       match_rate: matchRate,
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
+      found_range: expectedFound(cost, soFar),
     },
-    time: timeFor(calls.total, options.knownLimit),
+    time: {
+      limit: knownLimit?.limit ?? null,
+      window_ms: knownLimit?.windowMs ?? null,
+      ms: timeFor(calls.total, knownLimit),
+      // What comes after a miss is asked singly.
+      ms_most: timeFor(calls.total + askedAtMost - asked, knownLimit),
+    },
+    ...(sample !== null && { sample: fairShare(samples, sample) }),
   }
-}
-
-async function planSource(
-  deps: Pick<Deps, 'db' | 'rules'>,
-  source: Source,
-  options: PlanOptions,
-  distinct: Set<string>,
-  toAsk: Map<string, LookupKind>,
-): Promise<SourcePlan> {
-  const count = {
-    rows: 0,
-    complete: 0,
-    settled: 0,
-    held: 0,
-    beyond_limit: 0,
-    picked: 0,
-    suppressed: 0,
-    askable: 0,
-  }
-  const invalid: Record<string, number> = {}
-  let after: string | null = null
-  do {
-    const { page, costs, suppressed, chosen } = await planPage(deps, source, options, after)
-    count.rows += page.scanned
-    for (const fate of ['complete', 'settled', 'held'] as const) count[fate] += page.fates[fate] ?? 0
-    for (const one of chosen) {
-      if (options.limit !== null && count.picked >= options.limit) {
-        count.beyond_limit++
-        continue
-      }
-      if (!one.candidate.lacks) {
-        count.complete++
-        continue
-      }
-      count.picked++
-      if (one.lookup === null) {
-        const reason = unusable(one.notes)
-        invalid[reason] = (invalid[reason] ?? 0) + 1
-      } else if (suppressed.has(lookupId(one.lookup))) count.suppressed++
-      else {
-        count.askable++
-        const id = lookupId(one.lookup)
-        distinct.add(id)
-        if (costs.has(id)) toAsk.set(id, one.lookup.kind)
-      }
-    }
-    after = page.next
-    options.signal.throwIfAborted()
-  } while (after !== null)
-  return { source: source.name, ...count, invalid_input: invalid }
-}
-
-async function planPage(
-  deps: Pick<Deps, 'db' | 'rules'>,
-  source: Source,
-  options: PlanOptions,
-  after: string | null,
-): Promise<{
-  page: Page
-  chosen: ReturnType<typeof choose>[]
-  costs: ReadonlySet<string>
-  suppressed: ReadonlySet<string>
-}> {
-  const live = (await runs.live(deps.db)).map((run) => run.id)
-  const page = await inTransaction(
-    deps.db,
-    (tx) => readPage(tx, source, { after, size: PAGE, where: options.where, changedSince: null, live }),
-    deps.rules.sourceTimeoutMs,
-  )
-  const chosen = page.candidates.map((candidate) => choose(source, candidate))
-  const wanted = [...distinctLookups(chosen).values()]
-  const costs = await lookups.wouldCost(deps.db, wanted, live)
-  const suppressed = await areSuppressed(deps.db, wanted)
-  return {
-    page,
-    chosen,
-    costs: new Set(wanted.filter((_, n) => costs[n]).map(lookupId)),
-    suppressed: new Set(wanted.filter((_, n) => suppressed[n]).map(lookupId)),
-  }
-}
-
-/** Calls by route, as a run would make them. Pure. */
-export function callsFor(
-  toAsk: Readonly<Record<LookupKind, number>>,
-  options: Pick<PlanOptions, 'route' | 'bulkPossible'>,
-  minimum: number,
-): Plan['calls'] {
-  const { bulkFrom, singly } = routeEmails({
-    option: options.route,
-    bulkPossible: options.bulkPossible,
-    picking: false,
-    minimum,
-  })
-  const rest = toAsk.email % JOB_SIZE
-  const full = (toAsk.email - rest) / JOB_SIZE
-  const inBulk = bulkFrom === null ? 0 : full + (rest >= Math.min(bulkFrom, JOB_SIZE) ? 1 : 0)
-  const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * JOB_SIZE)
-  const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
-  return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
-}
-
-function timeFor(calls: number, known: KnownLimit | null): Plan['time'] {
-  if (known === null || known.windowMs === null || known.limit === 0)
-    return { limit: known?.limit ?? null, window_ms: known?.windowMs ?? null, ms: null }
-  const windows = Math.max(0, Math.ceil(calls / known.limit) - 1)
-  return { limit: known.limit, window_ms: known.windowMs, ms: windows * known.windowMs }
 }

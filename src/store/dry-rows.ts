@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { Row } from '../domain/row.ts'
+import { unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { AnsweredRow } from './rows.ts'
@@ -17,8 +18,8 @@ export async function answered(
     select r.key, r.input_hash as "inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
            l.confidence, l.due_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
-     where r.source = ${source} and r.run = ${run} and r.dry and r.state = ${sql.lit(Row.waiting)}
-       and r.key > ${after} and l.state in (${ANSWERED})
+     where r.source = ${source} and r.key > ${after} and r.state = ${sql.lit(Row.waiting)}
+       and ${unindexed(sql`r.run = ${run} and r.dry`)} and ${unindexed(sql`l.state in (${ANSWERED})`)}
      order by r.key limit ${limit}`.execute(db)
   return rows
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { gather } from '../../../src/pipeline/gather.ts'
 import { openCalls } from '../../../src/pipeline/look-up/open-calls.ts'
-import { callsFor } from '../../../src/pipeline/plan.ts'
+import { callsFor } from '../../../src/pipeline/plan/cost.ts'
 import { endOf } from '../../../src/pipeline/run/end.ts'
 import { exitCodeOf } from '../../../src/pipeline/run/report.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'

@@ -1,0 +1,120 @@
+import { afterEach, expect, test } from 'vitest'
+import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const start = async (): Promise<void> => {
+  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 200, 30) })
+}
+const plan = async (
+  request: { sample?: number; sources?: string[]; where?: string; limit?: number } = {},
+) => {
+  const app = await harness.open()
+  return app.plan(runRequest(request))
+}
+const stored = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+
+const asked = (): number => {
+  const { calls } = harness.sandbox.stats()
+  return calls.accepted + calls.refused
+}
+
+/** All that a plan must leave as it is. */
+const everything = (): Promise<object[]> =>
+  stored(`select (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t) as contacts,
+                 (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.accounts t) as accounts,
+                 (select md5(string_agg(t.xmin::text || t::text, ',' order by source, key)) from fillrate.rows t) as rows,
+                 (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from fillrate.lookups t) as lookups`)
+
+test('nothing is shown where nothing is stored, and no sample where none is asked for', async () => {
+  await start()
+  expect((await plan({ sample: 20 })).sample).toEqual([])
+  expect(await plan()).not.toHaveProperty('sample')
+})
+
+test('rows whose records are stored are shown before and after, as the next run writes them', async () => {
+  await start()
+  await harness.run({ dryRun: { sample: 0 } })
+  const before = await everything()
+  const calls = asked()
+  const { sample = [], lookups } = await plan({ sample: 20 })
+  expect(await everything()).toEqual(before)
+  expect(asked()).toBe(calls)
+  expect(lookups).toMatchObject({ asked: 0 })
+  expect(sample).toHaveLength(20)
+  expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)
+  expect((await plan({ sample: 3 })).sample).toHaveLength(3)
+  expect((await plan({ sample: 1_000 })).sample?.length).toBeGreaterThan(150)
+
+  await harness.run()
+  for (const { source, key, cells } of sample) {
+    const [row] = await stored<Record<string, unknown>>(`select * from crm.${source} where id = ${key}`)
+    expect(cells.length).toBeGreaterThan(0)
+    for (const { column, before: was, after } of cells) {
+      expect(was).toBeNull()
+      expect(row?.[column]).toEqual(after)
+    }
+  }
+})
+
+test('a value that a person typed is not in it, nor a row that a filter or a limit leaves out', async () => {
+  await start()
+  await harness.run({ sources: ['contacts'] })
+  await stored(
+    `insert into crm.contacts (email, title, last_name)
+     select email, 'typed by hand', 'New' from crm.contacts where id in (select key::bigint from fillrate.rows where state = 'enriched')`,
+  )
+  const all = (await plan({ sample: 1_000, sources: ['contacts'] })).sample ?? []
+  expect(all.length).toBeGreaterThan(50)
+  expect(all.flatMap((row) => row.cells).filter((cell) => cell.column === 'title')).toEqual([])
+  const some = await plan({ sample: 1_000, sources: ['contacts'], limit: 7 })
+  expect(some.sources[0]?.picked).toBe(7)
+  expect(some.sample?.length).toBeLessThanOrEqual(7)
+  const none = await plan({ sample: 1_000, sources: ['contacts'], where: `t.last_name <> 'New'` })
+  expect(none.sample).toEqual([])
+})
+
+test('what the filters leave out is counted, and the numbers add up to the table', async () => {
+  await start()
+  const { contacts } = withAccounts.sources
+  const app = await harness.open({
+    config: { ...withAccounts, sources: { contacts: { ...contacts, where: 't.id <= 150' } } },
+  })
+  const { sources } = await app.plan(runRequest({ where: 't.id > 20' }))
+  expect(sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 20, rows: 130, picked: 130 }])
+  const whole = await app.plan(runRequest())
+  expect(whole.sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 0, rows: 150 }])
+})
+
+test('a cascade is planned as a range, and what is known of it is followed', async () => {
+  harness = await startHarness({
+    config: cascadeConfig,
+    sandbox: HALF,
+    prepare: ({ pool }) => createPeople(pool, 120),
+  })
+  const ways = (await readPeople(harness.database.pool)).map((person) => askedAbout(person))
+  const first = new Set(ways.map((way) => way.asked[0]))
+  const before = await plan()
+  expect(before.lookups).toMatchObject({ distinct: first.size, stored: 0, asked: first.size })
+  expect(before.cost.lookups).toBe(first.size)
+  const report = await harness.run({ route: 'sync' })
+  expect(report.lookups.asked).toBeGreaterThan(before.cost.lookups)
+  expect(report.lookups.asked).toBeLessThanOrEqual(before.cost.most)
+
+  const missed = ways.find((way) => way.asked.length > 1)?.asked[0] ?? ''
+  await stored(
+    `insert into people values (1000, '${missed}', 'https://linkedin.com/in/quite-new', 'Ada New', 'New', null)`,
+  )
+  const after = await plan({ sample: 5 })
+  expect(after.sources).toMatchObject([{ picked: 1, askable: 1 }])
+  expect(after.lookups).toMatchObject({ distinct: 2, stored: 1, to_ask: { linkedin_url: 1 }, asked: 1 })
+  expect(after.cost).toMatchObject({ lookups: 1, most: 2 })
+  const person = (await readPeople(harness.database.pool)).at(-1)
+  const next = person ? askedAbout(person).asked.length - 1 : 0
+  const run = await harness.run({ route: 'sync' })
+  expect(run.lookups).toMatchObject({ distinct: next + 1, stored: 1, asked: next })
+})
