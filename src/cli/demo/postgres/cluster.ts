@@ -12,11 +12,11 @@ export const dataOf = (home: string): string => join(home, 'data')
 const passwordFile = (home: string): string => join(home, 'password')
 const ownBinaries = (home: string): string => join(home, 'native')
 
-/** Room for 5,000 people and a few connections. Reached over loopback alone: no socket that others could find in /tmp. */
+/** Room for 5,000 people and many connections. Reached over loopback alone: no socket that others could find in /tmp. */
 const SETTINGS = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
-max_connections = 60
+max_connections = 200
 shared_buffers = '64MB'
 max_wal_size = '256MB'
 wal_level = minimal
