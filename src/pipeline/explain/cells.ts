@@ -5,6 +5,7 @@ import { inputNames } from '../../sources/inputs.ts'
 import type { LookedAt } from '../../sources/look.ts'
 import type { Source } from '../../sources/source.ts'
 import type { ChangeStory, LookupStory } from '../../store/story.ts'
+import { inOrder } from '../columns.ts'
 import type { Change, Column, Field } from './story.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -57,20 +58,14 @@ export function fieldsOf(source: Source, { record, confidence }: LookupStory): F
   }))
 }
 
-export function changeOf({
-  id,
-  run,
-  written_at,
-  undoes,
-  undone_by,
-  before,
-  after,
-  undone,
-}: ChangeStory): Change {
-  const cells = Object.entries(after).map(([column, value]) => ({
+export function changeOf(
+  source: Source,
+  { id, run, written_at, undoes, undone_by, before, after, undone }: ChangeStory,
+): Change {
+  const cells = inOrder(source, Object.keys(after)).map((column) => ({
     column,
     before: before[column] ?? null,
-    after: value,
+    after: after[column],
     undone: undone.includes(column),
   }))
   return { id, run, written_at, undoes, undone_by, cells }

@@ -73,7 +73,7 @@ export async function explain(deps: ExplainDeps, source: Source, typed: string):
     deliveries: job === null ? [] : await store.ofDeliveries(db, job),
     record: lookup?.record ?? null,
     fields: lookup === null ? [] : fieldsOf(source, lookup),
-    changes: changes.map(changeOf),
+    changes: changes.map((change) => changeOf(source, change)),
     next,
   }
 }

@@ -4,6 +4,7 @@ import type { Source } from '../../sources/source.ts'
 import * as changes from '../../store/changes.ts'
 import { lockWritten, takeBack, type TakenBack } from '../../store/taken-back.ts'
 import { inTransaction } from '../../store/transaction.ts'
+import { inOrder, isTouch } from '../columns.ts'
 import type { Deps } from '../deps.ts'
 
 /** Changes of one source, each of another row. */
@@ -82,9 +83,6 @@ export function judgeBatch(
   )
 }
 
-export const isTouch = (source: Source, column: string): boolean =>
-  source.touches.some((touch) => touch.column === column)
-
 async function outcomes(
   tx: Parameters<typeof changes.writtenLater>[0],
   source: Source,
@@ -97,8 +95,8 @@ async function outcomes(
   const later = await changes.writtenLater(tx, source.name, kept)
   return results.map((result, n): Outcome => {
     const { key, outcome, reason, keptColumns } = result
-    const all = Object.keys(batch[n]?.after ?? {})
-    const one = { source, key, reason, kept: keptColumns, writtenBy: later.get(key) ?? null }
+    const all = inOrder(source, Object.keys(batch[n]?.after ?? {}))
+    const one = { source, key, reason, kept: inOrder(source, keptColumns), writtenBy: later.get(key) ?? null }
     if (outcome === 'restored')
       return { ...one, outcome, restored: all.filter((column) => !keptColumns.includes(column)) }
     if (outcome !== 'unchanged') return { ...one, outcome, restored: [] }

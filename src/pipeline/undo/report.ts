@@ -1,4 +1,5 @@
-import { isTouch, type Outcome } from './batch.ts'
+import { isTouch } from '../columns.ts'
+import type { Outcome } from './batch.ts'
 
 /** What an undo did, or would do. The counts in `changes` sum to `total`. */
 export interface UndoReport {

@@ -1,0 +1,31 @@
+import type pg from 'pg'
+import { crmConfig } from '../../support/crm.ts'
+
+/** Everything in a table, as one number that changes with any byte of it. */
+export async function checksum(pool: pg.Pool, table: string): Promise<string> {
+  const { rows } = await pool.query<{ sum: string }>(
+    `select md5(coalesce(string_agg(t::text, chr(10) order by t::text), '')) as sum from ${table} t`,
+  )
+  return rows[0]?.sum ?? ''
+}
+
+/** How many rows are in each state, with the reasons where they are asked for. */
+export async function states(pool: pg.Pool, source: string): Promise<Record<string, number>> {
+  const { rows } = await pool.query<{ state: string; count: number }>(
+    'select state, count(*)::int as count from fillrate.rows where source = $1 group by state',
+    [source],
+  )
+  return Object.fromEntries(rows.map((row) => [row.state, row.count]))
+}
+
+/** The number of a single value. */
+export async function scalar<T>(pool: pg.Pool, text: string, values: unknown[] = []): Promise<T> {
+  const { rows } = await pool.query<{ value: T }>(`select (${text}) as value`, values)
+  return rows[0]?.value as T
+}
+
+/** The small CRM's configuration with its one source changed. */
+export const withContacts = (changes: object): object => ({
+  ...crmConfig,
+  sources: { contacts: { ...crmConfig.sources.contacts, ...changes } },
+})

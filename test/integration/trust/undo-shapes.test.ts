@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { checksum, scalar } from './tables.ts'
+
+const always = (field: string, more: object = {}): object => ({ field, policy: 'always', ...more })
+
+/** One table of people and of companies, with a key of two columns, and one with a uuid. */
+const config = {
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'crm."Partners"',
+      key: ['tenant', 'id'],
+      where: 't.is_person',
+      inputs: { email: 't.email' },
+      outputs: {
+        Title: always('title'),
+        score: always('title', { sql: '$confidence' }),
+        exact: always('title', { sql: '$confidence * 100' }),
+        tags: always('title', { sql: 'array[$value]' }),
+        raw: always('title', { sql: "json_build_object('by', $value)" }),
+        'attributes.job.title': always('title'),
+        'attributes.job.level.name': always('seniority'),
+        'attributes.department': always('department'),
+        phone_number: always('phone', { sql: 'substr($value, 4)', group: 'phone' }),
+        phone_country: always('phone', { sql: 'left($value, 3)', group: 'phone' }),
+      },
+      touch: { enriched_at: 'now()', 'attributes.enriched': "'yes'" },
+    },
+    companies: {
+      kind: 'company',
+      table: 'crm."Partners"',
+      inputs: { domain: 't.website' },
+      outputs: { Title: always('industry'), 'attributes.employees': always('employee_count') },
+      touch: { enriched_at: 'now()' },
+    },
+    members: {
+      kind: 'person',
+      table: 'crm.members',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title', score: always('title', { sql: '$confidence' }) },
+    },
+  },
+  budget: 'unlimited',
+} as const
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { missingShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create schema crm;
+        create table crm."Partners" (
+          tenant uuid, id bigint, is_person boolean not null, email text, website text, "Title" text, score double precision,
+          exact numeric, tags text[], raw json, attributes jsonb, phone_number varchar(20), phone_country text,
+          enriched_at timestamptz, primary key (tenant, id));
+        create table crm.members (id uuid primary key, email text, title text, score numeric, updated_at timestamptz);
+        create function crm.stamp() returns trigger language plpgsql as
+          $$ begin new.updated_at := clock_timestamp(); return new; end $$;
+        create trigger stamp before update on crm.members for each row execute function crm.stamp();
+        insert into crm."Partners"
+        select md5((n % 3)::text)::uuid, n, n % 4 > 0, 'person' || n || '@example.com', 'company' || n || '.example',
+               (array['Typed', '', null])[n % 3 + 1], (array[0.1, null])[n % 2 + 1],
+               (array[12.50, 1000.00, null, 0.1000])[n % 4 + 1], (array['{a,"b c"}', '{}', null])[n % 3 + 1]::text[],
+               (array['{"a":  1.0, "a": 2, "b": 1e2}', null, 'null', '[]'])[n % 4 + 1]::json,
+               (array['{}', null, '{"job": null}', '{"job": {"title": "x", "level": {}}, "n": 12.500, "big": 12345678901234567890}',
+                      '{"job": {"title": 1.50}}', 'null'])[n % 6 + 1]::jsonb,
+               (array['123', null])[n % 2 + 1], (array['+47', null])[n % 2 + 1],
+               (array['2020-01-01T00:00:00.000001Z', null])[n % 2 + 1]::timestamptz
+          from generate_series(1, 240) n;
+        insert into crm.members (id, email) select md5(n::text)::uuid, 'person' || n || '@example.com' from generate_series(1, 60) n`)
+    },
+  })
+})
+afterAll(() => harness.close())
+
+test('every shape of cell and key comes back to the byte, and forth, and back', async () => {
+  const { pool } = harness.database
+  const partners = (): Promise<string> => checksum(pool, 'crm."Partners"')
+  // What the table's own trigger sets is its own.
+  const members = (): Promise<string> => checksum(pool, '(select id, email, title, score from crm.members)')
+  const before = [await partners(), await members()]
+  const report = await harness.run()
+  const after = [await partners(), await members()]
+  expect(after[0]).not.toBe(before[0])
+  expect(after[1]).not.toBe(before[1])
+  expect(
+    await scalar(
+      pool,
+      `select count(*)::int from fillrate.changes where after ? 'phone_number' and after ? 'phone_country'`,
+    ),
+  ).toBeGreaterThan(50)
+
+  const app = await harness.open()
+  let run = report.run
+  for (const expected of [before, after, before]) {
+    const undone = await app.undo({ run, dryRun: false, signal: new AbortController().signal })
+    expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
+    expect([await partners(), await members()]).toEqual(expected)
+    run = undone.run ?? 0
+  }
+})
+
+test('a group stays whole: where somebody has changed one of its cells, the others stay too', async () => {
+  const { pool } = harness.database
+  await pool.query(
+    `insert into crm."Partners" (tenant, id, is_person, email) values (md5('x')::uuid, 1, true, 'solo@example.com')`,
+  )
+  const report = await harness.run({ sources: ['people'] })
+  expect(report.rows.picked).toBe(1)
+  const cells = (): Promise<string> =>
+    scalar(
+      pool,
+      `select concat_ws('|', phone_number, phone_country, "Title") from crm."Partners" where email = 'solo@example.com'`,
+    )
+  const [number = ''] = (await cells()).split('|')
+  expect(number).not.toBe('')
+  await pool.query(`update crm."Partners" set phone_country = '+46' where email = 'solo@example.com'`)
+  const app = await harness.open()
+  const undone = await app.undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
+  const key = JSON.stringify([await scalar(pool, `md5('x')::uuid`), '1'])
+  expect(undone.kept).toEqual([
+    { source: 'people', key, columns: ['phone_number', 'phone_country'], written_by: null },
+  ])
+  expect(await cells()).toBe(`${number}|+46`)
+})
