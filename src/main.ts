@@ -29,6 +29,7 @@ function hasColors(stream: NodeJS.WriteStream): boolean {
 function contextFor(known: Command | null): Context {
   command = known
   return {
+    stdin: process.stdin,
     stdout,
     stderr,
     env: process.env,

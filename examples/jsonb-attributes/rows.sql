@@ -27,7 +27,7 @@ select t.id, n, case when n % 3 > 0 then 1 + n % 40 end,
                      when 3 then 'nr' || n - 1 || '@org.example' when 4 then 'mailto:nr' || n || '@org.example'
                      else 'nr' || n || '@org' || 1 + n % 40 || '.example' end))
        || case n % 5 when 0 then '{"title": "Skipper"}' when 1 then '{"title": null}' when 2 then '{"title": "  "}' else '{}' end::jsonb
-       || case n % 7 when 0 then jsonb_build_object('contact', jsonb_build_object('phone', '4711', 'linkedin', 'https://www.linkedin.com/in/nr-' || n))
+       || case n % 7 when 0 then jsonb_build_object('contact', jsonb_build_object('phone', '+47 70 00 47 11', 'linkedin', 'https://www.linkedin.com/in/nr-' || n))
                      when 1 then '{"contact": {"phone": ""}}' when 2 then '{"contact": null}'
                      -- A text where an object is expected: to make room for a key would destroy it.
                      when 3 then '{"contact": "by fax"}' else '{}' end::jsonb

@@ -1,7 +1,10 @@
+import type { Readable } from 'node:stream'
 import type { Output } from './output.ts'
 
 /** Everything of the process that a command may use: nothing but `main.ts` touches `process`. */
 export interface Context {
+  /** Where answers come from. Without it there is nobody to ask. */
+  readonly stdin?: Readable & { readonly isTTY?: boolean }
   readonly stdout: Output
   readonly stderr: Output
   readonly env: NodeJS.ProcessEnv

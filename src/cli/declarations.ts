@@ -60,6 +60,31 @@ export const declarations = {
     exits: [0, 1, 130],
     onInterrupt: FINISHING,
   }),
+  init: declare({
+    group: 'first',
+    summary: 'reads the database, proposes a configuration and writes it',
+    about:
+      'Looks for tables and columns that hold people and companies, by their names, their types and a few rows of each, ' +
+      'and proposes what to ask by and what to fill. Shows how much each column holds now. On a terminal it asks, source ' +
+      'by source. Writes one file, never over another, and nothing to the database.',
+    words: {
+      placeholder: '[TABLE…]',
+      help: 'only these tables, such as crm.contacts; default: all that look right',
+      most: Number.POSITIVE_INFINITY,
+    },
+    flags: {
+      yes: toggle('asks nothing, takes all', { short: 'y' }),
+      out: text('FILE', 'where to write it; default: fillrate.config.ts; .json is possible too'),
+      force: toggle('writes over the file, if it is there'),
+    },
+    examples: [
+      ['fillrate init', ''],
+      ['fillrate init crm.contacts crm.accounts --yes', 'only these two, without a question'],
+      ['fillrate init --out new.config.ts', 'beside the configuration that is there, to compare'],
+    ],
+    exits: [0, 1, 2, 130],
+    environment: DATABASE,
+  }),
   check: declare({
     group: 'first',
     summary: 'configuration, database and service, each with what to do about it',
@@ -91,9 +116,17 @@ export const declarations = {
       'Goes through the same steps as a run, up to the first call: rows, distinct lookups, those that are answered ' +
       'already, calls by route, cost and time.',
     words: sources,
-    flags: picking,
+    flags: {
+      ...picking,
+      sample: wholeNumber(
+        'rows to show before and after, out of those whose records are stored already',
+        1,
+        null,
+      ),
+    },
     examples: [
       ['fillrate plan', 'everything'],
+      ['fillrate plan --sample 20', 'and what stored records would put into 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
     exits: [0, 1, 2, 130],
@@ -113,9 +146,12 @@ export const declarations = {
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
+      dryRun: toggle('asks and stores the answers, writes nothing to your tables, shows what it would write'),
+      sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
     },
     examples: [
       ['fillrate run --budget 1000', 'asks at most 1,000 lookups'],
+      ['fillrate run --dry-run --budget 100', 'shows what 100 answers would change; the next run writes it'],
       ['fillrate run contacts --limit 50', '50 rows, to see what comes'],
       ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the deliveries'],
     ],

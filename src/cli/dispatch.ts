@@ -16,6 +16,8 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/failures.ts')).failures(command, context)
     case 'help':
       return (await import('./commands/help.ts')).help(command, context)
+    case 'init':
+      return (await import('./commands/init.ts')).init(command, context)
     case 'jobs':
       return (await import('./commands/jobs.ts')).jobs(command, context)
     case 'migrate':

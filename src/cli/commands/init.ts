@@ -1,0 +1,165 @@
+import { configFiles } from '../../config/load.ts'
+import { ConfigProblems } from '../../config/problems.ts'
+import { listTables } from '../../sources/catalogue.ts'
+import { didYouMean } from '../../sources/near.ts'
+import type { PassedOver, Proposal } from '../../sources/propose/proposal.ts'
+import { propose, type TableName } from '../../sources/propose/propose.ts'
+import { parseTableName } from '../../sources/quote.ts'
+import type { Database } from '../../store/open.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import type { Command } from '../command.ts'
+import type { Context } from '../context.ts'
+import { withDatabase } from '../database.ts'
+import { Exit, type ExitCode } from '../exit-codes.ts'
+import { accept, type Accepted } from '../init/accept.ts'
+import { askOn, Left, type Questions } from '../init/ask.ts'
+import { configObject } from '../init/config-object.ts'
+import { configText } from '../init/config-text.ts'
+import { targetOf, writeTarget, type Target } from '../init/target.ts'
+import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
+import { writeJson } from '../render/json.ts'
+import { counted } from '../render/numbers.ts'
+import { pad } from '../render/text.ts'
+
+/** Reads the database, proposes a configuration for it, and writes that to a file which is not there yet. */
+export async function init(command: Command<'init'>, context: Context): Promise<ExitCode> {
+  const { flags, words } = command
+  const { stdin, stdout } = context
+  const target = await targetOf({ cwd: context.cwd, out: flags.out, force: flags.force })
+  const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
+  const questions = isAsked ? askOn(stdin, stdout) : null
+  try {
+    return await withDatabase(context, async (db) => {
+      const proposal = await proposeFor(db, words, context)
+      if (!flags.json)
+        for (const line of proposal.sources.length === 0
+          ? nothingLines(proposal, stdout)
+          : foundLines(proposal, stdout))
+          stdout.line(line)
+      const { accepted, passedOver } = await choose(db, proposal, questions, flags.json, context)
+      const all = [...proposal.passedOver, ...passedOver]
+      if (!flags.json && proposal.sources.length > 0 && all.length > 0)
+        for (const line of [...passedOverLines(all, stdout), '']) stdout.line(line)
+      if (accepted.length > 0) await writeTarget(target, textOf(accepted, target))
+      if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
+      else tellEnd(accepted, proposal, target, context)
+      return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
+    })
+  } catch (error) {
+    if (!(error instanceof Left)) throw error
+    stdout.line('Nothing was written.')
+    return Exit.interrupted
+  } finally {
+    questions?.close()
+  }
+}
+
+/** @throws ConfigProblems where a table is named that is not there */
+async function proposeFor(
+  db: Database,
+  words: readonly string[],
+  { stderr, signal }: Context,
+): Promise<Proposal> {
+  const named = words.map((word) => ({ word, ...parseTableName(word) }))
+  const isNamed = (name: (typeof named)[number], table: TableName): boolean =>
+    name.table === table.name && (name.schema === null || name.schema === table.schema)
+  if (named.length > 0) {
+    const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
+    const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))
+    if (missing) throw noSuchTable(missing.word, tables)
+  }
+  const proposal = await propose((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
+    wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
+    onTable: (table, n, of) => {
+      signal.throwIfAborted()
+      stderr.live([`Looking at ${table.schema}.${table.name}, ${n} of ${of}`])
+    },
+  })
+  stderr.live([])
+  return proposal
+}
+
+function noSuchTable(word: string, tables: readonly TableName[]): ConfigProblems {
+  const names = tables.map((table) => (word.includes('.') ? `${table.schema}.${table.name}` : table.name))
+  return new ConfigProblems('the command', [
+    {
+      place: word,
+      found: 'no such table in this database',
+      expected: 'a table of it, such as crm.contacts',
+      todo: didYouMean(word, names).trim() || 'Leave the name out to have all tables looked at.',
+    },
+  ])
+}
+
+/** Holds what is wanted of the proposal against the database, shows it, and asks where there is somebody to ask. */
+async function choose(
+  db: Database,
+  proposal: Proposal,
+  questions: Questions | null,
+  isQuiet: boolean,
+  { stdout }: Context,
+): Promise<{ accepted: Accepted[]; passedOver: PassedOver[] }> {
+  const accepted: Accepted[] = []
+  const passedOver: PassedOver[] = []
+  const { sources } = proposal
+  const wanted =
+    questions !== null && sources.length > 1
+      ? await questions.some(
+          `Which of them? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
+          sources.length,
+        )
+      : sources.map((_, n) => n + 1)
+  for (const [n, source] of sources.entries()) {
+    if (!wanted.includes(n + 1)) continue
+    const held = await accept(db, source)
+    if ('why' in held) {
+      passedOver.push(held)
+      continue
+    }
+    if (!isQuiet) for (const line of ['', ...sourceLines(held, stdout), '']) stdout.line(line)
+    if (questions === null || (await questions.yes(`Take ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`)))
+      accepted.push(held)
+  }
+  return { accepted, passedOver }
+}
+
+function textOf(accepted: readonly Accepted[], { isJson }: Target): string {
+  if (!isJson) return configText(accepted)
+  return `${JSON.stringify(configObject(accepted.map((one) => one.source)), null, 2)}\n`
+}
+
+const jsonOf = (
+  accepted: readonly Accepted[],
+  passedOver: readonly PassedOver[],
+  target: Target,
+  { looked }: Proposal,
+): object => ({
+  written: accepted.length > 0 ? target.path : null,
+  looked,
+  sources: accepted.map(({ source, coverage }) => ({ ...source, coverage })),
+  passed_over: passedOver,
+})
+
+function tellEnd(
+  accepted: readonly Accepted[],
+  { sources }: Proposal,
+  { shown }: Target,
+  { stdout }: Context,
+): void {
+  const { paint } = stdout
+  if (sources.length === 0) return
+  if (accepted.length === 0) {
+    stdout.line('Nothing was written.')
+    return
+  }
+  stdout.line(`${paint('good', '✓')} Wrote ${shown}, ${counted(accepted.length, 'source')}. Next:`)
+  const names: readonly string[] = configFiles
+  const other = names.includes(shown) ? '' : ` --config ${shown}`
+  const steps = [
+    ['fillrate migrate', 'once: makes the schema in which Fillrate keeps its state'],
+    [`fillrate check${other}`, 'is everything there, and right?'],
+    [`fillrate plan${other}`, 'what a run would ask and cost; calls and writes nothing'],
+  ] as const
+  const longest = Math.max(...steps.map(([type]) => type.length))
+  for (const [type, why] of steps) stdout.line(`  ${paint('type', pad(type, longest))}   ${why}`)
+}

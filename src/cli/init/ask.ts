@@ -1,0 +1,71 @@
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import type { Output } from '../output.ts'
+
+/** Questions on a terminal, which edits the lines itself: so Ctrl-C stays the signal that it is. */
+export interface Questions {
+  /** Some of a list by their numbers, from 1; all by default. */
+  some(question: string, of: number): Promise<number[]>
+  yes(question: string): Promise<boolean>
+  close(): void
+}
+
+/** There are no more answers: the input has ended. */
+export class Left extends Error {
+  override readonly name = 'Left'
+}
+
+/** Asks on the output and reads answers from the input, a line each. */
+export function askOn(input: Readable, output: Output): Questions {
+  const lines = createInterface({ input, terminal: false })
+  const answers = lines[Symbol.asyncIterator]()
+  const ask = async <Answer>(
+    question: string,
+    read: (answer: string) => Answer | null,
+    hint: string,
+  ): Promise<Answer> => {
+    for (;;) {
+      output.write(`${question} `)
+      const next = await answers.next()
+      if (next.done === true) {
+        output.line()
+        throw new Left('there are no more answers')
+      }
+      const answer = read(next.value.trim().toLowerCase())
+      if (answer !== null) return answer
+      output.line(`  ${hint}`)
+    }
+  }
+  return {
+    some: (question, of) =>
+      ask(
+        question,
+        (answer) => readNumbers(answer, of),
+        `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
+      ),
+    yes: (question) => ask(question, readYes, 'y or n.'),
+    close: () => lines.close(),
+  }
+}
+
+/** `1,3`, `1 3`, `1-3`, `all` or nothing for all, `none`. Null: something else. Pure. */
+export function readNumbers(answer: string, of: number): number[] | null {
+  if (answer === '' || answer === 'all') return Array.from({ length: of }, (_, n) => n + 1)
+  if (answer === 'none' || answer === '0') return []
+  const numbers = answer
+    .split(/[\s,]+/)
+    .filter((part) => part !== '')
+    .flatMap((part) => {
+      const range = /^(\d+)(?:-(\d+))?$/.exec(part)
+      const [from, to] = [Number(range?.[1]), Number(range?.[2] ?? range?.[1])]
+      return from >= 1 && to <= of && from <= to
+        ? Array.from({ length: to - from + 1 }, (_, n) => from + n)
+        : [null]
+    })
+  return numbers.every((one) => one !== null) ? [...new Set(numbers)].sort((a, b) => a - b) : null
+}
+
+function readYes(answer: string): boolean | null {
+  if (['', 'y', 'yes', 'j', 'ja'].includes(answer)) return true
+  return ['n', 'no', 'nei', 'nein'].includes(answer) ? false : null
+}
