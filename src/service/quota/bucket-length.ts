@@ -5,11 +5,10 @@ import type { History } from './history.ts'
 interface Sample {
   readonly sentAt: number
   readonly receivedAt: number
-  readonly order: number
   readonly endedBefore: number
-  /** Tokens that had come back by then, in all: at least and at most. */
-  readonly least: number
-  readonly most: number
+  /** Calls that may have come before it, less those that it says are counted; and those that surely had. */
+  readonly may: number
+  readonly surely: number
 }
 
 /**
@@ -32,25 +31,25 @@ export class BucketLength {
    */
   learn({ call, receivedAt, used, isCounted }: Heard, limit: number, sent: number, foreign: number): void {
     if (used === null || !isCounted) return
-    const sample = {
-      sentAt: call.sentAt,
-      receivedAt,
-      order: call.order,
-      endedBefore: call.endedBefore,
-      least: this.#history.countedUpTo(call.endedBefore) + 1 - used,
-      most: sent - used,
-    }
+    const certain = this.#history.countedUpTo(call.endedBefore) + 1 - used
     for (const earlier of this.#samples) {
-      const least = sample.least - earlier.most
       // A header rounds the tokens down: one more or less may have come back.
-      if (least > 1) this.bounds.atMost((limit * (receivedAt - earlier.sentAt)) / (least - 1))
+      const least = certain - earlier.may - 1
+      if (least > 0) this.bounds.atMost((limit * (receivedAt - earlier.sentAt)) / least)
       // Only while it was certainly not full, because a full bucket gets nothing back.
       const isNeverFull = used > sent - earlier.endedBefore + foreign
-      const most = sample.most - earlier.least + foreign
+      const most = sent - used - earlier.surely + foreign + 1
       const time = call.sentAt - earlier.receivedAt
-      if (isNeverFull && time > 0) this.bounds.atLeast((limit * time) / (most + 1))
+      if (isNeverFull && time > 0) this.bounds.atLeast((limit * time) / most)
     }
-    this.#keep(sample)
+    const { length } = this.#history
+    this.#keep({
+      sentAt: call.sentAt,
+      receivedAt,
+      endedBefore: call.endedBefore,
+      may: this.#history.countedUpTo(length) + sent - length - used,
+      surely: call.endedBefore + 1 - used,
+    })
   }
 
   /** Keeps few samples, ever further apart. */

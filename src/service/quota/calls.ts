@@ -5,6 +5,8 @@ export interface Call {
   readonly sentAt: number
   /** Calls that had ended by then: they reached the service before this one. */
   readonly endedBefore: number
+  /** Of these, answered with 4xx. */
+  readonly missesBefore: number
   /** The window that was open by our reckoning, and the calls known to be counted in it. */
   readonly window: number
   readonly countedBefore: number
@@ -18,6 +20,8 @@ export class Calls {
   sent = 0
   /** Answered or lost. */
   ended = 0
+  /** Of these, answered with 4xx. */
+  misses = 0
   /** On the wire, the first sent first. */
   readonly onTheWire = new Set<Call>()
 
@@ -77,6 +81,7 @@ export class Calls {
       order: this.sent,
       sentAt,
       endedBefore: this.ended,
+      missesBefore: this.misses,
       window: window.id,
       countedBefore: window.counted,
     }

@@ -3,6 +3,7 @@ import type { Headers, RateHeaders } from '../rate-headers.ts'
 import { parseRetryAfter } from '../retry-after.ts'
 import { Calls } from './calls.ts'
 import type { Call, Heard } from './calls.ts'
+import { Counted, isMiss } from './counted.ts'
 import { Counting } from './counting.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
@@ -41,6 +42,7 @@ export class Quota {
   readonly #probes = new Probes()
   readonly #other = new OtherClient()
   readonly #counting = new Counting()
+  readonly #counted = new Counted()
   /** The window whose beginning was last told to the fixed length. */
   #begun = -1
   /** Answers that told Remaining. */
@@ -206,17 +208,20 @@ export class Quota {
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
     if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)
-    this.#end({
+    const heard = {
       call,
       receivedAt: now,
       used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
-      isCounted: answer.status >= 200 && answer.status < 300,
-    })
+      isCounted: !isRefused && this.#counted.isCounted(answer.status),
+    }
+    this.#end(heard)
+    if (isMiss(answer.status)) this.calls.misses++
     if (isRefused) {
       this.#refused(call, answer.headers, now)
       return
     }
     this.#halt.accepted(call.sentAt)
+    this.#counted.learn(heard, answer.status, this.calls.sent)
     if (rate.remaining !== null) {
       this.#told++
       this.#remaining.learn(call, rate.remaining)

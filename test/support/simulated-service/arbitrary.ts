@@ -42,6 +42,11 @@ const faults = fc.record({
   faults: fc.constantFrom<ServiceSettings['faults'][]>('counted', 'uncounted', 'before the limiter'),
 })
 
+const misses = fc.record({
+  missShare: fc.constantFrom(0, 0.125, 0.125, 1),
+  misses: fc.constantFrom<ServiceSettings['misses'][]>('counted', 'counted', 'counted', 'uncounted'),
+})
+
 const range = (least: number, most: number) =>
   fc
     .tuple(fc.integer({ min: least, max: most }), fc.integer({ min: 0, max: most }))
@@ -63,14 +68,16 @@ export const service: fc.Arbitrary<ServiceSettings> = fc
     reset,
     headerShare: fc.constantFrom(1, 1, 1, 0.7, 0.3),
     faults,
+    misses,
     retryAfter: fc.constantFrom<ServiceSettings['retryAfter'][]>('seconds', 'date', 'none'),
   })
-  .map(({ clock, faults, headerShare, ...rest }) => ({
+  .map(({ clock, faults, misses, headerShare, ...rest }) => ({
     ...rest,
     // Windows on the clock are whole or half seconds.
     windowMs: rest.counter === 'on-the-clock' ? Math.ceil(rest.windowMs / 500) * 500 : rest.windowMs,
     ...clock,
     ...faults,
+    ...misses,
     // A limit of a few calls can be used up before the first header says so.
     headerShare: rest.limit < 20 ? 1 : headerShare,
     change: null,
@@ -96,6 +103,7 @@ export const simulation: fc.Arbitrary<SimulationSettings> = fc
     ...plainSimulation,
     ...rest,
     durationMs: durationOf(rest.service, windows),
+    mostCalls: 2.5 * mostCalls,
     pauses:
       pause === null
         ? []

@@ -16,6 +16,9 @@ export interface ServiceSettings {
   /** The share of calls answered with 500, and whether they are counted. */
   readonly faultShare: number
   readonly faults: 'counted' | 'uncounted' | 'before the limiter'
+  /** The share of calls answered with 404, and whether they are counted. */
+  readonly missShare: number
+  readonly misses: 'counted' | 'uncounted'
   readonly retryAfter: 'seconds' | 'date' | 'none'
   /** After so long the limit is another, from the next window on where there are windows. */
   readonly change: { readonly afterMs: number; readonly limit: number } | null
@@ -31,6 +34,8 @@ export const plainService: ServiceSettings = {
   headerShare: 1,
   faultShare: 0,
   faults: 'counted',
+  missShare: 0,
+  misses: 'counted',
   retryAfter: 'seconds',
   change: null,
 }
@@ -75,8 +80,10 @@ export class SimulatedService {
       return { status: 503, headers: this.#dateHeader(now), verdict: null }
     }
     const verdict = this.#counter.arrive(now)
-    const status = verdict.accepted ? (isFault ? 500 : 200) : 429
-    if (isFault && verdict.accepted && settings.faults === 'uncounted') this.#counter.uncount(now)
+    const isMiss = !isFault && this.#random() < settings.missShare
+    const status = verdict.accepted ? (isFault ? 500 : isMiss ? 404 : 200) : 429
+    const isUncounted = (isFault && settings.faults === 'uncounted') || (isMiss && settings.misses === 'uncounted')
+    if (isUncounted && verdict.accepted) this.#counter.uncount(now)
     const carries = this.#answers++ === 0 || this.#random() < settings.headerShare
     return {
       status,

@@ -9,6 +9,8 @@ export interface SimulationSettings {
   readonly service: ServiceSettings
   readonly seed: number
   readonly durationMs: number
+  /** The work is done after so many calls, if the time is not over before. */
+  readonly mostCalls: number
   /** Calls under way at once. */
   readonly concurrency: number
   /** Milliseconds from sending to the limiter, and from there to the answer's head: from, to. */
@@ -27,6 +29,7 @@ export interface SimulationSettings {
 export const plainSimulation: Omit<SimulationSettings, 'service'> = {
   seed: 1,
   durationMs: 60_000,
+  mostCalls: 1_000_000,
   concurrency: 64,
   before: [5, 80],
   after: [15, 120],
@@ -74,6 +77,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   const windowStarts: number[] = []
 
   const hasWork = (): boolean =>
+    quota.calls.sent + quota.calls.granted < settings.mostCalls &&
     !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
 
   function pump(): void {
@@ -144,7 +148,8 @@ export function simulate(settings: SimulationSettings): Outcome {
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
-  if (queue.now < end && settings.foreignShare === 0) isDeadlocked = true
+  const isDone = quota.calls.sent >= settings.mostCalls
+  if (queue.now < end && settings.foreignShare === 0 && !isDone) isDeadlocked = true
 
   return {
     timeline,
