@@ -1,12 +1,6 @@
 import { configFiles } from '../../config/load.ts'
-import { ConfigProblems } from '../../config/problems.ts'
-import { listTables } from '../../sources/catalogue.ts'
-import { didYouMean } from '../../sources/near.ts'
 import type { PassedOver, Proposal } from '../../sources/propose/proposal.ts'
-import { propose, type TableName } from '../../sources/propose/propose.ts'
-import { parseTableName } from '../../sources/quote.ts'
 import type { Database } from '../../store/open.ts'
-import { inTransaction } from '../../store/transaction.ts'
 import type { Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
@@ -15,6 +9,7 @@ import { accept, type Accepted } from '../init/accept.ts'
 import { askOn, Left, type Questions } from '../init/ask.ts'
 import { configObject } from '../init/config-object.ts'
 import { configText } from '../init/config-text.ts'
+import { proposeFor } from '../init/propose-for.ts'
 import { targetOf, writeTarget, type Target } from '../init/target.ts'
 import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
 import { writeJson } from '../render/json.ts'
@@ -52,43 +47,6 @@ export async function init(command: Command<'init'>, context: Context): Promise<
   } finally {
     questions?.close()
   }
-}
-
-/** @throws ConfigProblems where a table is named that is not there */
-async function proposeFor(
-  db: Database,
-  words: readonly string[],
-  { stderr, signal }: Context,
-): Promise<Proposal> {
-  const named = words.map((word) => ({ word, ...parseTableName(word) }))
-  const isNamed = (name: (typeof named)[number], table: TableName): boolean =>
-    name.table === table.name && (name.schema === null || name.schema === table.schema)
-  if (named.length > 0) {
-    const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
-    const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))
-    if (missing) throw noSuchTable(missing.word, tables)
-  }
-  const proposal = await propose((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
-    wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
-    onTable: (table, n, of) => {
-      signal.throwIfAborted()
-      stderr.live([`Looking at ${table.schema}.${table.name}, ${n} of ${of}`])
-    },
-  })
-  stderr.live([])
-  return proposal
-}
-
-function noSuchTable(word: string, tables: readonly TableName[]): ConfigProblems {
-  const names = tables.map((table) => (word.includes('.') ? `${table.schema}.${table.name}` : table.name))
-  return new ConfigProblems('the command', [
-    {
-      place: word,
-      found: 'no such table in this database',
-      expected: 'a table of it, such as crm.contacts',
-      todo: didYouMean(word, names).trim() || 'Leave the name out to have all tables looked at.',
-    },
-  ])
 }
 
 /** Holds what is wanted of the proposal against the database, shows it, and asks where there is somebody to ask. */

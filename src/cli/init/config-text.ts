@@ -1,11 +1,11 @@
-import type { ProposedOutput, ProposedSource } from '../../sources/propose/proposal.ts'
-import { count, percent } from '../render/numbers.ts'
-import { clean, wrap } from '../render/text.ts'
+import type { ProposedSource } from '../../sources/propose/proposal.ts'
+import { count } from '../render/numbers.ts'
 import type { Accepted } from './accept.ts'
+import { comment } from './comment.ts'
 import { FIRST_BUDGET, MIN_CONFIDENCE } from './config-object.ts'
-import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from './literal.ts'
+import { keyLiteral, objectLiteral, textLiteral } from './literal.ts'
+import { outputLines } from './output-text.ts'
 
-const WIDTH = 100
 /** Inputs stand on one line only where they are few. */
 const ONE_LINE = 50
 
@@ -109,47 +109,6 @@ function askedBy({ sample, kind }: ProposedSource): string {
   return `${first}Of ${count(sample.rows)} rows looked at: ${[...parts, ...rest].join(', ')}.`
 }
 
-function outputLines(output: ProposedOutput, { source, coverage }: Accepted, at: string): string[] {
-  const { column, field, map, sql, as, group } = output
-  const filled = coverage?.columns.find((one) => one.column === column)?.filled
-  const note = [
-    ...(filled === undefined || coverage === null
-      ? []
-      : [`${percent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
-    clean(output.type),
-  ].join(', ')
-  const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
-  if (map)
-    entries.push([
-      'map',
-      packedLiteral(
-        Object.entries(map).map(([from, to]) => [from, textLiteral(to)] as const),
-        `${at}  `,
-        WIDTH,
-      ),
-    ])
-  if (sql !== undefined) entries.push(['sql', textLiteral(sql)])
-  if (as) entries.push(['as', textLiteral(as)])
-  if (group !== undefined) entries.push(['group', textLiteral(group)])
-  const value = entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, WIDTH)
-  const line = `${at}${keyLiteral(column)}: ${value},`
-  const said = introduction(output, source)
-  const fits = !line.includes('\n') && line.length + note.length + 4 <= WIDTH + 10
-  return fits
-    ? [...comment(said, at), `${line} // ${note}`]
-    : [...comment(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
-}
-
-/** What is unusual about an output, told where it first occurs. */
-function introduction(output: ProposedOutput, { outputs }: ProposedSource): string {
-  const isFirst = (test: (one: ProposedOutput) => boolean): boolean => outputs.find(test) === output
-  if (output.map && isFirst((one) => one.map !== undefined))
-    return 'The service’s values to those that the column knows; any other is skipped.'
-  if (output.group !== undefined && isFirst((one) => one.group === output.group))
-    return 'Written together or not at all.'
-  return ''
-}
-
 function touchLines({ touch }: ProposedSource, at: string): string[] {
   if (touch === null) return []
   return [
@@ -157,6 +116,3 @@ function touchLines({ touch }: ProposedSource, at: string): string[] {
     `${at}// touch: { ${keyLiteral(touch.column)}: ${textLiteral(touch.sql)} },`,
   ]
 }
-
-const comment = (text: string, at: string): string[] =>
-  text === '' ? [] : wrap(text, WIDTH - at.length - 3).map((line) => `${at}// ${line}`)

@@ -3,14 +3,21 @@ export function textLiteral(text: string, indent = ''): string {
   const isPlain = !/[\n\r\\]/.test(text)
   if (isPlain && !text.includes("'")) return `'${text}'`
   if (isPlain && !text.includes('"')) return `"${text}"`
-  const raw = text.includes('\\') && !/[`]|\$\{/.test(text) && !text.endsWith('\\')
-  const body = raw ? text : text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')
+  // A template turns a carriage return into a line feed, so that it must be escaped; raw, it could not be.
+  const raw = text.includes('\\') && !/[`\r]|\$\{/.test(text) && !text.endsWith('\\')
+  const body = raw
+    ? text
+    : text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${').replaceAll('\r', '\\r')
   return `${raw ? 'String.raw' : ''}\`${body.replaceAll('\n', `\n${indent}`)}\``
 }
 
 /** A property's name, in quotes only where it must be. */
-export const keyLiteral = (name: string): string =>
-  /^[A-Za-z_$][\w$]*$/.test(name) ? name : textLiteral(name)
+export function keyLiteral(name: string): string {
+  // As a plain key it would set the prototype.
+  if (name === '__proto__') return "['__proto__']"
+  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
+  return /['\\\n\r]/.test(name) ? JSON.stringify(name) : `'${name}'`
+}
 
 /** `{ a: 'b', c: 'd' }` on one line where it fits, else each pair on its own. */
 export function objectLiteral(

@@ -8,7 +8,6 @@ import { placeOutputs } from './place.ts'
 import type { Picks } from './pick.ts'
 import type { LeftOut, ProposedOutput, ProposedSource } from './proposal.ts'
 import type { Role } from './role.ts'
-import { changedAtAdvice } from './advice.ts'
 import type { Judged } from './world.ts'
 
 /** A source before its inputs are settled: what may identify its rows, to be measured on some of them. */
@@ -51,6 +50,11 @@ export function baseOf(
     ],
   }
 }
+
+/** What would make a pass cost what has changed. */
+const changedAtAdvice = ({ inSql }: Judged, { name }: Column): string =>
+  `With an index, a pass costs what has changed: create index concurrently on ${inSql} (${nameInSql(name)}); ` +
+  `then add changedAt: 't.${nameInSql(name)}'`
 
 /** A time without a zone is kept in UTC by those who keep it well. */
 const nowAs = ({ type }: Column): string =>

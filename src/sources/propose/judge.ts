@@ -70,6 +70,11 @@ const PAST = new Set(
 export const pastWord = (table: string): string | null =>
   wordsOf(table).find((word) => PAST.has(word)) ?? null
 
+/** Those who work here are known already. */
+export const isStaff = (table: string): boolean => STAFF.has(headOf(table))
+
+const STAFF = new Set('employee staff worker colleague'.split(' '))
+
 /** Columns by which an application lets people in: such a table is not one of people to be known better. */
 export const holdsLogins = (columns: readonly string[]): boolean =>
   columns.some((column) => wordsOf(column).some((word) => LOGIN.has(singular(word))))

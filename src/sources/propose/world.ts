@@ -1,5 +1,5 @@
 import type { SourceKind } from '../../domain/mapping.ts'
-import { ENOUGH, hintOf, holdsLogins, pastWord, scoreOf } from './judge.ts'
+import { ENOUGH, hintOf, holdsLogins, isStaff, pastWord, scoreOf } from './judge.ts'
 import { COMPANY_ROLES, PERSON_ROLES, pickFields, type Picks } from './pick.ts'
 import type { Relation } from './relations.ts'
 import type { Role } from './role.ts'
@@ -53,7 +53,7 @@ function judgeTable(surveyed: Surveyed, relations: readonly Relation[], isNamed:
   }
   const kinds = kindsOf(judged, isNamed)
   const isDoubtful = kinds.length === 0 && isAlmostLike(judged)
-  const objection = kinds.length > 0 || isDoubtful ? objectionTo(judged) : null
+  const objection = kinds.length > 0 || isDoubtful ? objectionTo(judged, isNamed) : null
   return {
     ...judged,
     isDoubtful,
@@ -107,17 +107,20 @@ const hasIdentity = (kind: SourceKind, picks: Picks): boolean =>
 export const hasOwnFacts = (company: Picks): boolean =>
   company.has('domain') && (company.has('industry') || company.has('employees') || company.has('revenue'))
 
-function objectionTo({ table }: Pick<Surveyed, 'table'>): string | null {
-  const past = pastWord(table.name)
-  if (past !== null) return `its name says that it keeps something else: '${past}'`
+/** @param isNamed whether somebody asked for the table: then they know what it holds */
+function objectionTo({ table }: Pick<Surveyed, 'table'>, isNamed: boolean): string | null {
   if (table.kind !== 'table')
     return `a ${table.kind}: only in a table can rows be locked while they are written`
-  if (holdsLogins(table.columns.map((column) => column.name)))
-    return 'it holds passwords: the users of an application'
   if (table.uniqueKeys.length === 0)
     return 'it has no primary key and no unique index: nothing tells its rows apart'
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
-  return null
+  if (isNamed) return null
+  const past = pastWord(table.name)
+  if (past !== null) return `its name says that it keeps something else: '${past}'`
+  if (isStaff(table.name)) return 'its name says that it holds one’s own people'
+  return holdsLogins(table.columns.map((column) => column.name))
+    ? 'it holds passwords: the users of an application'
+    : null
 }
 
 /** Relations from one table to another. */
