@@ -3,7 +3,7 @@ import { quote } from '../config/show.ts'
 import { didYouMean } from '../config/suggest.ts'
 import { typed, USAGE, usageOf, type Command } from './command.ts'
 import { declarations, GLOBAL_FLAGS, isVerb, VERBS, type Verb } from './declarations.ts'
-import type { Flags } from './declare.ts'
+import type { Declaration, Flags } from './declare.ts'
 import { Unreadable, type Flag } from './flag.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -36,8 +36,10 @@ export function parseCommand(words: readonly string[]): Command {
 }
 
 function command(verb: Verb, words: readonly string[], options: readonly OptionToken[]): Command {
-  const most = declarations[verb].words?.most ?? 0
+  const { most, least = 0 }: NonNullable<Declaration['words']> = declarations[verb].words ?? NO_WORDS
   if (words.length > most) throw tooMany(verb, words, most)
+  if (words.length < least)
+    throw usageError(verb, `fillrate ${verb} needs ${placeholdersOf(verb, words.length)}`)
   const flags: Flags = { ...GLOBAL_FLAGS, ...declarations[verb].flags }
   const texts = new Map<string, string>()
   for (const token of options) {
@@ -55,6 +57,12 @@ function command(verb: Verb, words: readonly string[], options: readonly OptionT
   // The values come from the same table as the type, which the compiler can't see through Object.entries.
   return { verb, words, flags: Object.fromEntries(values) } as Command
 }
+
+const NO_WORDS = { placeholder: '', help: '', most: 0 }
+
+/** The words that are missing. */
+const placeholdersOf = (verb: Verb, given: number): string =>
+  declarations[verb].words?.placeholder.split(' ').slice(given).join(' and ') ?? ''
 
 function read(verb: Verb, name: string, flag: Flag<unknown>, given: string): unknown {
   try {

@@ -12,7 +12,13 @@ export interface Declaration<Own extends Flags = Flags> {
   /** What it does, in a few sentences, for its own help. */
   readonly about: string
   /** The words after it. */
-  readonly words: { readonly placeholder: string; readonly help: string; readonly most: number } | null
+  readonly words: {
+    readonly placeholder: string
+    readonly help: string
+    readonly most: number
+    /** Without so many of them there is nothing to do. Default: 0. */
+    readonly least?: number
+  } | null
   readonly flags: Own
   readonly examples: readonly (readonly [command: string, what: string])[]
   readonly exits: readonly ExitCode[]

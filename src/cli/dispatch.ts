@@ -12,6 +12,8 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/check.ts')).check(command, context)
     case 'demo':
       return (await import('./commands/demo.ts')).demo(command, context)
+    case 'explain':
+      return (await import('./commands/explain.ts')).explain(command, context)
     case 'failures':
       return (await import('./commands/failures.ts')).failures(command, context)
     case 'help':
@@ -24,6 +26,10 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/migrate.ts')).migrate(command, context)
     case 'plan':
       return (await import('./commands/plan.ts')).plan(command, context)
+    case 'remap':
+      return (await import('./commands/remap.ts')).remap(command, context)
+    case 'retry':
+      return (await import('./commands/retry.ts')).retry(command, context)
     case 'run':
       return (await import('./commands/run.ts')).run(command, context)
     case 'runs':
@@ -34,6 +40,8 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/serve.ts')).serve(command, context)
     case 'status':
       return (await import('./commands/status.ts')).status(command, context)
+    case 'undo':
+      return (await import('./commands/undo.ts')).undo(command, context)
     case 'version':
       return (await import('./commands/version.ts')).version(command, context)
   }

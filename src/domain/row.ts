@@ -20,6 +20,13 @@ export const ROW_STATES = Object.values(Row)
 /** Some rows failed: what exit code 3 and `fillrate failures` are about. Nobody can repair a miss. */
 export const FAILED_ROW_STATES = ['refused', 'write_rejected', 'failed'] as const satisfies RowState[]
 
+/** In the notes of a row: the run that has taken its write back. */
+export const UNDONE = 'undone'
+
+/** What can be tried again: rows that failed, and rows whose write an undo has taken back. */
+export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE] as const
+export type RetryState = (typeof RETRY_STATES)[number]
+
 export interface Settled {
   readonly state: Exclude<RowState, 'waiting'>
   readonly reason: string | null

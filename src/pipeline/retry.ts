@@ -1,10 +1,9 @@
+import type { RetryState } from '../domain/row.ts'
 import type { Source } from '../sources/source.ts'
 import * as store from '../store/retry.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 import { readKeys } from './pick/candidates.ts'
-
-export { RETRY_STATES, type RetryState } from '../store/retry.ts'
 
 /** Rows of one batch: read from their source by key. */
 const AT_ONCE = 1_000
@@ -34,7 +33,7 @@ export interface RetryReport {
 
 export interface RetryReason {
   readonly source: string
-  readonly state: store.RetryState
+  readonly state: RetryState
   readonly reason: string
   readonly rows: number
 }
@@ -46,7 +45,7 @@ export interface RetryReason {
  */
 export async function retry(deps: Pick<Deps, 'db' | 'rules'>, options: RetryOptions): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, gone: 0, complete: 0 }
-  const reasons = new Map<string, { source: string; state: store.RetryState; reason: string; rows: number }>()
+  const reasons = new Map<string, { source: string; state: RetryState; reason: string; rows: number }>()
   const lookups = new Set<number>()
   for (const source of options.sources) {
     let after = ''

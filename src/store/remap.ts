@@ -1,9 +1,8 @@
 import { sql } from 'kysely'
 import { Lookup } from '../domain/lookup.ts'
-import { Row, type RowState } from '../domain/row.ts'
+import { Row, UNDONE, type RowState } from '../domain/row.ts'
 import { jsonBatch } from './batch.ts'
 import type { Database } from './open.ts'
-import { UNDONE } from './taken-back.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction

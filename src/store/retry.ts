@@ -1,16 +1,11 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup } from '../domain/lookup.ts'
-import { FAILED_ROW_STATES, Row, type RowState } from '../domain/row.ts'
+import { FAILED_ROW_STATES, Row, UNDONE, type RetryState, type RowState } from '../domain/row.ts'
 import { jsonBatch } from './batch.ts'
 import type { Database } from './open.ts'
-import { UNDONE } from './taken-back.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction
-
-/** What can be tried again: rows that failed, and rows whose write somebody has taken back. */
-export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE] as const
-export type RetryState = (typeof RETRY_STATES)[number]
 
 export interface RetryRow {
   readonly key: string

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { Row, type Settled } from '../domain/row.ts'
+import { Row, UNDONE, type Settled } from '../domain/row.ts'
 import { jsonBatch } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -61,6 +61,3 @@ export async function takeBack(
      where r.source = ${source} and r.key = any(${keys}::text[]) and r.key = v.key
        and r.run = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
 }
-
-/** In a row's notes: the run that has taken its write back. */
-export const UNDONE = 'undone'

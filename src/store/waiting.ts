@@ -74,9 +74,15 @@ export interface Waiting {
   readonly abandoned: number
   /** Rows of other live runs in the same sources. */
   readonly others: number
+  /** Of these, those for which this run waits, to take over what is left of them. */
+  readonly awaited: number
 }
 
-/** What the waiting rows of some sources wait for. Reads them all: not to be asked often. */
+/**
+ * What the waiting rows of some sources wait for. Reads them all: not to be asked often.
+ * A run that writes waits for every other, and so for dry ones; a dry run that holds rows itself only for dry ones
+ * before it, or the two would wait for each other for ever.
+ */
 export async function whatWaits(
   db: Connection,
   run: Done & { readonly id: number },
@@ -85,13 +91,18 @@ export async function whatWaits(
 ): Promise<Waiting> {
   const others = live.filter((id) => id !== run.id)
   const mine = sql`r.run = ${run.id}`
-  const { rows } = await sql<Waiting>`
+  const { rows } = await sql<Omit<Waiting, 'awaited'> & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpen(run)}) as mine,
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
                               and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
-           count(*) filter (where r.run = any(${others}::bigint[])) as others
+           count(*) filter (where r.run = any(${others}::bigint[])) as others,
+           count(*) filter (where r.run = any(${others}::bigint[]) and r.dry and r.run < ${run.id}) as "olderDry",
+           count(*) filter (where ${mine}) as held
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
      where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
-  return rows[0] ?? { mine: 0, forDelivery: 0, abandoned: 0, others: 0 }
+  const { olderDry, held, ...waits } = rows[0] ?? { ...NONE, olderDry: 0, held: 0 }
+  return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.others }
 }
+
+const NONE = { mine: 0, forDelivery: 0, abandoned: 0, others: 0 }

@@ -20,6 +20,7 @@ export async function plan(command: Command<'plan'>, context: Context): Promise<
         budget: flags.budget ?? undefined,
         where: flags.where,
         route: flags.route,
+        sample: flags.sample,
         signal,
       }),
     )

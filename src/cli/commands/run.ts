@@ -1,6 +1,6 @@
 import { openApp } from '../../app.ts'
 import { exitCodeOf, type RunReport } from '../../pipeline/run/report.ts'
-import type { Command } from '../command.ts'
+import { usageOf, type Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import type { ExitCode } from '../exit-codes.ts'
 import type { Output } from '../output.ts'
@@ -8,11 +8,20 @@ import { writeJson } from '../render/json.ts'
 import { ProgressView } from '../render/progress.ts'
 import { reportLines } from '../render/report.ts'
 import { readSettings } from '../settings.ts'
+import { UsageError } from '../usage-error.ts'
 import { blamingWhere } from '../where.ts'
+
+/** Rows that a dry run shows. */
+const SAMPLE = 20
 
 export async function run(command: Command<'run'>, context: Context): Promise<ExitCode> {
   const { flags, words } = command
   const { stdout, stderr, signal } = context
+  if (flags.sample !== null && !flags.dryRun)
+    throw new UsageError('--sample shows rows that a dry run would write: give --dry-run with it', {
+      usage: usageOf('run'),
+      help: 'fillrate run --help',
+    })
   const app = await openApp(await readSettings(command, context))
   const view = new ProgressView(stderr)
   try {
@@ -26,6 +35,7 @@ export async function run(command: Command<'run'>, context: Context): Promise<Ex
         where: flags.where,
         route: flags.route,
         waitMs: flags.wait,
+        dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
         signal,
         onProgress: (progress) => view.update(progress),
       }),

@@ -26,11 +26,12 @@ export async function runs(command: Command<'runs'>, context: Context): Promise<
     [
       { title: 'run', text: (run) => String(run.id), number: true },
       { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
+      { title: '', text: (run) => (run.options.dry ? 'dry' : '') },
       { title: 'started', text: (run) => distance(run.started_at, now()) },
       { title: 'took', text: tookOf, number: true },
       { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
       { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
-      { title: 'enriched', text: (run) => numberIn(run.totals, 'rows', 'enriched'), number: true },
+      { title: 'enriched', text: enrichedOf, number: true },
       { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
       { title: 'reason', text: (run) => run.reason ?? '', least: 6 },
     ],
@@ -49,6 +50,10 @@ const STATE_STYLES = {
 
 const tookOf = (run: store.StoredRun): string =>
   run.finished_at === null ? '' : duration(run.finished_at.getTime() - run.started_at.getTime())
+
+/** What a dry run would have enriched is not told here, where it could be taken for done. */
+const enrichedOf = (run: store.StoredRun): string =>
+  run.options.dry ? '' : numberIn(run.totals, 'rows', 'enriched')
 
 /** A number out of a run's totals, which an older version may have stored in another shape. */
 function numberIn(totals: unknown, part: string, name: string): string {

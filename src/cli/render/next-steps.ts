@@ -23,11 +23,13 @@ export function nextSteps(report: RunReport, output: Output): string[] {
 }
 
 /** Pure. */
-export function stepsAfter(report: Pick<RunReport, 'status' | 'rows' | 'jobs' | 'left_out'>): Step[] {
+export function stepsAfter(
+  report: Pick<RunReport, 'status' | 'rows' | 'jobs' | 'left_out' | 'dry_run'>,
+): Step[] {
   const { rows, jobs, status, left_out: leftOut } = report
   const steps: Step[] = []
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
-  if (failed > 0) steps.push(['fillrate failures', `why ${counted(failed, 'row')} failed`])
+  if (failed > 0 && !report.dry_run) steps.push(['fillrate failures', `why ${counted(failed, 'row')} failed`])
   if (status === 'failed' || status === 'refused')
     steps.push(['fillrate check', 'what is wrong, and what to do about it'])
   if (status === 'budget_reached' || leftOut > 0) {
@@ -35,11 +37,13 @@ export function stepsAfter(report: Pick<RunReport, 'status' | 'rows' | 'jobs' | 
       leftOut > 0 ? `${counted(leftOut, 'row')} would cost more than the budget` : 'the budget is used up'
     steps.push(['fillrate plan', `${rest}; this tells what the rest would cost`])
   }
+  if (report.dry_run && rows.enriched > 0)
+    steps.push(['fillrate run', 'writes what is shown, out of the stored records: they are not asked again'])
   if (rows.waiting > 0) {
     const open = jobs.waiting + jobs.in_doubt
     if (open > 0) steps.push(['fillrate jobs', `${counted(open, 'job')} without a delivery yet`])
     steps.push([
-      'fillrate run',
+      report.dry_run ? 'fillrate run --dry-run' : 'fillrate run',
       `carries on with ${counted(rows.waiting, 'row')} that ${rows.waiting === 1 ? 'waits' : 'wait'}, and asks nothing twice`,
     ])
   }

@@ -50,3 +50,10 @@ export function distance(then: Date, now: number): string {
   if (Math.abs(ms) < 1_000) return 'now'
   return ms < 0 ? `${words} ago` : `in ${words}`
 }
+
+/** A point in time on the clock of the reader: `2026-03-01 14:03`. */
+export function moment(date: Date): string {
+  const two = (n: number): string => String(n).padStart(2, '0')
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`
+}

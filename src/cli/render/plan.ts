@@ -1,11 +1,13 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { DiffRow } from '../../pipeline/dry-run/diff.ts'
 import type { Plan, SourcePlan } from '../../pipeline/plan.ts'
 import type { Output } from '../output.ts'
+import { diffLines } from './diff.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent } from './numbers.ts'
 import { sum } from './sum.ts'
-import { cut, pad, width } from './text.ts'
+import { cut, pad, width, wrap } from './text.ts'
 
 export interface PlanSettings {
   /** As given or configured; null is neither. */
@@ -19,12 +21,23 @@ export function planLines(plan: Plan, output: Output, settings: PlanSettings): s
   const labels = Math.max(
     ...plan.sources.flatMap((source) => steps(source).map((step) => step.label.length + 2)),
   )
-  const numbers = Math.max(...plan.sources.map((source) => count(source.rows).length))
+  const numbers = Math.max(...plan.sources.map((source) => count(source.table).length))
   return [
     ...plan.sources.flatMap((source) => [...sourceLines(source, { labels, numbers }, output), '']),
     output.paint('heading', plan.sources.length > 1 ? 'Together' : 'To ask'),
     ...fields([...asking(plan, settings), ...costing(plan, settings)], output),
+    ...(plan.sample === undefined ? [] : ['', ...sampleLines(plan.sample, output)]),
   ]
+}
+
+function sampleLines(sample: readonly DiffRow[], output: Output): string[] {
+  if (sample.length === 0)
+    return wrap(
+      'No stored record would change a row: only `fillrate run --dry-run` can show what would come.',
+      output.textColumns,
+    )
+  const title = `Before and after, in ${counted(sample.length, 'row')} whose records are stored`
+  return [output.paint('heading', title), ...diffLines(sample, output)]
 }
 
 /** One line of a funnel: `sum` stands under a rule and is what is left of the lines above it. */
@@ -39,8 +52,12 @@ function steps(source: SourcePlan): Step[] {
   const left = (label: string, rows: number, why: string): Step => ({ label, rows, sum: false, why })
   const total = (label: string, rows: number, why = ''): Step => ({ label, rows, sum: true, why })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
+  const whole = source.filtered_out + source.where_out > 0
   return [
-    total('rows', source.rows, 'that the filters let through'),
+    ...(whole ? [total('in the table', source.table)] : []),
+    left('filtered out', source.filtered_out, "by the source's filter and joins"),
+    left('filtered out', source.where_out, 'by --where'),
+    total('eligible', source.rows, whole ? '' : 'rows in the table'),
     left('complete', source.complete, 'nothing to fill'),
     left('settled', source.settled, 'asked before, and not due'),
     left('held', source.held, 'by a run that is under way'),
@@ -96,15 +113,29 @@ function asking({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
 
 function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
   const found =
-    cost.match_rate === null || cost.expected_found === null
+    cost.match_rate === null || cost.found_range === null
       ? 'how many are found will be known after the first run'
-      : `about ${count(cost.expected_found)} found, at the ${percent(cost.match_rate)} so far`
+      : `${rangeText(cost.found_range)} found, at the ${percent(cost.match_rate)} found so far`
+  const lookups =
+    cost.most > cost.lookups
+      ? [
+          `${rangeText({ least: cost.lookups, most: cost.most })} lookups`,
+          `the more the less is found, for a row goes on to its next identifier; ${budgetText(cost, settings)}`,
+        ]
+      : [counted(cost.lookups, 'lookup'), budgetText(cost, settings)]
   return [
-    ['Cost', counted(cost.lookups, 'lookup'), budgetText(cost, settings)],
-    ['Match', found],
-    ['Time', timeText(time)],
+    ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
+    ...(cost.most === 0
+      ? []
+      : ([
+          ['Match', found],
+          ['Time', timeText(time)],
+        ] as const)),
   ]
 }
+
+const rangeText = ({ least, most }: { readonly least: number; readonly most: number }): string =>
+  least === most ? count(least) : `${count(least)} to ${count(most)}`
 
 function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run wants --budget'
@@ -113,10 +144,11 @@ function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
   return cost.beyond_budget > 0 ? `${counted(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
 }
 
-function timeText({ limit, window_ms: windowMs, ms }: Plan['time']): string {
+function timeText({ limit, window_ms: windowMs, ms, ms_most: most }: Plan['time']): string {
   if (limit === null) return 'not known before the first call tells the limit'
   const known = limitText(limit, windowMs)
-  return ms === null
-    ? `the limit is ${known}`
-    : `${ms === 0 ? 'one window' : `about ${duration(ms)}`}, at ${known}`
+  if (ms === null || most === null) return `the limit is ${known}`
+  const about =
+    most > ms ? `${duration(ms)} to ${duration(most)}` : ms === 0 ? 'one window' : `about ${duration(ms)}`
+  return `${about}, at ${known}`
 }

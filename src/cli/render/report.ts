@@ -1,5 +1,6 @@
 import type { RunReport } from '../../pipeline/run/report.ts'
 import type { Output } from '../output.ts'
+import { dryRunLines } from './diff.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent } from './numbers.ts'
 import type { Style } from './paint.ts'
@@ -25,6 +26,8 @@ const ENDINGS: Readonly<Record<RunReport['status'], Ending>> = {
   failed: { words: 'failed', style: 'bad', time: 'after', more: '' },
 }
 
+const DRY = 'Nothing was written to your tables. What a run would have made of the rows:'
+
 /** The reason of one that could not go on is an error, and stands on standard error. */
 const REASON_SHOWN: ReadonlySet<RunReport['status']> = new Set(['completed', 'budget_reached'])
 
@@ -33,9 +36,12 @@ export function reportLines(report: RunReport, output: Output): string[] {
   const { paint, textColumns } = output
   const { words, style, time, more } = ENDINGS[report.status]
   const reason = REASON_SHOWN.has(report.status) ? report.reason : null
+  const name = report.dry_run ? 'Dry run' : 'Run'
   return [
-    `${paint('heading', `Run ${report.run}`)} ${paint(style, words)} ${time} ${duration(report.duration_ms)}${more}`,
-    ...(reason === null ? [] : wrap(reason, textColumns - 2).map((line) => `  ${line}`)),
+    `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${duration(report.duration_ms)}${more}`,
+    ...[reason, report.dry_run ? DRY : null].flatMap((text) =>
+      text === null ? [] : wrap(text, textColumns - 2).map((line) => `  ${line}`),
+    ),
     '',
     ...(report.rows.picked === 0 ? [nothingPicked(report)] : details(report, output)),
     ...nextSteps(report, output),
@@ -46,7 +52,10 @@ const details = (report: RunReport, output: Output): string[] => [
   ...rowLines(report.rows, output),
   '',
   ...fields([...asked(report), ...written(report), ...rate(report)], output),
+  ...after(report.dry_run ? dryRunLines(report.dry_run, output) : []),
 ]
+
+const after = (lines: readonly string[]): string[] => (lines.length > 0 ? ['', ...lines] : [])
 
 const nothingPicked = (report: RunReport): string =>
   report.left_out > 0 || report.status !== 'completed'
@@ -108,9 +117,9 @@ function savedCalls({ rows, lookups, requests }: RunReport): string {
   return `${counted(all, 'call')}: ${why}`
 }
 
-function written({ cells }: RunReport): Field[] {
+function written({ cells, dry_run: dryRun }: RunReport): Field[] {
   const more = sum(cells, { kept: 'kept as they were', conflicts: 'did not fit' })
-  return [['Cells', `${count(cells.written)} written`, more]]
+  return [['Cells', `${count(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
 }
 
 function rate({ rate }: RunReport): Field[] {

@@ -18,7 +18,11 @@ const GAP = 2
  * Rows as aligned columns under a head; a column without any text is left out. Fits the terminal: what may be cut ends
  * in an ellipsis. Where there is no terminal nothing is cut.
  */
-export function table<Row>(rows: readonly Row[], all: readonly Column<Row>[], output: Output): string[] {
+export function table<Row>(
+  rows: readonly Row[],
+  all: readonly Column<Row>[],
+  output: Pick<Output, 'columns' | 'paint'>,
+): string[] {
   const columns = all.filter((column) => rows.some((row) => column.text(row) !== ''))
   const cells = rows.map((row) => columns.map((column) => clean(column.text(row))))
   const widths = fit(

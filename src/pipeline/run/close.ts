@@ -13,6 +13,8 @@ import type { Turn } from './turn.ts'
 export class Seen {
   readonly failures: unknown[] = []
   rehearsal: Rehearsal | null = null
+  /** Rows of the same sources that other runs held at the end. */
+  others = 0
   stop: ServiceError | null = null
   #turn: Turn | null = null
   #rate: RateState | null = null
@@ -41,7 +43,12 @@ export async function end(
   options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
-  const [status, reason] = statusOf(run, failure, options.signal.aborted)
+  const [status, why] = statusOf(run, failure, options.signal.aborted)
+  const { others } = run.seen
+  const reason =
+    why === null && options.dryRun && others > 0
+      ? `${others} rows of the same sources are another run's: they are not among these`
+      : why
   const report = await makeReport(deps.db, {
     id: run.id,
     status,

@@ -5,7 +5,7 @@ export interface Situation {
   readonly mine: number
   /** Of these, those whose lookup is with a job. */
   readonly forDelivery: number
-  /** Rows of the same sources that other live runs hold. */
+  /** Rows of the same sources that other live runs hold, as far as this one waits for them. */
   readonly others: number
   /** Of these, those whose next lookup nobody will ask, because this run's budget would not pay it. */
   readonly unpayable: number

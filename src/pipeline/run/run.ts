@@ -174,7 +174,8 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
       },
       ending,
     )
-      .then(async () => {
+      .then(async (others) => {
+        seen.others = others
         // While the run is still kept alive: otherwise another one could take its rows meanwhile.
         if (dryRun === null || ending.aborted) return
         const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }

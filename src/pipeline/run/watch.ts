@@ -35,12 +35,15 @@ interface Told {
   others: number
 }
 
-/** Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile. */
+/**
+ * Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile.
+ * @returns how many rows of the same sources other runs hold then
+ */
 export async function watch(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: Watched,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const told = { settled: 0, waiting: 0, jobsWaiting: 0, others: 0, at: Number.NEGATIVE_INFINITY }
   while (!signal.aborted) {
     try {
@@ -53,13 +56,14 @@ export async function watch(
       if (!run.picking() && (await isDone(deps, run, told, signal))) {
         await countSettled(deps, run, told)
         tell(run, told)
-        return
+        return told.others
       }
     } catch (error) {
       if (!isOutage(error)) throw error
     }
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
+  return told.others
 }
 
 /** Rows picked after the count would be taken for settled: so those picked before it are counted. */
@@ -93,12 +97,19 @@ async function isDone(
   if (run.dry) await waiting.sendOn(deps.db, run.id, run.cascading)
   let waits = await waiting.whatWaits(deps.db, run, names, live)
   told.others = waits.others
-  if (await takeOver(deps, run, live, waits, signal))
+  if (await takeOver(deps, run, live, waits, signal)) {
     waits = await waiting.whatWaits(deps.db, run, names, live)
+    told.others = waits.others
+  }
   const unpayable = waits.abandoned + run.budget.rowsUnpaid
-  // A dry run has nothing to finish for others.
-  const others = run.dry ? 0 : waits.others
-  const end = endOf({ ...waits, others, unpayable, idleMs, waitMs: run.waitMs, picking: false })
+  const end = endOf({
+    ...waits,
+    others: waits.awaited,
+    unpayable,
+    idleMs,
+    waitMs: run.waitMs,
+    picking: false,
+  })
   if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   return end !== 'go_on'
 }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { RetryOptions, RetryReport, RetryState } from '../../../src/pipeline/retry.ts'
+import type { RetryState } from '../../../src/domain/row.ts'
+import type { RetryOptions, RetryReport } from '../../../src/pipeline/retry.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { scalar, states } from './tables.ts'

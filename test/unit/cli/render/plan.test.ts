@@ -6,6 +6,9 @@ import { onTerminal } from '../terminal.ts'
 
 const contacts = {
   source: 'contacts',
+  table: 6_540,
+  filtered_out: 500,
+  where_out: 40,
   rows: 6_000,
   complete: 812,
   settled: 1_201,
@@ -25,8 +28,16 @@ const plan: Plan = {
     asked: 3_204,
   },
   calls: { person: 304, company: 0, bulk: 29, total: 333 },
-  cost: { lookups: 3_000, budget: 3_000, beyond_budget: 204, match_rate: 0.87, expected_found: 2_610 },
-  time: { limit: 200, window_ms: 2_000, ms: 2_000 },
+  cost: {
+    lookups: 3_000,
+    most: 3_000,
+    budget: 3_000,
+    beyond_budget: 204,
+    match_rate: 0.87,
+    expected_found: 2_610,
+    found_range: { least: 2_560, most: 2_650 },
+  },
+  time: { limit: 200, window_ms: 2_000, ms: 2_000, ms_most: 2_000 },
 }
 const settings = { budget: 3_000, bulkOff: null }
 const textOf = (
@@ -48,7 +59,7 @@ test('each source is a funnel whose numbers add up', () => {
     return sign === '−' ? [] : [left]
   })
   expect(sums).toEqual(computed)
-  expect(sums).toEqual([contacts.rows, contacts.picked, contacts.askable])
+  expect(sums).toEqual([contacts.table, contacts.rows, contacts.picked, contacts.askable])
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
@@ -57,15 +68,15 @@ test('tells lookups, calls, cost and time', () => {
   expect(text).toContain('3,604 distinct = 400 answered before + 3,204 to ask')
   expect(text).toContain('333 = 304 for a person + 29 with a job')
   expect(text).toContain('3,000 lookups (204 lookups beyond the budget of 3,000)')
-  expect(text).toContain('about 2,610 found, at the 87.0% so far')
+  expect(text).toContain('2,560 to 2,650 found, at the 87.0% found so far')
   expect(text).toContain('about 2 s, at 200 calls in 2 s')
 })
 
 test('says what is not known, and what is off', () => {
   const unknown = textOf(
     {
-      cost: { ...plan.cost, match_rate: null, expected_found: null },
-      time: { limit: null, window_ms: null, ms: null },
+      cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
+      time: { limit: null, window_ms: null, ms: null, ms_most: null },
     },
     { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
   )
@@ -79,4 +90,39 @@ test('says what is not known, and what is off', () => {
 test.each([44, 80, 120])('fits %i columns', (columns) => {
   for (const line of planLines(plan, onTerminal(columns).output, settings))
     expect(width(line)).toBeLessThanOrEqual(columns)
+})
+
+test('a cascade costs a range, and so takes one', () => {
+  const text = textOf({
+    cost: { ...plan.cost, lookups: 2_000, most: 2_900, beyond_budget: 0 },
+    time: { limit: 200, window_ms: 2_000, ms: 2_000, ms_most: 11_000 },
+  })
+  expect(text).toContain('2,000 to 2,900 lookups')
+  expect(text).toContain('2 s to 11 s, at 200 calls in 2 s')
+})
+
+test('rows are shown before and after, cell by cell, and what is set beside them once', () => {
+  const cell = (column: string, before: unknown, after: unknown) => ({ column, before, after })
+  const row = (key: string) => ({
+    source: 'contacts',
+    key,
+    confidence: 0.93,
+    cells: [cell('title', null, 'CTO'), cell('tags', ['a'], ['a', 'b']), cell('note', ' ', '\u001b[2Jx')],
+    touched: [cell('updated_at', null, '2026-01-01')],
+  })
+  const lines = textOf({ sample: [row('1'), row('2')] }).split('\n')
+  const from = lines.findIndex((line) => line === 'Before and after, in 2 rows whose records are stored')
+  expect(lines.slice(from + 1)).toEqual([
+    '    column  before  after',
+    '  1  contacts, confidence 0.93',
+    '    title   —       CTO',
+    '    tags    ["a"]   ["a","b"]',
+    '    note    " "     \ufffd[2Jx',
+    '  2  contacts, confidence 0.93',
+    '    title   —       CTO',
+    '    tags    ["a"]   ["a","b"]',
+    '    note    " "     \ufffd[2Jx',
+    '  Beside them, in each row of contacts: updated_at',
+  ])
+  expect(textOf({ sample: [] })).toContain('No stored record would change a row')
 })

@@ -114,6 +114,48 @@ test.each([44, 60, 80, 120])('fits %i columns, with colours and without', (colum
   expect(colored.map((line) => unstyled(line).trimEnd()).join('\n')).toBe(textOf({}, columns))
 })
 
+describe('a dry run', () => {
+  const column = (source: string, name: string, written: number) => ({ source, column: name, written })
+  const dry = {
+    columns: [
+      column('contacts', 'title', 3_100),
+      column('contacts', 'phone', 0),
+      column('accounts', 'industry', 400),
+    ],
+    sample: [
+      {
+        source: 'contacts',
+        key: '4711',
+        confidence: null,
+        cells: [{ column: 'title', before: 'CEO', after: 'CTO' }],
+        touched: [],
+      },
+    ],
+  }
+
+  test('says that nothing was written, and shows what would be', () => {
+    const text = textOf({ dry_run: dry })
+    expect(text.split('\n').slice(0, 2)).toEqual([
+      'Dry run 12 completed in 41 s',
+      '  Nothing was written to your tables. What a run would have made of the rows:',
+    ])
+    expect(text).toContain('9,221 would be written')
+    expect(text).toMatch(/\n {2}contacts\.title +3,100\n {2}accounts\.industry +400\n\n/)
+    expect(text).toMatch(/\n {2}4711 {2}contacts\n {4}title +CEO +CTO\n/)
+    expect(text).toMatch(/\n {2}fillrate run +writes what is shown/)
+  })
+
+  test('in which nothing would change is short', () => {
+    const text = textOf({ dry_run: { columns: [column('contacts', 'title', 0)], sample: [] } })
+    expect(text).not.toContain('Cells that would be written')
+  })
+
+  test.each([44, 80])('fits %i columns', (columns) => {
+    for (const line of reportLines({ ...report, dry_run: dry }, onTerminal(columns).output))
+      expect(width(line)).toBeLessThanOrEqual(columns)
+  })
+})
+
 describe('what to type next', () => {
   const after = (changes: Partial<RunReport>): string[] =>
     stepsAfter({

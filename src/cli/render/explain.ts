@@ -1,0 +1,222 @@
+import type { AskedLookup, Change, Column, State, Story } from '../../pipeline/explain/story.ts'
+import type { Output } from '../output.ts'
+import { fields, type Field } from './fields.ts'
+import { counted, distance, moment } from './numbers.ts'
+import { stateStyle, stateWords } from './states.ts'
+import { table } from './table.ts'
+import { clean, wrap } from './text.ts'
+import { valueText } from './value.ts'
+
+/** One row's story: what it is, what was asked and answered, what was written, and what comes next. */
+export function storyLines(story: Story, output: Output, now: number): string[] {
+  const { paint } = output
+  const part = (title: string, lines: readonly string[]): string[] =>
+    lines.length === 0 ? [] : ['', paint('heading', title), ...lines]
+  return [
+    `${paint('heading', clean(`${story.source} ${story.key}`))}  ${paint('quiet', `a row of ${story.table}`)}`,
+    ...stateLines(story, output, now),
+    ...part('The row now', rowLines(story, output)),
+    ...part('Asked and answered', askedLines(story, output, now)),
+    ...part('The record', recordLines(story, output)),
+    ...part('What Fillrate wrote', changeLines(story, output, now)),
+    ...part('What comes next', nextLines(story, output, now)),
+  ]
+}
+
+const indent = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
+
+function stateLines({ state, row }: Story, output: Output, now: number): string[] {
+  const { paint, textColumns } = output
+  const lines = state === null ? ['never picked'] : [stateLine(state, output, now), ...notesOf(state)]
+  if (!row.exists) lines.push(paint('warn', 'the row is deleted'))
+  if (row.left_out_by !== null) lines.push(paint('warn', `left out of the source by its ${row.left_out_by}`))
+  if (row.copies > 1)
+    lines.push(paint('bad', `the joins give ${row.copies} rows for this key, and only one can be right`))
+  if (row.problem !== null)
+    lines.push(paint('bad', `an expression of the source fails on it: ${row.problem}`))
+  if (state?.inputs_changed) lines.push('its inputs have changed since')
+  return indent(lines.flatMap((line) => wrap(line, textColumns - 2)))
+}
+
+function stateLine(
+  { state, run, settled_at: settledAt, picked_at: pickedAt }: State,
+  output: Output,
+  now: number,
+): string {
+  const style = stateStyle(state)
+  const words = style === null ? stateWords(state) : output.paint(style, stateWords(state))
+  if (settledAt === null)
+    return `${words}${run === null ? '' : ` in run ${run}`}, picked ${distance(pickedAt, now)}`
+  return `${words}${run === null ? '' : ` by run ${run}`}, ${distance(settledAt, now)}`
+}
+
+/** The reason, and what was left aside. */
+function notesOf({ reason, notes }: State): string[] {
+  // What the record lacks is seen in the record.
+  const cells = listIn(notes?.['cells'])
+    .filter((one) => one['reason'] !== 'absent')
+    .map((one) => `${one['column']}: ${one['reason']}`)
+  const inputs = listIn(notes?.['inputs']).map((one) => `${one['input']}: ${one['reason']}`)
+  const told = reason ?? ''
+  return [
+    ...(told === '' ? [] : [told]),
+    ...(cells.every((cell) => told.includes(cell)) ? [] : [`not written: ${cells.join('; ')}`]),
+    ...(inputs.every((input) => told.includes(input)) ? [] : [`not asked by: ${inputs.join('; ')}`]),
+  ].map(clean)
+}
+
+const listIn = (value: unknown): Record<string, unknown>[] =>
+  Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : []
+
+function rowLines({ row }: Story, output: Output): string[] {
+  const inputs = Object.entries(row.inputs).map(([name, value]) => ({
+    name,
+    value: valueText(value),
+    from: 'input',
+  }))
+  const columns = row.columns.map((column) => ({
+    name: column.column,
+    value: valueText(column.value),
+    from: originOf(column),
+  }))
+  if (inputs.length + columns.length === 0) return []
+  return indent(
+    table(
+      [...inputs, ...columns],
+      [
+        { title: 'column', text: (one) => one.name, least: 8 },
+        { title: 'value', text: (one) => one.value, least: 10 },
+        { title: 'whose', text: (one) => one.from },
+      ],
+      narrower(output),
+    ),
+  )
+}
+
+function originOf({ policy, blank, ours, written_by: by }: Column): string {
+  if (blank) return policy === null ? '' : 'blank'
+  if (ours) return by === null ? 'written by Fillrate' : `written by run ${by}`
+  if (policy === null) return ''
+  return policy === 'always' ? 'not ours, written over' : 'not ours, stays'
+}
+
+function askedLines({ lookup, tried, job, deliveries, row }: Story, output: Output, now: number): string[] {
+  const list: Field[] = tried.map((one): Field => ['Before', question(one), answer(one, now)])
+  if (lookup === null) {
+    const would = row.question === null ? 'nothing' : `nothing yet; it would be ${inWords(row.question)}`
+    const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
+    if (row.exists) list.push(['Asked', would, notes])
+  } else {
+    list.push(['Asked', question(lookup), callsOf(lookup, now)], ['Answer', answer(lookup, now)])
+  }
+  if (job !== null) {
+    const ended =
+      job.finished_at === null
+        ? `at the latest ${distance(job.deadline_at, now)}`
+        : distance(job.finished_at, now)
+    list.push([
+      'Job',
+      `${job.job_id ?? job.id}, ${counted(job.size, 'email')}`,
+      [stateWords(job.state), ended, ...(job.reason === null ? [] : [job.reason])].join(', '),
+    ])
+  }
+  for (const one of deliveries)
+    list.push([
+      'Delivery',
+      clean(one.event_id),
+      `${stateWords(one.state)}, received ${distance(one.received_at, now)}`,
+    ])
+  return list.length === 0 ? [] : fields(list, output)
+}
+
+const inWords = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
+  `by ${kind === 'name_company' ? 'name and company' : kind}: ${clean(Object.values(input).join(', '))}`
+
+const question = (lookup: AskedLookup): string => inWords(lookup)
+
+function callsOf(lookup: AskedLookup, now: number): string {
+  const { attempts, run, asked_at: at, rows, job, in_doubt: inDoubt } = lookup
+  const tries = attempts > 0 ? [counted(attempts, 'call')] : job === null ? [] : ['in a job']
+  return [
+    ...(at === null ? ['not asked yet'] : [...tries, `asked ${distance(at, now)}`]),
+    ...(run === null ? [] : [`by run ${run}`]),
+    ...(inDoubt > 0 ? [`${counted(inDoubt, 'call')} in doubt`] : []),
+    ...(rows > 1 ? [`shared by ${counted(rows, 'row')}`] : []),
+  ].join(', ')
+}
+
+function answer(lookup: AskedLookup, now: number): string {
+  const { state, reason, confidence, resolved_at: at, due_at: due, not_before: later } = lookup
+  return clean(
+    [
+      stateWords(state),
+      ...(confidence === null ? [] : [`confidence ${confidence}`]),
+      ...(reason === null ? [] : [reason]),
+      ...(at === null ? [] : [distance(at, now)]),
+      ...(later === null ? [] : [`not before ${distance(later, now)}`]),
+      ...(due === null ? [] : [due.getTime() <= now ? 'due' : `due again ${distance(due, now)}`]),
+    ].join(', '),
+  )
+}
+
+function recordLines({ fields: list }: Story, output: Output): string[] {
+  if (list.length === 0) return []
+  return indent(
+    table(
+      list,
+      [
+        { title: 'field', text: (one) => one.field },
+        { title: 'value', text: (one) => valueText(one.value), least: 10 },
+        { title: 'for', text: (one) => one.column, least: 8 },
+        {
+          title: '',
+          text: (one) => (one.skipped === null || one.skipped === 'absent' ? '' : stateWords(one.skipped)),
+        },
+      ],
+      narrower(output),
+    ),
+  )
+}
+
+function changeLines({ changes }: Story, output: Output, now: number): string[] {
+  const cells = changes.flatMap((change) => change.cells)
+  if (cells.length === 0) return []
+  const [head = '', ...body] = table(
+    cells,
+    [
+      { title: 'column', text: (cell) => cell.column, least: 8 },
+      { title: 'before', text: (cell) => valueText(cell.before), least: 8 },
+      { title: 'after', text: (cell) => valueText(cell.after), least: 8 },
+    ],
+    narrower(output, 4),
+  )
+  return indent([
+    `  ${head.trimStart()}`,
+    ...changes.flatMap((change) => [
+      ...wrap(aboutChange(change, now), output.textColumns - 2),
+      ...body.splice(0, change.cells.length).map((line) => `  ${line}`),
+    ]),
+  ])
+}
+
+/** `run 5, 2 min ago, takes back run 3, undone by run 6 but for title`. */
+function aboutChange({ run, written_at: at, undoes, undone_by: by, cells }: Change, now: number): string {
+  const left = cells.filter((cell) => !cell.undone).map((cell) => cell.column)
+  return [
+    run === null ? 'a run that is no longer kept' : `run ${run}`,
+    distance(at, now),
+    ...(undoes === null ? [] : [`takes back run ${undoes}`]),
+    ...(by === null ? [] : [`undone by run ${by}${left.length === 0 ? '' : ` but for ${left.join(', ')}`}`]),
+  ].join(', ')
+}
+
+function nextLines({ next }: Story, output: Output, now: number): string[] {
+  const when = next.at === null ? '' : `${distance(next.at, now)} (${moment(next.at)}): `
+  return indent(wrap(`${when}${next.what}`, output.textColumns - 2))
+}
+
+/** For a table that stands some columns in. */
+const narrower = (output: Output, indented = 2): Pick<Output, 'columns' | 'paint'> => ({
+  paint: output.paint,
+  columns: output.columns === null ? null : output.columns - indented,
+})

@@ -1,0 +1,59 @@
+import type { RetryReport } from '../../pipeline/retry.ts'
+import type { Output } from '../output.ts'
+import { fields, type Field } from './fields.ts'
+import { count, counted } from './numbers.ts'
+import { stateWords } from './states.ts'
+import { stepLines } from './steps.ts'
+import { table } from './table.ts'
+
+/** Reasons shown at the most; `--json` has them all. */
+const REASONS = 25
+
+/** What was made due, by reason, what it will cost, and what to type next. */
+export function retryLines(report: RetryReport, output: Output): string[] {
+  const { paint } = output
+  const { rows, reasons, lookups, without_call: free, gone, complete, dry_run: dry } = report
+  const left = [
+    ...(gone > 0 ? [`${counted(gone, 'row')} no longer in the source`] : []),
+    ...(complete > 0 ? [`${counted(complete, 'row')} in which nothing is lacking any more`] : []),
+  ].join(', ')
+  if (rows === 0)
+    return [`${paint('good', '✓')} Nothing to try again.${left === '' ? '' : ` Left alone: ${left}.`}`]
+  const several = new Set(reasons.map((one) => one.source)).size > 1
+  const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
+  const costs: Field[] = [
+    ['To ask', lookups === 0 ? 'nothing' : counted(lookups, 'lookup')],
+    ['Without a call', free === 0 ? 'none' : `${counted(free, 'row')} whose answer is stored`],
+    ...(left === '' ? [] : [['Left alone', left] as const]),
+  ]
+  return [
+    paint('heading', `${counted(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
+    '',
+    ...table(
+      reasons.slice(0, REASONS),
+      [
+        { title: 'rows', text: (one) => count(one.rows), number: true },
+        { title: 'state', text: (one) => stateWords(one.state) },
+        ...(several
+          ? [{ title: 'source', text: (one: (typeof reasons)[number]) => one.source, least: 6 }]
+          : []),
+        { title: 'reason', text: (one) => one.reason, least: 12 },
+      ],
+      output,
+    ),
+    ...(reasons.length > REASONS
+      ? [paint('quiet', `and ${count(reasons.length - REASONS)} more reasons`)]
+      : []),
+    '',
+    ...fields(costs, output),
+    ...stepLines(
+      dry
+        ? [['fillrate retry', 'makes them due, with the same options']]
+        : [
+            [`fillrate run ${sources}`, 'picks them, and whatever else is due'],
+            [`fillrate plan ${sources}`, 'what that would ask and cost'],
+          ],
+      output,
+    ),
+  ]
+}

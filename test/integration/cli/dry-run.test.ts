@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Plan } from '../../../src/pipeline/plan.ts'
+import type { RunReport } from '../../../src/pipeline/run/report.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const CONCURRENCY = 8
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 400)
+  sandbox = await startSandbox({ latencyAfterMs: [10, 30], jobDelayMs: [50, 200] })
+  cli = await createCommandLine(database.url, sandbox, {
+    ...crmConfig,
+    service: { concurrency: CONCURRENCY },
+  })
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const contacts = async (): Promise<string> =>
+  (
+    await database.pool.query<{ sum: string }>(
+      `select md5(string_agg(t.xmin::text || t::text, ',' order by id)) as sum from crm.contacts t`,
+    )
+  ).rows[0]?.sum ?? ''
+
+test('--sample of a run is refused without --dry-run', async () => {
+  const { code, stderr } = await cli.run('run', '--sample', '5')
+  expect(code).toBe(2)
+  expect(stderr).toContain('give --dry-run with it')
+})
+
+test('a dry run that was killed has written nothing, and the run after it writes all', async () => {
+  const before = await contacts()
+  const distinct = await distinctEmails(database.pool)
+  const killed = cli.start('run', '--dry-run', '--route', 'sync')
+  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 30_000 }).toBeGreaterThan(150)
+  killed.child.kill('SIGKILL')
+  await killed.ended
+  expect(await contacts()).toBe(before)
+
+  // Until its lease has run out nobody can know that it is dead: a dry run waits, and takes its rows over.
+  const waited = await cli.run('run', '--dry-run', '--route', 'sync', '--json')
+  expect(JSON.parse(waited.stdout) as RunReport).toMatchObject({ rows: { picked: 400, waiting: 0 } })
+
+  const plan = await cli.run('plan', '--sample', '7')
+  expect(plan).toMatchObject({ code: 0, stderr: '' })
+  expect(plan.stdout).toMatch(/^Before and after, in 7 rows whose records are stored$/m)
+  const planned = JSON.parse((await cli.run('plan', '--sample', '7', '--json')).stdout) as Plan
+  expect(planned.sample).toHaveLength(7)
+  expect(await contacts()).toBe(before)
+
+  const dry = await cli.run('run', '--dry-run', '--sample', '3', '--route', 'sync')
+  expect(dry.code).toBe(0)
+  expect(dry.stdout).toMatch(/^Dry run \d+ completed in .*\n {2}Nothing was written to your tables/m)
+  expect(dry.stdout).toMatch(/^Before and after, in 3 rows$/m)
+  expect(dry.stdout).toMatch(/Cells +[\d,]+ would be written/)
+  expect(dry.stdout).toContain('Beside them, in each row of contacts: enriched_at')
+  expect(await contacts()).toBe(before)
+
+  const calls = sandbox.stats().calls.accepted
+  const run = await cli.run('run', '--route', 'sync', '--json')
+  expect(run.code).toBe(0)
+  expect(JSON.parse(run.stdout) as RunReport).toMatchObject({
+    status: 'completed',
+    rows: { picked: 400, waiting: 0 },
+    lookups: { asked: 0 },
+  })
+  expect(sandbox.stats().calls.accepted).toBe(calls)
+  const { inputs } = sandbox.stats({ inputs: true })
+  expect(inputs.distinct).toBe(distinct)
+  expect(inputs.paid_more_than_once).toBeLessThanOrEqual(CONCURRENCY)
+  expect(inputs.max_paid).toBeLessThanOrEqual(2)
+  const list = await cli.run('runs')
+  expect(list.stdout.split('\n').filter((line) => / dry /.test(line))).toHaveLength(3)
+  if (process.env['SHOW']) console.log(plan.stdout, dry.stdout, list.stdout)
+})

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Config } from '../../../src/config/config.ts'
+import type { SourceMapping } from '../../../src/domain/mapping.ts'
+import { readTable } from '../../../src/sources/catalogue.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createPrompt, type Prompt, type Prompted } from '../init/prompt.ts'
+import { exampleNames, folderOf, load, readConfig } from './example.ts'
+import { readTables, type Tables } from './tables.ts'
+
+/** `public.a`, `"b"."c"` → `a`, `b.c`. */
+const plain = (table: string): string => table.replaceAll('"', '').replace(/^public\./, '')
+
+/** What a configuration fills: table, column and field. */
+const mapped = (config: Config): string[] =>
+  Object.values(config.sources).flatMap((source) =>
+    source.outputs.map(({ column, field }) => `${plain(source.table)} ${column} ← ${field}`),
+  )
+
+describe.each(exampleNames)('init on %s', (name) => {
+  let database: TestDatabase
+  let prompt: Prompt
+  let before: Tables
+  let ended: Prompted
+  let proposed: Config
+  let made: Config
+  beforeAll(async () => {
+    database = await createTestDatabase()
+    await load(database, name)
+    await database.pool.query('drop schema truth cascade')
+    before = await readTables(database.pool)
+    prompt = await createPrompt(database.url)
+    ended = await prompt.run(['--yes'])
+    proposed = await readConfig(prompt.folder)
+    made = await readConfig(folderOf(name))
+  })
+  afterAll(async () => {
+    await prompt.remove()
+    await database.drop()
+  })
+
+  test('ends well, asks nothing and changes nothing in the database', async () => {
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    expect(ended.stdout).not.toContain('[Y/n]')
+    expect(await readTables(database.pool)).toEqual(before)
+  })
+
+  test('every source of it is one that the database takes', async () => {
+    expect(Object.keys(proposed.sources).length).toBe(Object.keys(made.sources).length)
+    for (const mapping of Object.values(proposed.sources))
+      await expect(openSource(database.db, mapping)).resolves.toMatchObject({ name: mapping.name })
+  })
+
+  test('finds at least four of five columns that the example fills, and what fills each', () => {
+    const found = new Set(mapped(proposed))
+    const wanted = mapped(made)
+    const missed = wanted.filter((one) => !found.has(one))
+    expect(wanted.length).toBeGreaterThan(8)
+    expect(
+      (wanted.length - missed.length) / wanted.length,
+      `missed ${missed.join(', ')}`,
+    ).toBeGreaterThanOrEqual(0.8)
+  })
+
+  test('asks by what the example asks by', () => {
+    const inputs = (config: Config): Record<string, string[]> =>
+      Object.fromEntries(
+        Object.values(config.sources).map((source) => [
+          `${source.kind} ${plain(source.table)}`,
+          Object.keys(source.inputs).sort(),
+        ]),
+      )
+    expect(inputs(proposed)).toEqual(inputs(made))
+  })
+
+  test('lets out the rows that are deleted, and passes by time where an index carries it', () => {
+    for (const source of Object.values(proposed.sources)) {
+      const example = Object.values(made.sources).find(
+        (one) => plain(one.table) === plain(source.table) && one.kind === source.kind,
+      )
+      expect(source.where).toMatch(/deleted|active/i)
+      expect(source.changedAt).toBe(example?.changedAt ?? null)
+    }
+  })
+
+  test('writes no key, no column that the database makes, no key of another row and no input', async () => {
+    for (const source of Object.values(proposed.sources))
+      expect(await forbidden(database, source)).toEqual([])
+  })
+})
+
+async function forbidden({ db, pool }: TestDatabase, source: SourceMapping): Promise<string[]> {
+  const table = await readTable(db, source.table)
+  if (table === null) throw new Error(`${source.table} is not there`)
+  const { rows } = await pool.query<{ name: string }>(
+    `select a.attname as name from pg_constraint k join pg_attribute a on a.attrelid = k.conrelid and a.attnum = any (k.conkey)
+      where k.conrelid = $1::regclass and k.contype in ('f', 'p')`,
+    [table.sql],
+  )
+  const keys = new Set(rows.map((row) => row.name))
+  const made = new Set(
+    table.columns.filter((one) => one.isGenerated || one.isIdentity).map((one) => one.name),
+  )
+  const expressions = Object.values(source.inputs)
+  return source.outputs
+    .map((output) => output.column)
+    .filter(
+      (column) =>
+        keys.has(column) ||
+        made.has(column) ||
+        column.endsWith('_id') ||
+        expressions.includes(`t.${column}`) ||
+        expressions.includes(`t."${column}"`),
+    )
+}
