@@ -24,22 +24,6 @@ export interface ServiceSettings {
   readonly change: { readonly afterMs: number; readonly limit: number } | null
 }
 
-export const plainService: ServiceSettings = {
-  counter: 'first-request',
-  limit: 50,
-  windowMs: 2000,
-  reset: 'up',
-  skewMs: 0,
-  date: true,
-  headerShare: 1,
-  faultShare: 0,
-  faults: 'counted',
-  missShare: 0,
-  misses: 'counted',
-  retryAfter: 'seconds',
-  change: null,
-}
-
 export interface Arrival {
   readonly status: number
   readonly headers: Record<string, string>
@@ -82,7 +66,8 @@ export class SimulatedService {
     const verdict = this.#counter.arrive(now)
     const isMiss = !isFault && this.#random() < settings.missShare
     const status = verdict.accepted ? (isFault ? 500 : isMiss ? 404 : 200) : 429
-    const isUncounted = (isFault && settings.faults === 'uncounted') || (isMiss && settings.misses === 'uncounted')
+    const isUncounted =
+      (isFault && settings.faults === 'uncounted') || (isMiss && settings.misses === 'uncounted')
     if (isUncounted && verdict.accepted) this.#counter.uncount(now)
     const carries = this.#answers++ === 0 || this.#random() < settings.headerShare
     return {
