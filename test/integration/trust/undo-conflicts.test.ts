@@ -55,8 +55,14 @@ test('what somebody has changed since stays, and is told; so is what is gone and
     changes: { restored: 58, gone: 1, kept: 1 },
   })
   expect(report.changes).toEqual({
-    ...{ total: 60, restored: 57, kept: 1, gone: 1, rejected: 1 },
-    ...{ undone_before: 0, not_configured: 0, left: 0 },
+    total: 60,
+    restored: 57,
+    kept: 1,
+    gone: 1,
+    rejected: 1,
+    undone_before: 0,
+    not_configured: 0,
+    left: 0,
   })
   expect(report.kept.toSorted((a, b) => Number(a.key) - Number(b.key))).toEqual([
     { source: 'contacts', key: '1', columns: ['title'], written_by: null },
