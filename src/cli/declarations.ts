@@ -1,9 +1,8 @@
 import { logLevels } from '../config/environment.ts'
 import { Job } from '../domain/job.ts'
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../domain/row.ts'
 import { Run } from '../domain/run.ts'
 import { faultMeanings, parseFaults } from '../sandbox/faults.ts'
-import { declare } from './declare.ts'
+import { DATABASE, declare, FINISHING, sources } from './declare.ts'
 import {
   budget,
   duration,
@@ -17,6 +16,12 @@ import {
   wholeNumber,
 } from './flag.ts'
 import { initDeclaration } from './init/declaration.ts'
+import {
+  explainDeclaration,
+  remapDeclaration,
+  retryDeclaration,
+  undoDeclaration,
+} from './trust-declarations.ts'
 
 /** Flags of every command. */
 export const GLOBAL_FLAGS = {
@@ -29,15 +34,8 @@ export const GLOBAL_FLAGS = {
 } as const
 
 const MINUTE = 60_000
-const DATABASE = ['DATABASE_URL'] as const
 const SERVICE = ['DATABASE_URL', 'FILLRATE_BASE_URL', 'FILLRATE_API_KEY', 'FILLRATE_AUTH'] as const
 const RECEIVER = ['FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL', 'FILLRATE_PORT', 'FILLRATE_HOST'] as const
-
-const sources = {
-  placeholder: '[SOURCE…]',
-  help: 'sources of the configuration; default: all',
-  most: Number.POSITIVE_INFINITY,
-}
 
 const picking = {
   limit: wholeNumber('rows of each source, at the most', 1, null),
@@ -46,16 +44,7 @@ const picking = {
   route: oneOf(['auto', 'sync', 'bulk'], 'one call a lookup, or jobs of 100; default: auto', 'auto'),
 } as const
 
-const FINISHING = 'finishing what is under way; again to stop at once'
 const CLOSING = 'closing; again to stop at once'
-
-function readRetryStates(given: string): readonly RetryState[] {
-  return given.split(',').map((word) => {
-    const state = RETRY_STATES.find((one) => one === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
-    if (state === undefined) throw new Error(listed(RETRY_STATES))
-    return state
-  })
-}
 
 /** Every command. Parsing and help are both made from this table. */
 export const declarations = {
@@ -145,60 +134,9 @@ export const declarations = {
     environment: [...SERVICE, ...RECEIVER, 'LOG_LEVEL'],
     onInterrupt: FINISHING,
   }),
-  retry: declare({
-    group: 'work',
-    summary: 'makes failed rows due, and only those: the next run picks them',
-    about:
-      'Makes rows that failed due, so that the next run picks them. A row whose answer is stored is then written from it ' +
-      'without a call; a lookup that failed itself is asked again. Asks and writes nothing by itself. With --state undone ' +
-      'it is rows whose write an undo has taken back.',
-    words: sources,
-    flags: {
-      state: readBy(
-        'STATE,…',
-        `only these: ${listed(RETRY_STATES)}; default: the first three`,
-        FAILED_ROW_STATES as readonly RetryState[],
-        readRetryStates,
-        { repeats: true },
-      ),
-      reason: text('TEXT', 'only rows with this in their reason, in any case'),
-      dryRun: toggle('counts them, and makes nothing due'),
-    },
-    examples: [
-      ['fillrate retry contacts --reason "unique conflict"', 'after the conflict is solved'],
-      ['fillrate retry --state undone', 'what an undo has taken back'],
-    ],
-    environment: DATABASE,
-  }),
-  undo: declare({
-    group: 'work',
-    summary: "takes back a run's writes, where nobody has changed them since",
-    about:
-      'Gives each cell that a run has written what it held before, unless somebody has changed it since: that stays, and ' +
-      'is told. It is a run itself, so that it can be taken back in its turn. Interrupted or killed, it is typed again and ' +
-      'finishes. The rows are not written again before their inputs change or their answers are due, or `fillrate retry ' +
-      '--state undone` is typed.',
-    words: { placeholder: 'RUN', help: 'the number of a run; `fillrate runs` lists them', most: 1, least: 1 },
-    flags: { dryRun: toggle('tells what would be taken back, and writes nothing') },
-    examples: [['fillrate undo 12 --dry-run', 'first look, then the same without it']],
-    exits: [0, 1, 2, 3, 130],
-    environment: DATABASE,
-    onInterrupt: FINISHING,
-  }),
-  remap: declare({
-    group: 'work',
-    summary: 'writes stored records again under a changed mapping, without a call',
-    about:
-      'Holds the records that are stored against the mapping as it is now, and writes what it would change: columns that ' +
-      'were added, maps that were changed, a lower minConfidence. The policies hold as in every run. Rows that an undo has ' +
-      'taken back are written too. It is a run itself, and can be taken back.',
-    words: { placeholder: 'SOURCE', help: 'a source of the configuration', most: 1, least: 1 },
-    flags: { dryRun: toggle('tells what would be written, with the first rows, and writes nothing') },
-    examples: [['fillrate remap contacts --dry-run', 'first look, then the same without it']],
-    exits: [0, 1, 2, 3, 130],
-    environment: DATABASE,
-    onInterrupt: FINISHING,
-  }),
+  retry: retryDeclaration,
+  undo: undoDeclaration,
+  remap: remapDeclaration,
   serve: declare({
     group: 'work',
     summary: 'keeps the receiver open, and writes back what it receives',
@@ -270,25 +208,7 @@ export const declarations = {
     ],
     environment: DATABASE,
   }),
-  explain: declare({
-    group: 'look',
-    summary: "one row's story: inputs, lookup, answer, changes, what comes next",
-    about:
-      'Tells everything about one row: what it holds now and who wrote it, what was asked and answered, every change with ' +
-      'the values before and after, and when and why it is tried again.',
-    words: {
-      placeholder: 'SOURCE KEY',
-      help: "a source, and a row's key as its column holds it; of several columns a JSON array",
-      most: 2,
-      least: 2,
-    },
-    flags: {},
-    examples: [
-      ['fillrate explain contacts 4711', ''],
-      ['fillrate explain members \'["acme", 17]\' --json', 'with the record, whole'],
-    ],
-    environment: DATABASE,
-  }),
+  explain: explainDeclaration,
   sandbox: declare({
     group: 'try',
     summary: "the service's interface on this machine, with faults to choose",

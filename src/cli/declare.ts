@@ -48,3 +48,15 @@ export function declare<const Own extends Flags>(
     ...declaration,
   }
 }
+
+export const DATABASE = ['DATABASE_URL'] as const
+
+/** What a command says that stops taking work and ends by itself. */
+export const FINISHING = 'finishing what is under way; again to stop at once'
+
+/** The words of a command that works on sources. */
+export const sources = {
+  placeholder: '[SOURCE…]',
+  help: 'sources of the configuration; default: all',
+  most: Number.POSITIVE_INFINITY,
+}

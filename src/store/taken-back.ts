@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { Row, UNDONE, type Settled } from '../domain/row.ts'
 import { jsonBatch } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -43,21 +43,29 @@ export async function takeBack(
   rows: readonly TakenBack[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const keys = rows.map((row) => row.key)
   const written = sql`nullif((coalesce(r.written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
-  await sql`
-    update fillrate.rows r set written = ${written}
-      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, columns jsonb, written jsonb)
-     where r.source = ${source} and r.key = any(${keys}::text[]) and r.key = v.key`.execute(tx)
+  const isLast = sql`(r.run = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)})`
+  const settles = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
+    sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
   const notes = undo.writesAgain
-    ? sql`nullif(r.notes - ${UNDONE}, '{}')`
+    ? sql`nullif(r.notes - ${UNDONE}::text, '{}')`
     : sql`coalesce(r.notes, '{}') || jsonb_build_object(${UNDONE}::text, ${undo.run}::bigint)`
   await sql`
     update fillrate.rows r
-       set state = ${settled.state}, reason = ${settled.reason}, run = ${undo.run}, settled_at = now(),
-           next_at = case when r.next_at > now() then r.next_at end, notes = ${notes},
-           cells_written = ${undo.writesAgain ? sql`v.cells` : sql`0`}, cells_kept = 0, cells_conflicts = 0
-      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, cells integer)
-     where r.source = ${source} and r.key = any(${keys}::text[]) and r.key = v.key
-       and r.run = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
+       set written = ${written},
+           ${sql.join([
+             settles(sql`${settled.state}`, 'state'),
+             settles(sql`${settled.reason}`, 'reason'),
+             settles(notes, 'notes'),
+             settles(sql`now()`, 'settled_at'),
+             settles(sql`case when r.next_at > now() then r.next_at end`, 'next_at'),
+             settles(undo.writesAgain ? sql`v.cells` : sql`0`, 'cells_written'),
+             settles(sql`0`, 'cells_kept'),
+             settles(sql`0`, 'cells_conflicts'),
+             settles(sql`${undo.run}`, 'run'),
+           ])}
+      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, columns jsonb, written jsonb, cells integer)
+     where r.source = ${source} and r.key = any(${rows.map((row) => row.key)}::text[]) and r.key = v.key`.execute(
+    tx,
+  )
 }

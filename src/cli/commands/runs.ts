@@ -26,7 +26,7 @@ export async function runs(command: Command<'runs'>, context: Context): Promise<
     [
       { title: 'run', text: (run) => String(run.id), number: true },
       { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
-      { title: '', text: (run) => (run.options.dry ? 'dry' : '') },
+      { title: '', text: kindOf },
       { title: 'started', text: (run) => distance(run.started_at, now()) },
       { title: 'took', text: tookOf, number: true },
       { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
@@ -47,6 +47,13 @@ const STATE_STYLES = {
   [Run.interrupted]: 'warn',
   [Run.failed]: 'bad',
 } as const satisfies Record<string, Style>
+
+/** What is not a run like most. */
+function kindOf({ options: { dry, undoes, remap } }: store.StoredRun): string {
+  if (undoes !== undefined) return `undo of ${undoes}`
+  if (remap) return 'remap'
+  return dry ? 'dry' : ''
+}
 
 const tookOf = (run: store.StoredRun): string =>
   run.finished_at === null ? '' : duration(run.finished_at.getTime() - run.started_at.getTime())

@@ -43,7 +43,7 @@ export function stepsAfter(
     const open = jobs.waiting + jobs.in_doubt
     if (open > 0) steps.push(['fillrate jobs', `${counted(open, 'job')} without a delivery yet`])
     steps.push([
-      report.dry_run ? 'fillrate run --dry-run' : 'fillrate run',
+      'fillrate run',
       `carries on with ${counted(rows.waiting, 'row')} that ${rows.waiting === 1 ? 'waits' : 'wait'}, and asks nothing twice`,
     ])
   }

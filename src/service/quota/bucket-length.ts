@@ -5,10 +5,11 @@ import type { History } from './history.ts'
 interface Sample {
   readonly sentAt: number
   readonly receivedAt: number
+  readonly used: number
+  /** Calls that had ended when it was sent, and when it was answered; and calls on the wire by then. */
   readonly endedBefore: number
-  /** Calls that may have come before it, less those that it says are counted; and those that surely had. */
-  readonly may: number
-  readonly surely: number
+  readonly ended: number
+  readonly outstanding: number
 }
 
 /**
@@ -31,25 +32,26 @@ export class BucketLength {
    */
   learn({ call, receivedAt, used, isCounted }: Heard, limit: number, sent: number, foreign: number): void {
     if (used === null || !isCounted) return
-    const certain = this.#history.countedUpTo(call.endedBefore) + 1 - used
     for (const earlier of this.#samples) {
       // A header rounds the tokens down: one more or less may have come back.
-      const least = certain - earlier.may - 1
+      const least = this.#surelyBetween(earlier, call.endedBefore) + earlier.used - used - 1
       if (least > 0) this.bounds.atMost((limit * (receivedAt - earlier.sentAt)) / least)
       // Only while it was certainly not full, because a full bucket gets nothing back.
       const isNeverFull = used > sent - earlier.endedBefore + foreign
-      const most = sent - used - earlier.surely + foreign + 1
+      const most = sent - earlier.endedBefore - 1 + earlier.used - used + foreign + 1
       const time = call.sentAt - earlier.receivedAt
       if (isNeverFull && time > 0) this.bounds.atLeast((limit * time) / most)
     }
-    const { length } = this.#history
-    this.#keep({
-      sentAt: call.sentAt,
-      receivedAt,
-      endedBefore: call.endedBefore,
-      may: this.#history.countedUpTo(length) + sent - length - used,
-      surely: call.endedBefore + 1 - used,
-    })
+    const ended = this.#history.length
+    const { endedBefore } = call
+    this.#keep({ sentAt: call.sentAt, receivedAt, used, endedBefore, ended, outstanding: sent - ended })
+  }
+
+  /** Calls that were certainly counted after the earlier answer's call, up to one that was sent then. */
+  #surelyBetween(earlier: Sample, endedBefore: number): number {
+    const both = Math.min(earlier.ended, endedBefore)
+    const after = this.#history.countedUpTo(endedBefore) - this.#history.countedUpTo(both)
+    return after + 1 - (earlier.ended - both) - earlier.outstanding
   }
 
   /** Keeps few samples, ever further apart. */

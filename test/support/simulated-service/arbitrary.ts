@@ -78,6 +78,7 @@ export const service: fc.Arbitrary<ServiceSettings> = fc
     ...clock,
     ...faults,
     ...misses,
+    misses: rest.limit < 20 ? 'counted' : misses.misses,
     // A limit of a few calls can be used up before the first header says so.
     headerShare: rest.limit < 20 ? 1 : headerShare,
     change: null,

@@ -1,0 +1,188 @@
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createPrompt, type Prompt } from './prompt.ts'
+
+let database: TestDatabase
+let empty: TestDatabase
+let prompt: Prompt
+beforeAll(async () => {
+  database = await createTestDatabase()
+  empty = await createTestDatabase()
+  await database.pool.query(`
+    create schema crm;
+    create table crm.accounts (id int primary key, name text, website text, industry text);
+    create table crm.contacts (id int primary key, account_id int references crm.accounts, first_name text, last_name text,
+      email text, title text, phone text, deleted_at timestamptz);
+    insert into crm.accounts select n, 'Acme ' || n, 'acme' || n || '.example', case when n % 4 = 0 then 'Paper' end
+      from generate_series(1, 20) n;
+    insert into crm.contacts (id, account_id, first_name, last_name, email, title)
+      select n, n % 20 + 1, 'Secret', 'Person', 'secret.person' || n || '@acme.example', case when n % 2 = 0 then 'Buyer' end
+        from generate_series(1, 40) n`)
+})
+afterAll(async () => {
+  await database.drop()
+  await empty.drop()
+})
+beforeEach(async () => {
+  prompt = await createPrompt(database.url)
+})
+afterEach(() => prompt.remove())
+
+describe('without a question', () => {
+  test('all sources are written, with what each column holds now, and no value of a row', async () => {
+    const { code, stdout, stderr } = await prompt.run(['--yes'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toContain('Wrote fillrate.config.ts, 2 sources')
+    expect(stdout).toMatch(/title +← title +50\.0%/)
+    expect(stdout).toMatch(/industry +← industry +25\.0%/)
+    const text = await prompt.read('fillrate.config.ts')
+    expect(text).toContain("title: 'title', // 50.0% filled, text")
+    expect(text).toContain("industry: 'industry', // 25.0% filled, text")
+    expect(text).toContain('joins: ')
+    for (const shown of [stdout, text]) expect(shown).not.toMatch(/secret|buyer|paper/i)
+  })
+
+  test('fits a terminal of 80 columns', async () => {
+    const { stdout } = await prompt.run(['--yes'], '')
+    expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([])
+  })
+
+  test('for a program: one object, and the same file', async () => {
+    const { code, stdout } = await prompt.run(['--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      written: join(prompt.folder, 'fillrate.config.ts'),
+      looked: { tables: 2, schemas: ['crm'] },
+      sources: [
+        { name: 'contacts', kind: 'person', coverage: { eligible: 40 } },
+        { name: 'accounts', kind: 'company', coverage: { eligible: 20 } },
+      ],
+      passed_over: [],
+    })
+    expect(await prompt.read('fillrate.config.ts')).toContain('contacts: {')
+  })
+
+  test('as JSON, with the address of its schema', async () => {
+    expect(await prompt.run(['--out', 'fillrate.config.json'])).toMatchObject({ code: 0 })
+    expect(JSON.parse(await prompt.read('fillrate.config.json'))).toMatchObject({
+      $schema: './node_modules/fillrate/fillrate.schema.json',
+      sources: {
+        contacts: {
+          kind: 'person',
+          inputs: { email: 't.email', company: 'a.name' },
+          outputs: { title: 'title', phone: 'phone' },
+        },
+        accounts: { kind: 'company', inputs: { domain: 't.website' }, outputs: { industry: 'industry' } },
+      },
+      budget: 100,
+    })
+  })
+
+  test('only the tables that are named', async () => {
+    expect(await prompt.run(['accounts'])).toMatchObject({ code: 0 })
+    const text = await prompt.read('fillrate.config.ts')
+    expect(text).toContain('accounts: {')
+    expect(text).not.toContain('contacts: {')
+  })
+})
+
+describe('on a terminal', () => {
+  test('it asks which tables, then source by source', async () => {
+    const { code, stdout } = await prompt.run([], '1,2\nn\ny\n')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(
+      /1 +crm\.contacts .* people[\s\S]*2 +crm\.accounts .* companies[\s\S]*Which of them\?/,
+    )
+    expect(stdout).toMatch(/Take contacts\? \[Y\/n\] [\s\S]*Take accounts\? \[Y\/n\] /)
+    const text = await prompt.read('fillrate.config.ts')
+    expect(text).toContain('accounts: {')
+    expect(text).not.toContain('contacts: {')
+  })
+
+  test.each([
+    ['none\n', 0],
+    ['1\nn\n', 0],
+    // The input ends: the user has left.
+    ['', 130],
+    ['1\n', 130],
+  ])('after %j nothing is written', async (answers, code) => {
+    const ended = await prompt.run([], answers)
+    expect(ended).toMatchObject({
+      code,
+      stdout: expect.stringContaining('Nothing was written.') as string,
+    })
+    expect(await readdir(prompt.folder)).toEqual([])
+  })
+})
+
+describe('a file that is there', () => {
+  test('is never written over, and nobody waits to hear so', async () => {
+    await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
+    const { code, stdout, stderr } = await prompt.run(['--yes'])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/fillrate\.config\.ts\n +found +there already[\s\S]*--out FILE[\s\S]*--force/)
+    expect(await prompt.read('fillrate.config.ts')).toBe('mine')
+  })
+
+  test('is, with --force', async () => {
+    await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
+    expect(await prompt.run(['--yes', '--force'])).toMatchObject({ code: 0 })
+    expect(await prompt.read('fillrate.config.ts')).toContain('defineConfig')
+  })
+
+  test('has one beside it, with --out', async () => {
+    await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
+    const { code, stdout } = await prompt.run(['--yes', '--out', 'other.config.ts'])
+    expect(code).toBe(0)
+    expect(stdout).toContain('fillrate check --config other.config.ts')
+    expect(await prompt.read('fillrate.config.ts')).toBe('mine')
+  })
+
+  test.each([[['--yes']], [['--yes', '--force']]])(
+    'of another kind would hide this one: %j',
+    async (words) => {
+      await writeFile(join(prompt.folder, 'fillrate.config.json'), '{}')
+      const { code, stderr } = await prompt.run(words)
+      expect(code).toBe(2)
+      expect(stderr).toContain('fillrate.config.json is in the same folder')
+      expect(await readdir(prompt.folder)).toEqual(['fillrate.config.json'])
+    },
+  )
+})
+
+describe('mistakes', () => {
+  test.each<[string, string[], string]>([
+    ['a table that is not there', ['crm.contcts'], "Did you mean 'crm.contacts'?"],
+    ['a file of another kind', ['--out', 'fillrate.yaml'], 'a name that ends in .ts'],
+    ['a folder that is not there', ['--yes', '--out', 'nowhere/a.ts'], 'Name another one with --out'],
+  ])('%s', async (_, words, todo) => {
+    const { code, stderr } = await prompt.run(words)
+    expect(code).toBe(2)
+    expect(stderr).toContain(todo)
+    expect(await readdir(prompt.folder)).toEqual([])
+  })
+
+  test('nothing was found, and why', async () => {
+    const alone = await createPrompt(empty.url)
+    try {
+      expect(await alone.run(['--yes'])).toMatchObject({
+        code: 1,
+        stdout: expect.stringContaining('This database has no table that this role may read.') as string,
+      })
+      await empty.pool.query(`
+        create table invoices (id int primary key, total numeric);
+        create table contacts (id int primary key, first_name text, last_name text, title text)`)
+      const { code, stdout } = await alone.run(['--yes'])
+      expect(code).toBe(1)
+      expect(stdout).toMatch(
+        /Nothing to propose: of 2 tables and views of public[\s\S]*contacts: nothing identifies its rows[\s\S]*fillrate init SCHEMA\.TABLE/,
+      )
+      expect(JSON.parse((await alone.run(['--json'])).stdout)).toMatchObject({ written: null, sources: [] })
+      expect(await readdir(alone.folder)).toEqual([])
+    } finally {
+      await alone.remove()
+    }
+  })
+})
