@@ -1,5 +1,4 @@
 import { appendFileSync } from 'node:fs'
-import pg from 'pg'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
@@ -82,9 +81,9 @@ async function makeTemplate(server: string, at: (name: string) => string, rows: 
   const db = openDatabase({ url: at(name), max: 1 })
   await migrate(db)
   await db.destroy()
-  const pool = new pg.Pool({ connectionString: at(name), max: 1 })
-  await createCrm(pool, rows)
-  await pool.query('vacuum analyze crm.contacts')
-  await pool.end()
+  await onServer(at(name), async (client) => {
+    await createCrm(client, rows)
+    await client.query('vacuum analyze crm.contacts')
+  })
   return name
 }

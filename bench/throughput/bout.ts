@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import pg from 'pg'
+import { onServer } from '../../test/support/server.ts'
 import type { Arena } from './arena.ts'
 import type { ContenderName, Measured, Task } from './contender.ts'
 import { contents } from './crm.ts'
@@ -56,7 +56,7 @@ export async function fight(arena: Arena, sandbox: SandboxProcess, options: Bout
       sandboxCpuMs: cpuMs - before.sandbox,
       calls,
       costliest: await database.costliest(),
-      contents: await contentsOf(database.url),
+      contents: await onServer(database.url, contents),
     }
   } finally {
     await database.drop()
@@ -75,13 +75,4 @@ async function runContender(task: Task, profile: string | null): Promise<Measure
   const [code] = (await once(child, 'exit')) as [number | null]
   if (code !== 0 || measured === null) throw new Error(`the contender ${task.contender} ended with ${code}`)
   return measured
-}
-
-async function contentsOf(url: string): Promise<string> {
-  const pool = new pg.Pool({ connectionString: url, max: 1 })
-  try {
-    return await contents(pool)
-  } finally {
-    await pool.end()
-  }
 }

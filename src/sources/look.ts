@@ -5,7 +5,7 @@ import { query, type Db } from './db.ts'
 import { eligible, inputHash, inputNames, inputText, joins } from './inputs.ts'
 import { keyMatches, keyRelation, keyText } from './key.ts'
 import type { Source } from './mapped.ts'
-import { isRefusal, refusalInWords } from './refused.ts'
+import { isRefusal } from './refused.ts'
 
 /** One row of a user's table as it is at this moment. */
 export interface LookedAt {
@@ -27,11 +27,9 @@ export interface LookedIn {
   readonly leftOutBy: 'joins' | 'where' | null
   /** Rows that the joins give for it. More than one is a mistake in the mapping. */
   readonly copies: number
-  /** Null where there is no row, or where an expression fails on it. */
+  /** Null where the joins give no row. */
   readonly inputs: Readonly<Record<InputName, string | null>> | null
   readonly inputHash: string | null
-  /** The error of an expression that fails on this row. */
-  readonly problem: string | null
 }
 
 /** What was typed can't be a key of this source. */
@@ -81,33 +79,21 @@ export async function lookAt(db: Db, source: Source, key: string): Promise<Looke
   }
 }
 
-/** Reads what the source's joins, inputs and `where` make of a row that exists. */
+/**
+ * Reads what the source's joins, inputs and `where` make of a row that exists.
+ * @throws what Postgres says when an expression fails on this row
+ */
 export async function lookIn(db: Db, source: Source, key: string): Promise<LookedIn> {
   const columns = inputNames.map((name) => `${inputText(source, name)} as ${name}`)
   const text = `
     select ${columns.join(', ')}, ${inputHash(source)} as hash, ${eligible(source)} as eligible
       from ${source.table.sql} as t ${joins(source)} where ${keyMatches(source, '$1::text')}`
-  const nothing = { inputs: null, inputHash: null, copies: 0, problem: null }
-  try {
-    const rows = await query<Record<InputName, string | null> & { hash: string; eligible: boolean | null }>(
-      db,
-      text,
-      [key],
-    )
-    const [first] = rows
-    if (first === undefined) return { ...nothing, leftOutBy: 'joins' }
-    const { hash, eligible: isEligible, ...inputs } = first
-    return {
-      ...nothing,
-      leftOutBy: isEligible === true ? null : 'where',
-      copies: rows.length,
-      inputs,
-      inputHash: hash,
-    }
-  } catch (error) {
-    if (!isRefusal(error)) throw error
-    return { ...nothing, leftOutBy: null, problem: refusalInWords(error) }
-  }
+  type Row = Record<InputName, string | null> & { hash: string; eligible: boolean | null }
+  const rows = await query<Row>(db, text, [key])
+  const [first] = rows
+  if (first === undefined) return { leftOutBy: 'joins', copies: 0, inputs: null, inputHash: null }
+  const { hash, eligible: isEligible, ...inputs } = first
+  return { leftOutBy: isEligible === true ? null : 'where', copies: rows.length, inputs, inputHash: hash }
 }
 
 function refuseNoArray(source: Source, key: string): void {

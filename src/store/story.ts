@@ -10,6 +10,8 @@ export interface RowStory {
   readonly state: RowState
   readonly reason: string | null
   readonly notes: Readonly<Record<string, unknown>> | null
+  /** A dry run holds it, which writes nothing. */
+  readonly dry: boolean
   readonly run: number | null
   readonly lookup: number | null
   /** Lookups that found nothing before this one. */
@@ -80,7 +82,7 @@ export interface ChangeStory {
 /** What Fillrate knows of a row. Null: it was never picked. */
 export async function ofRow(db: Database, source: string, key: string): Promise<RowStory | null> {
   const { rows } = await sql<RowStory>`
-    select state, reason, notes, run, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
+    select state, reason, notes, dry, run, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
            next_at
       from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
   return rows[0] ?? null

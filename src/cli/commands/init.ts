@@ -63,7 +63,7 @@ async function choose(
   const wanted =
     questions !== null && sources.length > 1
       ? await questions.some(
-          `Which of them? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
+          `\nWhich of them? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
           sources.length,
         )
       : sources.map((_, n) => n + 1)

@@ -78,7 +78,7 @@ function oneLine(sql: string, room: number): string {
 
 function coverageLines({ source, coverage }: Accepted, output: Output): string[] {
   const { paint } = output
-  const columns = Math.min(32, Math.max(...source.outputs.map(({ column }) => width(column))))
+  const columns = Math.min(40, Math.max(...source.outputs.map(({ column }) => width(column))))
   const fields = Math.max(...source.outputs.map(({ field }) => width(field)))
   const room = output.textColumns - columns - fields - 20
   return [

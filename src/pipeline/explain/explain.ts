@@ -3,6 +3,7 @@ import { quote } from '../../config/show.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, UNDONE } from '../../domain/row.ts'
 import { keyInWords, lookAt, lookIn, NotAKey, type LookedIn } from '../../sources/look.ts'
+import { isRefusal, refusalInWords } from '../../sources/refused.ts'
 import type { Source } from '../../sources/source.ts'
 import * as runs from '../../store/runs.ts'
 import * as store from '../../store/story.ts'
@@ -95,7 +96,11 @@ async function look(deps: ExplainDeps, source: Source, typed: string): ReturnTyp
   }
 }
 
-type Inside = LookedIn & { readonly lacks: boolean }
+interface Inside extends LookedIn {
+  readonly lacks: boolean
+  /** The error of an expression that fails on this row. */
+  readonly problem: string | null
+}
 
 const NOWHERE: Inside = {
   leftOutBy: null,
@@ -107,11 +112,16 @@ const NOWHERE: Inside = {
 }
 
 async function lookInside({ db, rules }: ExplainDeps, source: Source, key: string): Promise<Inside> {
-  const inside = await inTransaction(db, (tx) => lookIn(tx, source, key), rules.sourceTimeoutMs)
-  if (inside.leftOutBy !== null || inside.problem !== null || inside.copies > 1)
-    return { ...inside, lacks: false }
-  const [row] = await inTransaction(db, (tx) => readKeys(tx, source, [key]), rules.sourceTimeoutMs)
-  return { ...inside, lacks: row?.lacks ?? false }
+  try {
+    const inside = await inTransaction(db, (tx) => lookIn(tx, source, key), rules.sourceTimeoutMs)
+    const found = { ...inside, problem: null, lacks: false }
+    if (inside.leftOutBy !== null || inside.copies > 1) return found
+    const [row] = await inTransaction(db, (tx) => readKeys(tx, source, [key]), rules.sourceTimeoutMs)
+    return { ...found, lacks: row?.lacks ?? false }
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    return { ...NOWHERE, problem: refusalInWords(error) }
+  }
 }
 
 function outsideOf({ leftOutBy, problem, copies }: Inside): Situation['outside'] {

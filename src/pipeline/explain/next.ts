@@ -19,7 +19,7 @@ export interface Situation {
   /** Its inputs are not those that it was last picked with. */
   readonly inputsChanged: boolean
   readonly undone: boolean
-  readonly row: Pick<RowStory, 'state' | 'run' | 'next_at'> | null
+  readonly row: Pick<RowStory, 'state' | 'dry' | 'run' | 'next_at'> | null
   readonly lookup: Pick<LookupStory, 'state' | 'not_before' | 'reason' | 'run'> | null
   readonly job: Pick<JobStory, 'state' | 'deadline_at'> | null
   /** The process of the run that holds it is alive. */
@@ -61,6 +61,8 @@ const costOf = ({ lookup }: Situation): string =>
   lookup?.state === Lookup.found ? ': without a call where its answer is still fresh' : ''
 
 function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next {
+  if (row?.dry === true && !alive)
+    return { what: 'a dry run has picked it, which writes nothing: the next run takes it', at: null }
   const whose = alive ? `run ${row?.run}` : 'the next run, because its own has ended'
   if (lookup === null) return { what: `picked again by ${whose}`, at: null }
   switch (lookup.state) {
