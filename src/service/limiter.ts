@@ -56,6 +56,8 @@ export interface Limiter {
    * signal's reason when it is aborted, leaving nothing behind.
    */
   acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
+  /** As many permits as there are at this moment, up to `upTo`; null where whoever asks must wait. */
+  acquireNow(upTo: number): Permits | null
   state(): RateState
   /** Leaves no timer and no queue; whoever waits is rejected. */
   stop(): Promise<void>
@@ -107,7 +109,7 @@ class BottleneckLimiter implements Limiter {
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-    const granted = this.#grantUnlimited(upTo)
+    const granted = this.acquireNow(upTo)
     if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -133,6 +135,16 @@ class BottleneckLimiter implements Limiter {
       this.#note()
       this.#advance()
     })
+  }
+
+  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
+  acquireNow(upTo: number): Permits | null {
+    const now = this.#now()
+    if (this.#stopped !== null || this.#waiting.count > 0 || this.#quota.state(now) !== 'unlimited')
+      return null
+    this.#quota.grant(upTo, now)
+    this.#note()
+    return this.#permitsOf(upTo)
   }
 
   state(): RateState {
@@ -179,15 +191,6 @@ class BottleneckLimiter implements Limiter {
       void this.#bottleneck.incrementReservoir(1)
     }
     this.#setTimer(now)
-  }
-
-  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
-  #grantUnlimited(upTo: number): Permits | null {
-    const now = this.#now()
-    if (this.#waiting.count > 0 || this.#quota.state(now) !== 'unlimited') return null
-    this.#quota.grant(upTo, now)
-    this.#note()
-    return this.#permitsOf(upTo)
   }
 
   #permitsOf(count: number): Permits {

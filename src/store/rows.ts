@@ -2,6 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
 import { jsonBatch, unindexed } from './batch.ts'
+import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -138,14 +139,15 @@ export async function claimAnswered(
   const { rows } = await sql<AnsweredRow>`
     select r.key, r."inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
            l.confidence, l.due_at as "dueAt"
-      from fillrate.lookups l
+      from fillrate.unwritten u
+      join fillrate.lookups l on l.id = u.lookup
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
-        where lookup = l.id and state = ${waiting} and not dry and ${unindexed(sql`source = ${source}`)}
+        where lookup = u.lookup and ${unindexed(sql`source = ${source} and state = ${waiting} and not dry`)}
           for no key update skip locked offset 0
      ) r
-     where l.to_write
-     order by l.id limit ${limit}`.execute(tx)
+     where ${unindexed(sql`l.state in (${ANSWERED})`)}
+     order by u.lookup limit ${limit}`.execute(tx)
   return rows
 }
 
@@ -187,13 +189,13 @@ export async function settle(tx: Connection, source: string, settled: readonly S
       from jsonb_to_recordset(${jsonBatch(settled)}) as s
            (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb,
             missed boolean)
-     where r.source = ${source} and r.key = any(${settled.map((row) => row.key)}::text[]) and r.key = s.key
+     where r.source = ${source} and r.key = s.key
        and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**
- * Lookups that no row waits for any more are done with; those that still have one that may be written stay flagged.
- * Locked by a statement of their own: an update that waited for a pick would still look for rows with its old snapshot,
+ * Lookups that no row waits for any more are done with; those that still have one that may be written stay unwritten.
+ * Locked by a statement of their own: a delete that waited for a pick would still look for rows with its old snapshot,
  * miss the one just picked, and leave it waiting for ever.
  */
 export async function clearWritten(tx: StoreTransaction, lookups: readonly number[]): Promise<void> {
@@ -202,22 +204,22 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
-    update fillrate.lookups l set to_write = false
-     where l.id = any(${ids}) and ${unindexed(sql`l.to_write`)}
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)`.execute(
-    tx,
-  )
+    delete from fillrate.unwritten u where u.lookup = any(${ids}) and not ${isAwaited}`.execute(tx)
 }
 
+/** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
+const isAwaited = sql<boolean>`exists (
+       select from fillrate.rows r
+        where r.lookup = u.lookup and ${unindexed(sql`r.state = ${waiting} and not r.dry`)} offset 0)`
+
 /**
- * Takes the flag from lookups that no row waits for, or only rows of dry runs: every write back would
+ * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
  * look at them again, for as long as no run takes their rows. @returns how many
  */
 export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
-    select l.id from fillrate.lookups l
-     where l.to_write
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)
+    select l.id from fillrate.unwritten u join fillrate.lookups l on l.id = u.lookup
+     where not ${isAwaited}
      order by l.id limit ${limit} for no key update of l skip locked`.execute(tx)
   await clearWritten(
     tx,

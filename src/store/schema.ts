@@ -46,7 +46,9 @@ export interface Schema {
     resolved_at: Date | null
     due_at: Date | null
     in_doubt: Generated<number>
-    to_write: Generated<boolean>
+  }
+  'fillrate.unwritten': {
+    lookup: number
   }
   'fillrate.rows': {
     source: string

@@ -2,7 +2,7 @@ import type { AskEvent } from '../../domain/lookup.ts'
 import type { Answer, EnrichmentClient } from '../../service/client.ts'
 import { CircuitOpenError, RateLimitedError, ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
-import type { LeasedLookup } from '../../store/lookups.ts'
+import type { LeasedLookup } from '../../store/leases.ts'
 import type { CallDeps } from '../deps.ts'
 
 /** One call's outcome, or a reason to stop the whole run, or the job that the service made of a single lookup. */

@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import { afterAsk } from '../../domain/lookup.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
-import type { PermittedCall } from '../../service/quota/permits.ts'
+import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
-import * as lookups from '../../store/lookups.ts'
+import * as store from '../../store/leases.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
@@ -36,21 +37,45 @@ export interface LookUpOptions {
  *
  * A permit comes first, then the lease, then the call: so no more lookups are leased than there are calls on the
  * wire, and a crash leaves at most one a slot in doubt. A slot is free again when its answer is stored, not when it
- * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together.
+ * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together,
+ * and where permits are at hand their write leases what these slots ask next.
  */
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
-  const store = gather(async (answers: lookups.Answer[]) => {
-    await throughOutage(() => lookups.answer(deps.db, answers), {
-      onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
-    })
+  /** How many more may be begun. */
+  const room = (): number =>
+    stop !== null || options.signal.aborted
+      ? 0
+      : Math.min(options.most - count.asked - underWay.size, openCalls(deps.breaker, deps.now()))
+
+  const settle = gather(async (answers: store.Answer[]) => {
+    const free = Math.min(answers.length, room())
+    const permits = free > 0 ? deps.limiter.acquireNow(free) : null
+    try {
+      const leased = await throughOutage(
+        () => store.answer(deps.db, answers, permits && nextLease(deps, run, permits.count)),
+        { onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres') },
+      )
+      if (permits !== null) begin(leased, permits)
+    } finally {
+      permits?.release()
+    }
     options.onAnswer?.()
   })
 
-  async function handle(lookup: lookups.LeasedLookup, call: PermittedCall): Promise<void> {
+  function begin(leased: readonly store.LeasedLookup[], permits: Permits): void {
+    leases.hold(leased[0]?.token ?? '', leased.length)
+    for (const lookup of leased) {
+      const task = handle(lookup, permits.use()).finally(() => underWay.delete(task))
+      task.catch(() => {}) // told below, when all are done
+      underWay.add(task)
+    }
+  }
+
+  async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
@@ -60,21 +85,15 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
-      await store({ id: lookup.id, token: lookup.token, ...fields })
+      await settle({ id: lookup.id, token: lookup.token, ...fields })
     }
     count.asked++
     leases.drop(lookup.token)
   }
 
   try {
-    while (count.asked + underWay.size < options.most && stop === null && !options.signal.aborted) {
-      const open = openCalls(deps.breaker, deps.now())
-      if (open === 0) break
-      const free = Math.min(
-        deps.rules.concurrency - underWay.size,
-        options.most - count.asked - underWay.size,
-        open,
-      )
+    while (room() > 0) {
+      const free = Math.min(room(), deps.rules.concurrency - underWay.size)
       if (free <= 0) {
         await Promise.race(underWay)
         continue
@@ -87,14 +106,9 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         })
       if (permits === null) break
       try {
-        const leased = await leaseNext(deps, run, permits.count, leases.mint())
+        const leased = await store.lease(deps.db, nextLease(deps, run, permits.count))
         if (leased.length === 0) break
-        leases.hold(leased[0]?.token ?? '', leased.length)
-        for (const lookup of leased) {
-          const task = handle(lookup, permits.use()).finally(() => underWay.delete(task))
-          task.catch(() => {}) // told below, when all are done
-          underWay.add(task)
-        }
+        begin(leased, permits)
       } finally {
         permits.release()
       }
@@ -108,26 +122,13 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 }
 
 /** First what never goes in bulk; then emails, where they are to go singly. */
-async function leaseNext(
-  deps: CallDeps,
-  run: LiveRun,
-  limit: number,
-  token: string,
-): Promise<lookups.LeasedLookup[]> {
-  const lease = { run: run.id, limit, token, leaseMs: LEASE_MS }
-  const single = await lookups.lease(deps.db, { ...lease, from: 'single' })
+function nextLease(deps: CallDeps, run: LiveRun, limit: number): store.LeaseOptions {
   const { bulkFrom, singly } = routeEmails({
     option: run.options.route,
     bulkPossible: deps.webhookUrl !== null,
     picking: run.picking,
     minimum: deps.rules.bulkMinimum,
   })
-  if (single.length === limit || singly === 'never') return single
-  const emails = await lookups.lease(deps.db, {
-    ...lease,
-    from: 'emails',
-    limit: limit - single.length,
-    unlessWaiting: singly === 'when_fewer' ? (bulkFrom ?? undefined) : undefined,
-  })
-  return [...single, ...emails]
+  const emails = singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now'
+  return { run: run.id, limit, token: randomUUID(), leaseMs: LEASE_MS, emails }
 }
