@@ -98,7 +98,7 @@ export async function answer(
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}
-       where l.id = v.id and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
+       where l.id = k.key and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
       returning l.id, l.state
     ), ${isUnwritten} ${next === null ? sql`` : sql`, ${leaseNext(next)}`}
     select (select jsonb_agg(id) from stored) as stored,
@@ -121,7 +121,7 @@ async function keepPaidRecords(db: Database, answers: readonly Answer[]): Promis
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
         from ${answerRecords(answers)}
-       where l.id = v.id and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
+       where l.id = k.key and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
       returning l.id, l.state
     ), ${isUnwritten}
     select from stored`.execute(db)

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupFields, type LookupState } from '../domain/lookup.ts'
-import { jsonBatch, unindexed } from './batch.ts'
+import { jsonBatch, keyedBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -96,15 +96,14 @@ export const isUnwritten = sql`unwritten as (
       on conflict do nothing
     )`
 
-/**
- * Joined by nothing but the lookup's key: a list of the keys beside it would let the planner begin with the lookups
- * and go through all answers for each of them.
- */
-export const answerRecords = (
-  answers: readonly object[],
-) => sql`jsonb_to_recordset(${jsonBatch(answers)}) as v (
-  id bigint, token uuid, job uuid, state text, reason text, attempts integer, "notBefore" timestamptz,
-  "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision)`
+/** Answers as `v`, by the id of their lookup as `k.key`. */
+export const answerRecords = (answers: readonly { readonly id: number }[]) =>
+  keyedBatch(
+    sql`${answers.map((one) => one.id)}::bigint[]`,
+    answers,
+    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "resolvedAt" timestamptz,
+        "dueAt" timestamptz, record jsonb, confidence double precision`,
+  )
 
 export interface ResultAnswer extends LookupFields {
   readonly id: number
@@ -125,7 +124,7 @@ export async function answerFromResults(
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}
-       where l.id = v.id and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}
+       where l.id = k.key and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}
       returning l.id, l.state
     ), ${isUnwritten}
     select count(*) as stored from stored`.execute(tx)

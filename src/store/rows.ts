@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
-import { jsonBatch, unindexed } from './batch.ts'
+import { jsonBatch, keyedBatch, unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -176,21 +176,23 @@ export interface Cells {
 /** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
 export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
   if (settled.length === 0) return
+  const records = keyedBatch(
+    sql`${settled.map((row) => row.key)}::text[]`,
+    settled,
+    sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
+  )
   await sql`
     update fillrate.rows r
-       set state = s.state, reason = s.reason, next_at = s."nextAt",
-           settled_at = case when s.state = ${waiting} then null else now() end,
-           lookup = case when s.state = ${waiting} then null else r.lookup end,
-           tried = case when s.missed then r.tried || r.lookup else r.tried end,
-           dry = r.dry and s.state = ${waiting},
-           written = case when s.written is null then r.written else coalesce(r.written, '{}') || s.written end,
-           notes = coalesce(s.notes, r.notes), cells_written = (s.cells ->> 'written')::integer,
-           cells_kept = (s.cells ->> 'kept')::integer, cells_conflicts = (s.cells ->> 'conflicts')::integer
-      from jsonb_to_recordset(${jsonBatch(settled)}) as s
-           (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb,
-            missed boolean)
-     where r.source = ${source} and r.key = s.key
-       and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
+       set state = v.state, reason = v.reason, next_at = v."nextAt",
+           settled_at = case when v.state = ${waiting} then null else now() end,
+           lookup = case when v.state = ${waiting} then null else r.lookup end,
+           tried = case when v.missed then r.tried || r.lookup else r.tried end,
+           dry = r.dry and v.state = ${waiting},
+           written = case when v.written is null then r.written else coalesce(r.written, '{}') || v.written end,
+           notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
+           cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
+      from ${records}
+     where r.source = ${source} and r.key = k.key and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**

@@ -51,20 +51,25 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       ? 0
       : Math.min(options.most - count.asked - underWay.size, openCalls(deps.breaker, deps.now()))
 
-  const settle = gather(async (answers: store.Answer[]) => {
-    const free = Math.min(answers.length, room())
-    const permits = free > 0 ? deps.limiter.acquireNow(free) : null
-    try {
-      const leased = await throughOutage(
-        () => store.answer(deps.db, answers, permits && nextLease(deps, run, permits.count)),
-        { onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres') },
-      )
-      if (permits !== null) begin(leased, permits)
-    } finally {
-      permits?.release()
-    }
-    options.onAnswer?.()
-  })
+  const settle = gather(
+    async (answers: store.Answer[]) => {
+      const free = Math.min(answers.length, room())
+      const permits = free > 0 ? deps.limiter.acquireNow(free) : null
+      try {
+        const leased = await throughOutage(
+          () => store.answer(deps.db, answers, permits && nextLease(deps, run, permits.count)),
+          {
+            onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
+          },
+        )
+        if (permits !== null) begin(leased, permits)
+      } finally {
+        permits?.release()
+      }
+      options.onAnswer?.()
+    },
+    { writers: 2 },
+  )
 
   function begin(leased: readonly store.LeasedLookup[], permits: Permits): void {
     leases.hold(leased[0]?.token ?? '', leased.length)

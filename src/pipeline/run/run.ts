@@ -140,21 +140,26 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
         return did.deliveries
       },
     }),
-    ...toWrite.map(({ source, nudge }) =>
-      loop({
-        ...common,
-        name: `write back ${source.name}`,
-        nudge,
-        paceMs: 200,
-        full: 500,
-        tick: async () => {
-          const did = await writeBack.tick(deps, source)
-          tally.written += did.cells
-          if (did.rows > 0) tally.moved()
-          return did.rows
-        },
-      }),
-    ),
+    ...toWrite.flatMap(({ source, nudge }) => {
+      const writer = (name: string, pace: { readonly nudge: Nudge; readonly paceMs: number }) =>
+        loop({
+          ...common,
+          ...pace,
+          name,
+          full: 500,
+          tick: async () => {
+            const did = await writeBack.tick(deps, source)
+            tally.written += did.cells
+            if (did.rows > 0) tally.moved()
+            return did.rows
+          },
+        })
+      // The second looks only now and then, and stays for as long as there is more than one can write.
+      return [
+        writer(`write back ${source.name}`, { nudge, paceMs: 200 }),
+        writer(`help to write back ${source.name}`, { nudge: new Nudge(), paceMs: 1_000 }),
+      ]
+    }),
     every(LEASE_MS / 5, ending, deps, 'recover', () => recover.tick(deps, id)),
     watch(
       deps,
