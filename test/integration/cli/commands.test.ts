@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { cli as runCli } from '../../../src/cli/cli.ts'
-import { Output } from '../../../src/cli/output.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
 
 let database: TestDatabase
 let sandbox: Sandbox
@@ -25,27 +24,15 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** The program in this process: a command touches nothing of its own process, and starting one takes a second. */
-async function runWith(changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> {
-  const written = { stdout: '', stderr: '' }
-  const outputTo = (name: keyof typeof written): Output =>
-    new Output({ write: (text) => (written[name] += text) }, { color: false })
-  const context = {
-    stdout: outputTo('stdout'),
-    stderr: outputTo('stderr'),
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: sandbox.url,
-      FILLRATE_API_KEY: sandbox.keys.join(','),
-      FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-      ...changes,
-    },
-    cwd: cli.folder,
-    signal: new AbortController().signal,
-    now: Date.now,
+const runWith = (changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> => {
+  const env = {
+    DATABASE_URL: database.url,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+    ...changes,
   }
-  const code = await runCli({ words, contextFor: () => context })
-  return { code, ...written }
+  return runProgram({ cwd: cli.folder, env }, ...words)
 }
 
 const run = (...words: string[]): Promise<Ended> => runWith({}, ...words)
