@@ -150,6 +150,11 @@ describe('after a run', () => {
     expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT/)
     expect((await run('failures', '--csv', '-', '--limit', '2')).stdout.trim().split('\r\n')).toHaveLength(3)
 
+    expect(await jsonOf('failures', '--state', 'refused,write-rejected')).toMatchObject({
+      total: 0,
+      rows: [],
+    })
+    expect(await jsonOf('failures', '--state', 'invalid_input', '--limit', '4')).toMatchObject({ total: 15 })
     const unknown = await run('failures', '--source', 'contact')
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('contacts') })
     expect(await run('failures', '--csv', 'no/such/folder.csv')).toMatchObject({ code: 2 })
