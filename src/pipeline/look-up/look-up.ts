@@ -4,6 +4,7 @@ import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
+import * as keptAnswers from '../../store/kept-answers.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
@@ -49,6 +50,12 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     })
     options.onAnswer?.()
   })
+  const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
+    // To look at later only: a run does not fail for it.
+    await keptAnswers.keep(deps.db, answers).catch((error: unknown) => {
+      deps.log.warn({ reason: (error as Error).message }, 'an answer that is no record was not kept')
+    })
+  })
 
   async function handle(lookup: lookups.LeasedLookup, call: PermittedCall): Promise<void> {
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
@@ -59,6 +66,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
+      if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
       await store({ id: lookup.id, token: lookup.token, ...fields })
     }
