@@ -120,6 +120,7 @@ function cellLines(cells: readonly LeftOutCells[], output: Output): string[] {
 const CELL_WORDS: Readonly<Record<string, string>> = {
   unmapped: 'its `map` has no entry for the value',
   no_match: 'the value does not match `matches`',
+  no_value: 'its `sql` gives nothing for the value: no such row in another table, perhaps',
   too_long: "the text is longer than the column; `tooLong: 'truncate'` cuts it",
   out_of_range: 'the number is out of the range of the column',
   no_such_label: 'no label of the enum is like the value; a `map` makes one of it',
