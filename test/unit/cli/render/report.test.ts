@@ -161,6 +161,7 @@ describe('what to type next', () => {
     stepsAfter({
       ...report,
       rows: { ...none, picked: 5 },
+      cells: { written: 3, kept: 2, conflicts: 0 },
       jobs: { ...report.jobs, in_doubt: 0 },
       ...changes,
     }).map(([type]) => type)
@@ -168,6 +169,7 @@ describe('what to type next', () => {
   test.each([
     ['nothing, where nothing is left', {}, []],
     ['failures', { rows: { ...none, picked: 5, refused: 1, write_rejected: 1 } }, ['fillrate failures']],
+    ['failures, for cells too', { cells: { written: 3, kept: 2, conflicts: 1 } }, ['fillrate failures']],
     ['run, where rows wait', { rows: { ...none, picked: 5, waiting: 1 } }, ['fillrate run']],
     [
       'jobs, where they wait for a delivery',
