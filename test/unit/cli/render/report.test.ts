@@ -97,11 +97,12 @@ describe('how it ended', () => {
   })
 
   test('without a row it is short', () => {
-    expect(textOf({ rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
-    expect(textOf({ rows: { ...none, picked: 0 } })).toContain('Nothing to do')
-    expect(textOf({ rows: { ...none, picked: 0 }, status: 'budget_reached', left_out: 7 })).not.toContain(
-      'Nothing to do',
-    )
+    const cells = { written: 0, kept: 0, conflicts: 0 }
+    expect(textOf({ cells, rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
+    expect(textOf({ cells, rows: { ...none, picked: 0 } })).toContain('Nothing to do')
+    expect(
+      textOf({ cells, rows: { ...none, picked: 0 }, status: 'budget_reached', left_out: 7 }),
+    ).not.toContain('Nothing to do')
   })
 })
 
