@@ -18,6 +18,7 @@ import {
 import { initDeclaration } from './init/declaration.ts'
 import {
   explainDeclaration,
+  failuresDeclaration,
   remapDeclaration,
   retryDeclaration,
   undoDeclaration,
@@ -191,23 +192,7 @@ export const declarations = {
     examples: [['fillrate jobs --state submitted', 'those that wait for their delivery']],
     environment: DATABASE,
   }),
-  failures: declare({
-    group: 'look',
-    summary: 'rows that could not be enriched, by reason',
-    about:
-      'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves. Rows ' +
-      'that the service simply does not know are not among them.',
-    flags: {
-      csv: text('FILE', 'all of them as source,key,state,reason,settled_at; - for standard output'),
-      source: text('SOURCE', 'only of this source'),
-      limit: wholeNumber('rows at the most; default: 10, with --csv all', 1, null),
-    },
-    examples: [
-      ['fillrate failures', ''],
-      ['fillrate failures --source contacts --csv contacts.csv', ''],
-    ],
-    environment: DATABASE,
-  }),
+  failures: failuresDeclaration,
   explain: explainDeclaration,
   sandbox: declare({
     group: 'try',

@@ -25,7 +25,8 @@ export interface OpenReceiver {
   close(): Promise<void>
 }
 
-const LOOPBACK = '127.0.0.1'
+/** Where the receiver listens when it is not told. */
+export const LOOPBACK = '127.0.0.1'
 
 /**
  * Opens the receiver. Where its port is taken by another Fillrate process (`fillrate serve`, another run), that one

@@ -98,6 +98,7 @@ export interface Schema {
     raw: Buffer | null
     settled_at: Date | null
   }
+  'fillrate.kept_answers': { lookup: number; received_at: Generated<Date>; status: number; body: string }
   'fillrate.changes': {
     id: Generated<number>
     run: number | null

@@ -42,6 +42,8 @@ export interface LookupStory {
   /** Rows that share it, this one among them. */
   readonly rows: number
   readonly record: unknown
+  /** The latest answer that was no record; null where none was kept. */
+  readonly kept: { readonly status: number; readonly body: string; readonly received_at: string } | null
 }
 
 export interface JobStory {
@@ -93,7 +95,9 @@ export async function ofLookups(db: Database, ids: readonly number[]): Promise<L
   const { rows } = await sql<LookupStory>`
     select id, kind, input, state, reason, attempts, in_doubt, confidence, run, job, asked_at, resolved_at, not_before,
            leased_until, due_at, record,
-           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows
+           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows,
+           (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
+              from fillrate.kept_answers k where k.lookup = l.id) as kept
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])
      order by array_position(${[...ids]}::bigint[], id)`.execute(db)
   return rows

@@ -39,6 +39,9 @@ export function remapLines(
       ? stepLines([[`fillrate remap ${source}`, 'writes them, without a call']], output)
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...reportLines(report, output)]),
+    ...(report !== null && report.cells.written > 0
+      ? stepLines([[`fillrate undo ${report.run}`, 'takes it back']], output)
+      : []),
   ]
 }
 

@@ -5,6 +5,7 @@ import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
+import * as keptAnswers from '../../store/kept-answers.ts'
 import * as store from '../../store/leases.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
@@ -45,6 +46,13 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const leases = new Leases(deps)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
+  const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
+    // To look at later only: a run does not fail for it.
+    await keptAnswers.keep(deps.db, answers).catch((error: unknown) => {
+      deps.log.warn({ reason: (error as Error).message }, 'an answer that is no record was not kept')
+    })
+  })
+
   /** How many more may be begun. */
   const room = (): number =>
     stop !== null || options.signal.aborted
@@ -89,6 +97,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
+      if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
       await settle({ id: lookup.id, token: lookup.token, ...fields })
     }

@@ -18,6 +18,7 @@ describe('failures', () => {
       { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
       { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
     ],
+    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', rows: 12 }],
     rows: [
       {
         source: 'contacts',
@@ -34,6 +35,9 @@ describe('failures', () => {
     expect(text).toContain('105 rows could not be enriched')
     expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
     expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
+    expect(text).toMatch(
+      /Cells that were left out[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/,
+    )
     expect(text).toContain('The latest 1 of 105')
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
@@ -47,12 +51,14 @@ describe('failures', () => {
       reason: `r${n}`,
       rows: 2,
     }))
-    const text = failureLines({ total: 60, reasons, rows: [] }, onTerminal(100).output, now).join('\n')
+    const text = failureLines({ total: 60, reasons, cells: [], rows: [] }, onTerminal(100).output, now).join(
+      '\n',
+    )
     expect(text).toContain('and 10 rows for 5 more reasons')
   })
 
   test('none is good news', () => {
-    expect(failureLines({ total: 0, reasons: [], rows: [] }, onTerminal(80).output, now)).toEqual([
+    expect(failureLines({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now)).toEqual([
       '✓ No row has failed.',
     ])
   })
