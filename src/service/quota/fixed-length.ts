@@ -49,8 +49,7 @@ export class FixedLength {
   get bounds(): Bounds {
     const bounds = new Bounds()
     bounds.atLeast(this.#least)
-    const onClock = this.#meant(this.#mostOnClock, 500)
-    bounds.atMost(this.#isShared ? onClock : Math.max(this.hoped, onClock))
+    bounds.atMost(this.#isShared ? this.#onClock : Math.max(this.hoped, this.#onClock))
     bounds.atMost(this.#meant(this.#ends.most))
     return bounds
   }
@@ -65,6 +64,13 @@ export class FixedLength {
   get hoped(): number {
     if (this.#isShared) return this.#meant(Math.min(this.#ends.most, this.#mostOnClock), 500)
     return this.#meant(Math.min(this.#ends.most, this.#mostFromRequest))
+  }
+
+  /** The longest if the clock starts windows. */
+  get #onClock(): number {
+    const most = this.#meant(this.#mostOnClock, 500)
+    if (this.#isShared || this.#isOdd || !Number.isFinite(this.#mostFromRequest)) return most
+    return this.#ends.onClock(this.#least, most, 500)
   }
 
   #meant(most: number, step = stepOf(most)): number {
