@@ -84,7 +84,7 @@ export class Window {
       }
       this.#open(call, Math.min(this.#undecided.length, used - 1 + this.#endedSince(call)))
       this.#charge(receivedAt, isCounted)
-      this.counted = 1
+      this.counted = isCounted ? 1 : 0
       return 'next'
     }
     const isFirst = isCounted && this.startedBy === null
