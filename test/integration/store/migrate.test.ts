@@ -1,8 +1,10 @@
+import { readdir } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
+const names = (await readdir('migrations')).map((file) => file.replace(/\.ts$/, '')).sort()
 let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -19,7 +21,7 @@ test('several processes that migrate at once create the schema once', async () =
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
   try {
     const applied = await Promise.all(others.map((db) => migrate(db)))
-    expect(applied.flat()).toEqual(['0001_foundation'])
+    expect(applied.flat()).toEqual(names)
     expect(await pendingMigrations(database.db)).toEqual([])
   } finally {
     await Promise.all(others.map((db) => db.destroy()))
@@ -31,7 +33,7 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
   const other = await database.pool.connect()
   try {
     await other.query('begin; lock table contacts in access exclusive mode')
-    expect(await migrate(database.db)).toEqual(['0001_foundation'])
+    expect(await migrate(database.db)).toEqual(names)
   } finally {
     await other.query('rollback')
     other.release()
