@@ -1,14 +1,7 @@
+import { evenly, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
 import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
 import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../../test/support/simulated-service/simulate.ts'
-
-/** What a case must reach, as shares of the quota; null where nothing was promised. */
-export interface Promised {
-  readonly steady: number | null
-  readonly whole: number | null
-  /** 429s as a share of calls. */
-  readonly refused: number
-}
 
 export interface VirtualCase {
   readonly group: string
@@ -36,14 +29,6 @@ const plainService: ServiceSettings = {
 
 type Changes = Partial<ServiceSettings> &
   Partial<Pick<SimulationSettings, 'foreignShare' | 'lostShare' | 'before' | 'after'>>
-
-/** DESIGN section 8's figure for a window of this length. */
-function steadyOf(limit: number, windowMs: number): number | null {
-  if (windowMs >= 10_000) return 0.99
-  if (windowMs >= 2000) return 0.97
-  if (windowMs >= 1000) return limit >= 50 ? 0.94 : 0.9
-  return null
-}
 
 function fixed(
   group: string,
@@ -76,18 +61,7 @@ function fixed(
   }
 }
 
-const evenly = (one: VirtualCase): VirtualCase => ({
-  ...one,
-  promised: { steady: 0.9, whole: null, refused: 0 },
-})
-const shared = (one: VirtualCase): VirtualCase => ({
-  ...one,
-  promised: { steady: null, whole: null, refused: 0.01 },
-})
-const unpromised = (one: VirtualCase): VirtualCase => ({
-  ...one,
-  promised: { steady: null, whole: null, refused: 0 },
-})
+const promising = (promised: Promised, one: VirtualCase): VirtualCase => ({ ...one, promised })
 const text = (windowMs: number): string => (windowMs >= 3_600_000 ? '1 h' : `${windowMs / 1000} s`)
 
 const first = 'Windows that the first request starts'
@@ -96,6 +70,8 @@ const sliding = 'A sliding log'
 const bucket = 'A token bucket'
 const odd = 'What headers and clocks do'
 const foreign = 'Another client spends a fifth of the key'
+
+export const groups = [first, clock, sliding, bucket, odd, foreign]
 
 export const cases: readonly VirtualCase[] = [
   fixed(first, '', 1000, 3_600_000),
@@ -106,21 +82,21 @@ export const cases: readonly VirtualCase[] = [
   fixed(first, '', 1000, 10_000),
   fixed(first, '', 50, 2000),
   fixed(first, '', 1000, 2000),
-  unpromised(fixed(first, '', 50, 1500)),
+  promising(unpromised, fixed(first, '', 50, 1500)),
   fixed(first, '', 5, 1000),
   fixed(first, '', 50, 1000),
-  { ...fixed(first, '', 5000, 1000), promised: { steady: 0.9, whole: null, refused: 0 } },
-  unpromised(fixed(first, '', 10, 500)),
+  promising(evenly, fixed(first, '', 5000, 1000)),
+  promising(unpromised, fixed(first, '', 10, 500)),
   fixed(clock, '', 600, 60_000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 10_000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 2000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 1000, { counter: 'on-the-clock' }),
-  evenly(fixed(sliding, '', 600, 60_000, { counter: 'sliding-log' })),
-  evenly(fixed(sliding, '', 50, 10_000, { counter: 'sliding-log' })),
-  evenly(fixed(sliding, '', 50, 2000, { counter: 'sliding-log' })),
-  evenly(fixed(bucket, '', 600, 60_000, { counter: 'token-bucket' })),
-  evenly(fixed(bucket, '', 50, 10_000, { counter: 'token-bucket' })),
-  evenly(fixed(bucket, '', 50, 2000, { counter: 'token-bucket' })),
+  promising(evenly, fixed(sliding, '', 600, 60_000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(sliding, '', 50, 10_000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(sliding, '', 50, 2000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(bucket, '', 600, 60_000, { counter: 'token-bucket' })),
+  promising(evenly, fixed(bucket, '', 50, 10_000, { counter: 'token-bucket' })),
+  promising(evenly, fixed(bucket, '', 50, 2000, { counter: 'token-bucket' })),
   fixed(odd, 'clock 90 s ahead', 50, 2000, { skewMs: 90_000 }),
   fixed(odd, 'clock 90.4 s behind', 50, 2000, { skewMs: -90_400 }),
   fixed(odd, 'no `Date`', 50, 2000, { date: false, skewMs: 400 }),
@@ -130,12 +106,24 @@ export const cases: readonly VirtualCase[] = [
   fixed(odd, 'headers on 30% of answers', 50, 10_000, { headerShare: 0.3 }),
   fixed(odd, '5% of answers 500, counted', 50, 10_000, { faultShare: 0.05 }),
   fixed(odd, '5% of answers 500, not counted', 50, 10_000, { faultShare: 0.05, faults: 'uncounted' }),
-  unpromised(fixed(odd, '2% of answers lost', 50, 10_000, { lostShare: 0.02 })),
-  unpromised(fixed(odd, 'cut to 20 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 20 } })),
-  unpromised(fixed(odd, 'raised to 100 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 100 } })),
-  fixed(odd, 'a second there and back', 50, 10_000, { before: [100, 500], after: [100, 500] }),
-  shared(fixed(foreign, '', 600, 60_000, { foreignShare: 0.2 })),
-  shared(fixed(foreign, '', 50, 10_000, { foreignShare: 0.2 })),
-  shared(fixed(foreign, '', 50, 2000, { foreignShare: 0.2 })),
-  shared(fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' })),
+  promising(unpromised, fixed(odd, '2% of answers lost', 50, 10_000, { lostShare: 0.02 })),
+  promising(
+    unpromised,
+    fixed(odd, 'cut to 20 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 20 } }),
+  ),
+  promising(
+    unpromised,
+    fixed(odd, 'raised to 100 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 100 } }),
+  ),
+  promising(
+    unpromised,
+    fixed(odd, 'up to a second there and back', 50, 10_000, { before: [100, 500], after: [100, 500] }),
+  ),
+  promising(shared, fixed(foreign, '', 600, 60_000, { foreignShare: 0.2 })),
+  promising(shared, fixed(foreign, '', 50, 10_000, { foreignShare: 0.2 })),
+  promising(shared, fixed(foreign, '', 50, 2000, { foreignShare: 0.2 })),
+  promising(
+    shared,
+    fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' }),
+  ),
 ]
