@@ -118,6 +118,9 @@ export interface Schema {
     limit: number
     window_ms: number | null
     observed_at: Date
+    spent_until: Date | null
+    told: Json | null
+    told_at: Date | null
   }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
 }
