@@ -150,14 +150,17 @@ export async function extendLeases(
 export interface Answer extends LookupFields {
   readonly id: number
   readonly token: string
+  /** Of whom the record tells, as tombstones would: it is not kept where one of them is there. */
+  readonly hashes?: readonly string[]
 }
 
 /**
  * Stores the answers of leased lookups. Where the lease was lost meanwhile, a record is still kept if none is there,
  * and never put over a newer one.
+ * @returns those whose lease was lost, or whose record tells of somebody who was erased
  */
-export async function answer(db: Connection, answers: readonly Answer[]): Promise<void> {
-  if (answers.length === 0) return
+export async function answer(db: Connection, answers: readonly Answer[]): Promise<readonly Answer[]> {
+  if (answers.length === 0) return []
   const { rows } = await sql<{ id: number }>`
     update fillrate.lookups l
        set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
@@ -167,14 +170,20 @@ export async function answer(db: Connection, answers: readonly Answer[]): Promis
            to_write = v.state in (${ANSWERED})
       from ${answerRecords(answers)}
      where ${isOneOf(answers)} and ${unindexed(sql`l.state = ${leased}`)} and l.lease_token = v.token
+       and ${notErased}
     returning l.id`.execute(db)
-  if (rows.length === answers.length) return
+  if (rows.length === answers.length) return []
   const stored = new Set(rows.map((row) => row.id))
+  const unstored = answers.filter((one) => !stored.has(one.id))
   await keepPaidRecords(
     db,
-    answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
+    unstored.filter((one) => one.state === Lookup.found),
   )
+  return unstored
 }
+
+const notErased = sql`not exists (
+  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 
 /** The lease is lost, the record is paid for: it answers a lookup that nobody has answered yet. */
 async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Promise<void> {
@@ -184,9 +193,8 @@ async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Prom
        set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
            lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
       from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}`.execute(
-    db,
-  )
+     where ${isOneOf(answers)} and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
+       and ${notErased}`.execute(db)
 }
 
 /** The planner knows how many these are, and takes the primary key; of `v` it only guesses that it has 100 rows. */
@@ -195,7 +203,7 @@ const isOneOf = (answers: readonly { readonly id: number }[]) =>
 
 const answerRecords = (answers: readonly object[]) => sql`jsonb_to_recordset(${jsonBatch(answers)}) as v (
   id bigint, token uuid, job uuid, state text, reason text, attempts integer, "notBefore" timestamptz,
-  "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision)`
+  "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb)`
 
 export interface ResultAnswer extends LookupFields {
   readonly id: number

@@ -8,6 +8,7 @@ import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { eraseAnswered, hashesOf } from '../forget/in-answers.ts'
 import { gather } from '../gather.ts'
 import { ask } from './ask.ts'
 import { Leases } from './leases.ts'
@@ -44,7 +45,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
   const store = gather(async (answers: lookups.Answer[]) => {
-    await throughOutage(() => lookups.answer(deps.db, answers), {
+    await throughOutage(async () => eraseAnswered(deps.db, await lookups.answer(deps.db, answers)), {
       onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
     })
     options.onAnswer?.()
@@ -60,7 +61,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
-      await store({ id: lookup.id, token: lookup.token, ...fields })
+      await store({ id: lookup.id, token: lookup.token, ...fields, hashes: hashesOf(fields.record) })
     }
     count.asked++
     leases.drop(lookup.token)
