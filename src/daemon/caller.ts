@@ -5,6 +5,7 @@ import type { Turn } from '../pipeline/run/turn.ts'
 import { createLimiter } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
+import { throughOutage } from '../store/outage.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 
 export interface CallerOptions {
@@ -30,7 +31,12 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   const { db, scope, owner, log } = options
   const token = randomUUID()
   let renewedAt = performance.now()
-  if (!(await callers.acquire(db, scope, token, owner, LEASE_MS))) return null
+  const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS).catch((error: unknown) => {
+    // It may be ours and the answer lost: nobody would renew it, and the next try would wait until it runs out.
+    void throughOutage(() => callers.release(db, scope, token), {}).catch(() => {})
+    throw error
+  })
+  if (!acquired) return null
 
   const known = await rateLimits.recall(db, scope)
   let remembering: Promise<void> = Promise.resolve()

@@ -133,6 +133,13 @@ export async function lease(
   return rows
 }
 
+/** Lookups under a token were certainly not asked: nothing is in doubt. */
+export async function giveBack(db: Connection, token: string): Promise<void> {
+  await sql`
+    update fillrate.lookups set state = ${pending}, lease_token = null, leased_until = null
+     where state = ${leased} and lease_token = ${token}`.execute(db)
+}
+
 /** Extends every lease under these tokens. @returns the tokens that still hold one */
 export async function extendLeases(
   db: Connection,

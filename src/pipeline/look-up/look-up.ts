@@ -55,7 +55,11 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
-      await jobs.acceptSingle(deps.db, lookup, asked.acceptedAs, run.id, deps.rules.bulkDeadlineMs)
+      const { acceptedAs } = asked
+      await throughOutage(
+        () => jobs.acceptSingle(deps.db, lookup, acceptedAs, run.id, deps.rules.bulkDeadlineMs),
+        { onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres') },
+      )
     } else {
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
@@ -88,7 +92,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         })
       if (permits === null) break
       try {
-        const leased = await leaseNext(deps, run, permits.count, leases.mint())
+        const token = leases.mint()
+        const leased = await leaseNext(deps, run, permits.count, token).catch(giveBack(deps, token))
         if (leased.length === 0) break
         leases.hold(leased[0]?.token ?? '', leased.length)
         for (const lookup of leased) {
@@ -107,6 +112,14 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   }
   return { ...count, stop }
 }
+
+/** A lease may be committed and its answer lost: nothing was asked under it, so that it need not run out first. */
+const giveBack =
+  (deps: Pick<CallDeps, 'db'>, token: string) =>
+  async (error: unknown): Promise<never> => {
+    await throughOutage(() => lookups.giveBack(deps.db, token), {})
+    throw error
+  }
 
 /** First what never goes in bulk; then emails, where they are to go singly. */
 async function leaseNext(

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { isUnharmed } from '../../chaos/damage.ts'
-import { killAt, prepareGround, type Ground } from '../../chaos/kill.ts'
+import { prepareGround, type Ground } from '../../chaos/ground.ts'
+import { killAt } from '../../chaos/kill.ts'
 
 let ground: Ground
 beforeAll(async () => {
