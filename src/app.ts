@@ -33,6 +33,8 @@ export interface AppOptions {
   readonly config: Config
   readonly environment: Environment
   readonly log: Logger
+  /** How long Postgres may say nothing before a connection is given up, in milliseconds. Default: 75 s. */
+  readonly silentAfterMs?: number
   /** Told of every statement sent. */
   readonly onStatement?: (sql: string) => void
 }
@@ -97,6 +99,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   )
   const db = openDatabase({
     url,
+    silentAfterMs: options.silentAfterMs ?? SOURCE_TIMEOUT_MS + 15_000,
     ...(options.onStatement && { onStatement: options.onStatement }),
     onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
   })

@@ -15,6 +15,7 @@ import {
   toggle,
   wholeNumber,
 } from './flag.ts'
+import { forgetDeclaration } from './forget-declaration.ts'
 import { initDeclaration } from './init/declaration.ts'
 import {
   explainDeclaration,
@@ -137,6 +138,7 @@ export const declarations = {
   }),
   retry: retryDeclaration,
   undo: undoDeclaration,
+  forget: forgetDeclaration,
   remap: remapDeclaration,
   serve: declare({
     group: 'work',

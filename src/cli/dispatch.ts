@@ -16,6 +16,8 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/explain.ts')).explain(command, context)
     case 'failures':
       return (await import('./commands/failures.ts')).failures(command, context)
+    case 'forget':
+      return (await import('./commands/forget.ts')).forget(command, context)
     case 'help':
       return (await import('./commands/help.ts')).help(command, context)
     case 'init':

@@ -5,6 +5,7 @@ import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
+import { throughOutage } from '../store/outage.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rateTold from '../store/rate-told.ts'
 
@@ -38,7 +39,12 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   const token = randomUUID()
   const turn = { scope, token }
   let renewedAt = performance.now()
-  if (!(await callers.acquire(db, scope, token, owner, LEASE_MS))) return null
+  const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS).catch((error: unknown) => {
+    // It may be ours and the answer lost: nobody would renew it, and the next try would wait until it runs out.
+    void throughOutage(() => callers.release(db, scope, token), {}).catch(() => {})
+    throw error
+  })
+  if (!acquired) return null
 
   const known = await rateLimits.recall(db, scope)
   const spentForMs = await rateTold.spentFor(db, scope)

@@ -63,6 +63,13 @@ function leaseNext({ run, limit, token, leaseMs, emails }: LeaseOptions): RawBui
     )`
 }
 
+/** Lookups under a token were certainly not asked: nothing is in doubt. */
+export async function giveBack(db: Database, token: string): Promise<void> {
+  await sql`
+    update fillrate.lookups set state = ${pending}, lease_token = null, leased_until = null
+     where state = ${leased} and lease_token = ${token}`.execute(db)
+}
+
 /** Extends every lease under these tokens. @returns the tokens that still hold one */
 export async function extend(db: Database, tokens: readonly string[], leaseMs: number): Promise<Set<string>> {
   if (tokens.length === 0) return new Set()
@@ -76,6 +83,15 @@ export async function extend(db: Database, tokens: readonly string[], leaseMs: n
 export interface Answer extends LookupFields {
   readonly id: number
   readonly token: string
+  /** Of whom the record tells, as tombstones would: it is not kept where one of them is there. */
+  readonly hashes?: readonly string[]
+}
+
+export interface Answered {
+  /** Leased in the same statement. */
+  readonly leased: readonly LeasedLookup[]
+  /** Those whose lease was lost, or whose record tells of somebody who was erased. */
+  readonly unstored: readonly Answer[]
 }
 
 /**
@@ -88,8 +104,8 @@ export async function answer(
   db: Database,
   answers: readonly Answer[],
   next: LeaseOptions | null = null,
-): Promise<LeasedLookup[]> {
-  if (answers.length === 0) return []
+): Promise<Answered> {
+  if (answers.length === 0) return { leased: [], unstored: [] }
   const { rows } = await sql<{ stored: number[] | null; leased: Leased[] | null }>`
     with stored as (
       update fillrate.lookups l
@@ -99,18 +115,22 @@ export async function answer(
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}
        where l.id = k.key and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
+         and ${notErased}
       returning l.id, l.state
     ), ${isUnwritten} ${next === null ? sql`` : sql`, ${leaseNext(next)}`}
     select (select jsonb_agg(id) from stored) as stored,
            ${next === null ? sql`null` : sql`(select jsonb_agg(l) from leased l)`} as leased`.execute(db)
   const stored = new Set(rows[0]?.stored ?? [])
-  if (stored.size < answers.length)
-    await keepPaidRecords(
-      db,
-      answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
-    )
-  return (rows[0]?.leased ?? []).map((row) => ({ ...row, token: next?.token ?? '' }))
+  const unstored = answers.filter((one) => !stored.has(one.id))
+  await keepPaidRecords(
+    db,
+    unstored.filter((one) => one.state === Lookup.found),
+  )
+  return { leased: (rows[0]?.leased ?? []).map((row) => ({ ...row, token: next?.token ?? '' })), unstored }
 }
+
+const notErased = sql`not exists (
+  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 
 /** The lease is lost, the record is paid for: it answers a lookup that nobody has answered yet. */
 async function keepPaidRecords(db: Database, answers: readonly Answer[]): Promise<void> {
@@ -122,6 +142,7 @@ async function keepPaidRecords(db: Database, answers: readonly Answer[]): Promis
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
         from ${answerRecords(answers)}
        where l.id = k.key and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
+         and ${notErased}
       returning l.id, l.state
     ), ${isUnwritten}
     select from stored`.execute(db)

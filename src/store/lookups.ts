@@ -102,7 +102,7 @@ export const answerRecords = (answers: readonly { readonly id: number }[]) =>
     sql`${answers.map((one) => one.id)}::bigint[]`,
     answers,
     sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "resolvedAt" timestamptz,
-        "dueAt" timestamptz, record jsonb, confidence double precision`,
+        "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb`,
   )
 
 export interface ResultAnswer extends LookupFields {

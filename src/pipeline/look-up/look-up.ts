@@ -10,6 +10,7 @@ import * as store from '../../store/leases.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { eraseAnswered, hashesOf } from '../forget/in-answers.ts'
 import { gather } from '../gather.ts'
 import { ask } from './ask.ts'
 import { Leases } from './leases.ts'
@@ -53,6 +54,11 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     })
   })
 
+  const waiting = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
+  }
+
   /** How many more may be begun. */
   const room = (): number =>
     stop !== null || options.signal.aborted
@@ -64,12 +70,12 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       const free = Math.min(answers.length, room())
       const permits = free > 0 ? deps.limiter.acquireNow(free) : null
       try {
-        const leased = await throughOutage(
-          () => store.answer(deps.db, answers, permits && nextLease(deps, run, permits.count)),
-          {
-            onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
-          },
-        )
+        const { leased, unstored } = await throughOutage(async () => {
+          const next = permits && nextLease(deps, run, permits.count)
+          const answered = store.answer(deps.db, answers, next)
+          return next === null ? answered : answered.catch(giveBack(deps, next.token))
+        }, waiting)
+        await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
         if (permits !== null) begin(leased, permits)
       } finally {
         permits?.release()
@@ -92,14 +98,18 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
-      await jobs.acceptSingle(deps.db, lookup, asked.acceptedAs, run.id, deps.rules.bulkDeadlineMs)
+      const { acceptedAs } = asked
+      await throughOutage(
+        () => jobs.acceptSingle(deps.db, lookup, acceptedAs, run.id, deps.rules.bulkDeadlineMs),
+        waiting,
+      )
     } else {
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
       if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
-      await settle({ id: lookup.id, token: lookup.token, ...fields })
+      await settle({ id: lookup.id, token: lookup.token, ...fields, hashes: hashesOf(fields.record) })
     }
     count.asked++
     leases.drop(lookup.token)
@@ -120,7 +130,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         })
       if (permits === null) break
       try {
-        const leased = await store.lease(deps.db, nextLease(deps, run, permits.count))
+        const next = nextLease(deps, run, permits.count)
+        const leased = await store.lease(deps.db, next).catch(giveBack(deps, next.token))
         if (leased.length === 0) break
         begin(leased, permits)
       } finally {
@@ -134,6 +145,14 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   }
   return { ...count, stop }
 }
+
+/** A lease may be committed and its answer lost: nothing was asked under it, so that it need not run out first. */
+const giveBack =
+  (deps: Pick<CallDeps, 'db'>, token: string) =>
+  async (error: unknown): Promise<never> => {
+    await throughOutage(() => store.giveBack(deps.db, token), {})
+    throw error
+  }
 
 /** First what never goes in bulk; then emails, where they are to go singly. */
 function nextLease(deps: CallDeps, run: LiveRun, limit: number): store.LeaseOptions {

@@ -1,6 +1,7 @@
 import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { Deps } from '../deps.ts'
 import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
@@ -49,7 +50,11 @@ export async function end(
     why === null && options.dryRun && others > 0
       ? `${others} rows of the same sources are another run's: they are not among these`
       : why
-  const report = await makeReport(deps.db, {
+  const wait = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+  }
+  const told = {
     id: run.id,
     status,
     reason,
@@ -58,14 +63,16 @@ export async function end(
     rate: run.seen.rate(),
     durationMs: performance.now() - run.began,
     rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
-  })
+  }
+  const report = await throughOutage(() => makeReport(deps.db, told), wait)
   const state =
     status === 'failed' || status === 'refused'
       ? Run.failed
       : status === 'interrupted'
         ? Run.interrupted
         : Run.completed
-  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
+  const totals = withoutSample(report)
+  await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
   return report

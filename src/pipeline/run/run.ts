@@ -106,7 +106,7 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
       wakeWriters()
     }).then(async () => {
       if (ending.aborted) return
-      await runs.donePicking(deps.db, id, token)
+      await throughOutage(() => runs.donePicking(deps.db, id, token), { signal: finished.signal })
       picking = false
       wakeCalls()
     }),
@@ -239,7 +239,7 @@ async function pickAll(
   const onWait = (error: Error, ms: number): void =>
     deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
   for (const source of options.sources) {
-    const pass = await beginPass(deps, source, options)
+    const pass = await throughOutage(() => beginPass(deps, source, options), { signal, onWait })
     while (pass.phase !== 'done' && !signal.aborted) {
       const did = await throughOutage(() => pick(deps, run, pass, options), { signal, onWait })
       onPicked(did.picked)
