@@ -11,6 +11,7 @@ import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import type { Rules } from './pipeline/deps.ts'
+import { Slots } from './pipeline/look-up/slots.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
@@ -135,6 +136,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     sourceTimeoutMs: SOURCE_TIMEOUT_MS,
   }
   const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
+  const slots = slotsOf(config)
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
   let client: EnrichmentClient | null = null
@@ -187,6 +189,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
             owner,
             client: calling,
             breaker: createBreaker(),
+            slots,
             webhookUrl: open && ((job) => `${open.publicUrl}/webhooks/enrichment/${job}`),
             takeTurn: () =>
               takeTurn({
@@ -245,6 +248,13 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     },
   }
 }
+
+/** A quarter of the calls under way is kept for syncs where there are any: they never wait for a backfill's answers. */
+const slotsOf = ({ service, sources }: Config): Slots =>
+  new Slots(
+    service.concurrency,
+    Object.values(sources).some((source) => source.follow) ? Math.ceil(service.concurrency / 4) : 0,
+  )
 
 function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
   if (names.length === 0) return [...sources.values()]

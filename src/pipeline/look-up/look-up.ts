@@ -27,6 +27,8 @@ export interface LookUpOptions {
   readonly signal: AbortSignal
   /** One call is made, to one of the two endpoints. */
   readonly onAsked?: (call: 'person' | 'company') => void
+  /** So many lookups were leased; their calls are under way. */
+  readonly onLeased?: (lookups: number) => void
   /** Some answers are stored. */
   readonly onAnswer?: () => void
 }
@@ -41,6 +43,7 @@ export interface LookUpOptions {
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
+  const priority = priorityOf(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
   const store = gather(async (answers: lookups.Answer[]) => {
@@ -70,33 +73,40 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     while (count.asked + underWay.size < options.most && stop === null && !options.signal.aborted) {
       const open = openCalls(deps.breaker, deps.now())
       if (open === 0) break
-      const free = Math.min(
-        deps.rules.concurrency - underWay.size,
-        options.most - count.asked - underWay.size,
-        open,
-      )
-      if (free <= 0) {
-        await Promise.race(underWay)
+      const slots = deps.slots.free(priority)
+      const free = Math.min(slots, options.most - count.asked - underWay.size, open)
+      if (slots === 0) {
+        await deps.slots.wait(priority, options.signal)
         continue
       }
       const permits = await deps.limiter
-        .acquire(free, priorityOf(run.trigger), options.signal)
+        .acquire(free, priority, options.signal)
         .catch((error: unknown) => {
           if (options.signal.aborted) return null
           throw error
         })
       if (permits === null) break
+      // While the permits were waited for, others may have taken the slots.
+      const taken = deps.slots.take(permits.count, priority)
+      let unused = taken
       try {
-        const leased = await leaseNext(deps, run, permits.count, leases.mint())
+        if (taken === 0) continue
+        const leased = await leaseNext(deps, run, taken, leases.mint())
+        options.onLeased?.(leased.length)
         if (leased.length === 0) break
         leases.hold(leased[0]?.token ?? '', leased.length)
         for (const lookup of leased) {
-          const task = handle(lookup, permits.use()).finally(() => underWay.delete(task))
+          unused--
+          const task = handle(lookup, permits.use()).finally(() => {
+            underWay.delete(task)
+            deps.slots.give(1)
+          })
           task.catch(() => {}) // told below, when all are done
           underWay.add(task)
         }
       } finally {
         permits.release()
+        deps.slots.give(unused)
       }
     }
     await Promise.all(underWay)

@@ -15,6 +15,8 @@ const variables = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
 ]
 
@@ -28,6 +30,8 @@ const unset = {
   port: null,
   host: null,
   dashboardToken: null,
+  notifyUrl: null,
+  notifySecrets: [],
   logLevel: 'info',
 }
 
