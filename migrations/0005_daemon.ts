@@ -15,7 +15,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       changed_at timestamptz not null default now(),
       check ((key is null) <> (keys is null))
     ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`create unique index followed_once on fillrate.followed (source, key) where key is not null`.execute(db)
+  await sql`create unique index followed_once on fillrate.followed (source, key) where key is not null`.execute(
+    db,
+  )
   // 100,000 keys are a megabyte: what it would take to compress them, the statement that changed them would wait.
   await sql`alter table fillrate.followed alter column keys set storage external`.execute(db)
 

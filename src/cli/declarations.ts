@@ -15,6 +15,7 @@ import {
   toggle,
   wholeNumber,
 } from './flag.ts'
+import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
 import {
   explainDeclaration,
@@ -84,6 +85,7 @@ export const declarations = {
     exits: [0, 1, 2],
     environment: DATABASE,
   }),
+  follow: followDeclaration,
   plan: declare({
     group: 'work',
     summary: 'what a run would ask and cost; writes nothing and calls nothing',
@@ -121,6 +123,7 @@ export const declarations = {
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
+      backfill: toggle('behind everything else: syncs and nightly runs ask first'),
       dryRun: toggle('asks and stores the answers, writes nothing to your tables, shows what it would write'),
       sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
     },
@@ -137,6 +140,7 @@ export const declarations = {
   retry: retryDeclaration,
   undo: undoDeclaration,
   remap: remapDeclaration,
+  start: startDeclaration,
   serve: declare({
     group: 'work',
     summary: 'keeps the receiver open, and writes back what it receives',
@@ -166,6 +170,7 @@ export const declarations = {
     ],
     environment: DATABASE,
   }),
+  schedule: scheduleDeclaration,
   runs: declare({
     group: 'look',
     summary: 'the latest runs and what they did',

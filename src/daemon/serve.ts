@@ -21,7 +21,7 @@ export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
   const receiver = await options.receiver(works.wakeSettling)
   options.onListening?.(receiver.listens)
   try {
-    await Promise.all([...works.steps(), works.recovering(null)])
+    await Promise.all(works.steps().map((step) => step.begin()))
   } finally {
     await receiver.close()
   }

@@ -14,11 +14,7 @@ export interface FollowedKey {
  * Changed keys, oldest first. Those that a user's transaction is just changing again are left out, so that nobody
  * waits: the lock is gone with the statement. Not in a transaction: a user who changes such a row would wait for it.
  */
-export async function next(
-  db: Database,
-  sources: readonly string[],
-  limit: number,
-): Promise<FollowedKey[]> {
+export async function next(db: Database, sources: readonly string[], limit: number): Promise<FollowedKey[]> {
   const { rows } = await sql<FollowedKey>`
     select id, source, key from fillrate.followed
      where key is not null and source = any(${[...sources]}::text[])

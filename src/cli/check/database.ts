@@ -5,6 +5,7 @@ import { pendingMigrations } from '../../store/migrate.ts'
 import { openDatabase, type Database } from '../../store/open.ts'
 import { addressOf } from '../render/database-error.ts'
 import { counted } from '../render/numbers.ts'
+import { checkFollow } from './follow.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 
 /** The database, our schema in it, and every source held against it; each told as soon as it is known. */
@@ -43,6 +44,7 @@ export async function* checkDatabase(
           'ok',
           `${source.mapping.table}, ${counted(source.outputs.length, 'column')} to fill`,
         )
+        if (mapping.follow) yield await checkFollow(db, source)
       } catch (error) {
         yield findingOf(name, error, env)
       }

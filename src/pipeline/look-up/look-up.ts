@@ -79,12 +79,10 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         await deps.slots.wait(priority, options.signal)
         continue
       }
-      const permits = await deps.limiter
-        .acquire(free, priority, options.signal)
-        .catch((error: unknown) => {
-          if (options.signal.aborted) return null
-          throw error
-        })
+      const permits = await deps.limiter.acquire(free, priority, options.signal).catch((error: unknown) => {
+        if (options.signal.aborted) return null
+        throw error
+      })
       if (permits === null) break
       // While the permits were waited for, others may have taken the slots.
       const taken = deps.slots.take(permits.count, priority)

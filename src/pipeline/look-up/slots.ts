@@ -65,3 +65,7 @@ export class Slots {
     })
   }
 }
+
+/** A quarter is kept for syncs where any source is followed. */
+export const slotsOf = (concurrency: number, sources: readonly { readonly follow: boolean }[]): Slots =>
+  new Slots(concurrency, sources.some((source) => source.follow) ? Math.ceil(concurrency / 4) : 0)

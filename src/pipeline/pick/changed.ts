@@ -84,7 +84,12 @@ async function takeKeys(
   const live = alive.slice(0, own + 1).map((one) => one.id)
   const candidates = await readChanged(tx, source, run.id, live, keys)
   if (candidates.length === 0) return NOTHING
-  const taken = await takeCandidates(tx, source, { id: run.id, live, budget: run.budget, dry: false }, candidates)
+  const taken = await takeCandidates(
+    tx,
+    source,
+    { id: run.id, live, budget: run.budget, dry: false },
+    candidates,
+  )
   await followed.spend(tx, run.id, taken.admitted)
   return {
     picked: taken.picked,

@@ -89,6 +89,8 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
     })
   const { wakeCalls, wakeWriters } = works
   const leave = works.join({
+    run: id,
+    sources: options.sources.map((source) => source.name),
     tally,
     onStop: (error) => {
       seen.stop ??= error
@@ -114,7 +116,7 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
       picking = false
       wakeCalls()
     }),
-    ...(options.works ? [] : [...works.steps(), works.recovering(id)]),
+    ...(options.works ? [] : works.steps().map((step) => step.begin())),
     watch(
       deps,
       {

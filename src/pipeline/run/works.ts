@@ -14,6 +14,8 @@ import type { TakeTurn, Turn } from './turn.ts'
 
 /** What a run gives to the works that it joins. */
 export interface Member {
+  readonly run: number
+  readonly sources: readonly string[]
   readonly tally: Tally
   /** The service refuses us for good. */
   readonly onStop: (error: ServiceError) => void
@@ -29,6 +31,13 @@ export interface WorksOptions {
   /** Ends all of it when what is under way is done. */
   readonly signal: AbortSignal
   readonly onRecovered?: (did: recover.RecoverResult) => void
+}
+
+export interface Step {
+  readonly name: string
+  /** The one source that it works for. Null: all. */
+  readonly source: string | null
+  readonly begin: () => Promise<void>
 }
 
 type WorksDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'rules'>
@@ -78,56 +87,65 @@ export class Works {
     return this.#turn?.limiter.state() ?? this.#rate
   }
 
-  /** All loops, each to be waited for: one that fails does not end the others. */
-  steps(): Promise<void>[] {
+  /** All loops, each to be begun and waited for by itself: one that fails does not end the others. */
+  steps(): Step[] {
     const { calls, signal } = this.#options
     const deps = this.#deps
     const common = { signal, log: deps.log }
     return [
-      ...(calls === null ? [] : [this.#call(calls)]),
-      loop({
-        ...common,
+      ...(calls === null ? [] : [{ name: 'call', source: null, begin: () => this.#call(calls) }]),
+      {
         name: 'settle',
-        nudge: this.#toSettle,
-        paceMs: 50,
-        full: 20,
-        tick: async () => {
-          const did = await settle.tick(deps)
-          if (did.answered > 0) this.wakeWriters()
-          if (did.deliveries > 0) {
-            this.#each((tally) => tally.moved())
-            this.#toLookUp.nudge()
-          }
-          return did.deliveries
-        },
-      }),
-      ...this.#toWrite.map(({ source, nudge }) =>
-        loop({
-          ...common,
-          name: `write back ${source.name}`,
-          nudge,
-          paceMs: 200,
-          full: 500,
-          tick: async () => {
-            const did = await writeBack.tick(deps, source)
-            this.#each((tally) => {
-              tally.written += did.cells
-              if (did.rows > 0) tally.moved()
-            })
-            return did.rows
-          },
-        }),
-      ),
+        source: null,
+        begin: () =>
+          loop({
+            ...common,
+            name: 'settle',
+            nudge: this.#toSettle,
+            paceMs: 50,
+            full: 20,
+            tick: async () => {
+              const did = await settle.tick(deps)
+              if (did.answered > 0) this.wakeWriters()
+              if (did.deliveries > 0) {
+                this.#each((tally) => tally.moved())
+                this.#toLookUp.nudge()
+              }
+              return did.deliveries
+            },
+          }),
+      },
+      ...this.#toWrite.map(({ source, nudge }) => ({
+        name: `write back ${source.name}`,
+        source: source.name,
+        begin: () =>
+          loop({
+            ...common,
+            name: `write back ${source.name}`,
+            nudge,
+            paceMs: 200,
+            full: 500,
+            tick: async () => {
+              const did = await writeBack.tick(deps, source)
+              this.#each((tally) => {
+                tally.written += did.cells
+                if (did.rows > 0) tally.moved()
+              })
+              return did.rows
+            },
+          }),
+      })),
+      {
+        name: 'recover',
+        source: null,
+        begin: () =>
+          every(LEASE_MS / 5, signal, deps, 'recover', async () => {
+            // Its own runs are not taken for dead, however long Postgres was away.
+            const own = [...this.#members].map((member) => member.run)
+            this.#options.onRecovered?.(await recover.tick(deps, own))
+          }),
+      },
     ]
-  }
-
-  /** Its own step, because a run excepts itself from being taken for dead. */
-  recovering(ownRun: number | null): Promise<void> {
-    const { signal, onRecovered } = this.#options
-    return every(LEASE_MS / 5, signal, this.#deps, 'recover', async () => {
-      const did = await recover.tick(this.#deps, ownRun)
-      onRecovered?.(did)
-    })
   }
 
   #call({ deps, takeTurn }: NonNullable<WorksOptions['calls']>): Promise<void> {
@@ -150,9 +168,10 @@ export class Works {
     })
   }
 
-  /** Something failed that no run can go on without. */
-  fail(error: unknown): void {
-    for (const member of this.#members) member.onFailure(error)
+  /** A step has failed: the runs that can't go on without it are told. Null: all of them. */
+  fail(error: unknown, source: string | null): void {
+    for (const member of this.#members)
+      if (source === null || member.sources.includes(source)) member.onFailure(error)
   }
 
   #each(act: (tally: Tally) => void): void {

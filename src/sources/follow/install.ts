@@ -16,11 +16,13 @@ export type FollowState =
  * @throws SourceProblems where this role may not
  */
 export async function installFollow(tx: Db, source: Source): Promise<void> {
-  const { create, triggers } = followSql(source)
+  const { create, triggers, probe } = followSql(source)
   await allowed(source, async () => {
     await query(tx, create)
     await dropTriggers(tx, source)
     for (const trigger of triggers) await query(tx, trigger.sql)
+    await query(tx, 'set local search_path = pg_catalog, pg_temp')
+    await query(tx, probe)
   })
 }
 

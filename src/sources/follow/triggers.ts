@@ -20,6 +20,8 @@ export interface FollowSql {
   readonly functionName: string
   readonly body: string
   readonly create: string
+  /** Fails as the function would: it tells nobody but the server's log. */
+  readonly probe: string
   readonly triggers: readonly FollowTrigger[]
 }
 
@@ -32,6 +34,7 @@ export function followSql(source: Source): FollowSql {
   const functionName = short(`follow_${source.name}`, 63)
   const qualified = `fillrate.${quoteName(functionName)}`
   const body = functionBody(source)
+  const rows = `(select * from ${source.table.sql} where false)`
   const trigger = (event: 'insert' | 'update', tables: string): FollowTrigger => {
     const name = short(`fillrate_follow_${source.name}`, 56) + `_${event}`
     return {
@@ -47,6 +50,7 @@ export function followSql(source: Source): FollowSql {
     // It runs with the rights of whoever installed it: who may change the table needs none on this schema.
     create: `create or replace function ${qualified}() returns trigger language plpgsql
       security definer set search_path = pg_catalog, pg_temp as ${quoteLiteral(body)}`,
+    probe: `select ${changedKeys(source, { old: rows, new: rows })}`,
     triggers: [
       trigger('insert', 'new table as new_rows'),
       trigger('update', 'old table as old_rows new table as new_rows'),
@@ -60,24 +64,15 @@ export function followSql(source: Source): FollowSql {
  * commits that notify wait for each other.
  */
 function functionBody(source: Source): string {
-  const key = keyText(source, 'n')
-  const columns = followedColumns(source).map((column) => quoteName(column.name))
-  const keys = source.keyColumns.map((column) => quoteName(column.name))
   const name = quoteLiteral(source.name)
-  const record = (alias: string): string =>
-    `row(${columns.map((column) => `${alias}.${column}`).join(', ')})`
-  const differs =
-    columns.length === 0 ? 'false' : `${record('o')} operator(pg_catalog.*<>) ${record('n')}`
   return `
 declare
   changed text[];
 begin
   if tg_op = 'INSERT' then
-    select array_agg(${key}) into changed from new_rows as n;
+    select array_agg(${keyText(source, 'n')}) into changed from new_rows as n;
   else
-    select array_agg(${key}) into changed
-      from new_rows as n left join old_rows as o on ${keys.map((one) => `o.${one} = n.${one}`).join(' and ')}
-     where o.${keys[0]} is null or ${differs};
+    select ${changedKeys(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};
   end if;
   if changed is null then
     return null;
@@ -98,6 +93,23 @@ exception when others then
   return null;
 end
 `
+}
+
+/** The keys of updated rows whose inputs differ, byte by byte: a type need not know how to compare. */
+function changedKeys(
+  source: Source,
+  tables: { readonly old: string; readonly new: string },
+  into = '',
+): string {
+  const columns = followedColumns(source).map((column) => quoteName(column.name))
+  const keys = source.keyColumns.map((column) => quoteName(column.name))
+  // The cast makes one value of it: a row that is written out is compared column by column, by the types' own `=`.
+  const record = (alias: string): string =>
+    `row(${columns.map((column) => `${alias}.${column}`).join(', ')})::record`
+  const differs = columns.length === 0 ? 'false' : `${record('o')} operator(pg_catalog.*<>) ${record('n')}`
+  return `array_agg(${keyText(source, 'n')}) ${into}
+      from ${tables.new} as n left join ${tables.old} as o on ${keys.map((one) => `o.${one} = n.${one}`).join(' and ')}
+     where o.${keys[0]} is null or ${differs}`
 }
 
 /** Postgres cuts a longer name without a word, and two would be one. */

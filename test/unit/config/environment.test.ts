@@ -76,6 +76,8 @@ describe('the environment', () => {
       FILLRATE_PORT: '0',
       FILLRATE_HOST: '[::]',
       FILLRATE_DASHBOARD_TOKEN: 'a,b',
+      FILLRATE_NOTIFY_URL: 'https://hooks.example.com/T0/B0?x=1',
+      FILLRATE_NOTIFY_SECRET: 'one,two',
       LOG_LEVEL: 'DEBUG',
     })
     expect(environment).toEqual({
@@ -88,6 +90,8 @@ describe('the environment', () => {
       port: 0,
       host: '::',
       dashboardToken: 'a,b',
+      notifyUrl: 'https://hooks.example.com/T0/B0?x=1',
+      notifySecrets: ['one', 'two'],
       logLevel: 'debug',
     })
   })
