@@ -16,6 +16,7 @@ import {
   wholeNumber,
 } from './flag.ts'
 import { forgetDeclaration } from './forget-declaration.ts'
+import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
 import {
   explainDeclaration,
@@ -86,6 +87,7 @@ export const declarations = {
     exits: [0, 1, 2],
     environment: DATABASE,
   }),
+  follow: followDeclaration,
   plan: declare({
     group: 'work',
     summary: 'what a run would ask and cost; writes nothing and calls nothing',
@@ -123,6 +125,7 @@ export const declarations = {
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
+      backfill: toggle('behind everything else: syncs and nightly runs ask first'),
       dryRun: toggle('asks and stores the answers, writes nothing to your tables, shows what it would write'),
       sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
     },
@@ -140,6 +143,7 @@ export const declarations = {
   undo: undoDeclaration,
   forget: forgetDeclaration,
   remap: remapDeclaration,
+  start: startDeclaration,
   serve: declare({
     group: 'work',
     summary: 'keeps the receiver open, and writes back what it receives',
@@ -169,6 +173,7 @@ export const declarations = {
     ],
     environment: DATABASE,
   }),
+  schedule: scheduleDeclaration,
   runs: declare({
     group: 'look',
     summary: 'the latest runs and what they did',

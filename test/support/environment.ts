@@ -27,6 +27,8 @@ export function environmentFor(databaseUrl: string, sandbox: Sandbox): Environme
     port: null,
     host: null,
     dashboardToken: null,
+    notifyUrl: null,
+    notifySecrets: [],
     logLevel: 'silent',
   }
 }

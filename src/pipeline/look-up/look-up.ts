@@ -30,6 +30,8 @@ export interface LookUpOptions {
   readonly signal: AbortSignal
   /** One call is made, to one of the two endpoints. */
   readonly onAsked?: (call: 'person' | 'company') => void
+  /** So many lookups were leased; their calls are under way. */
+  readonly onLeased?: (lookups: number) => void
   /** Some answers are stored. */
   readonly onAnswer?: () => void
 }
@@ -45,8 +47,11 @@ export interface LookUpOptions {
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
+  const priority = priorityOf(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
+  /** Slots of answered calls in which the next is under way already. */
+  let handedOn = 0
   const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
     // To look at later only: a run does not fail for it.
     await keptAnswers.keep(deps.db, answers).catch((error: unknown) => {
@@ -67,7 +72,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 
   const settle = gather(
     async (answers: store.Answer[]) => {
-      const free = Math.min(answers.length, room())
+      const free = deps.slots.mayKeep(priority) ? Math.min(answers.length, room()) : 0
       const permits = free > 0 ? deps.limiter.acquireNow(free) : null
       try {
         const { leased, unstored } = await throughOutage(async () => {
@@ -77,6 +82,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         }, waiting)
         await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
         if (permits !== null) begin(leased, permits)
+        handedOn += leased.length
       } finally {
         permits?.release()
       }
@@ -88,7 +94,11 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   function begin(leased: readonly store.LeasedLookup[], permits: Permits): void {
     leases.hold(leased[0]?.token ?? '', leased.length)
     for (const lookup of leased) {
-      const task = handle(lookup, permits.use()).finally(() => underWay.delete(task))
+      const task = handle(lookup, permits.use()).finally(() => {
+        underWay.delete(task)
+        if (handedOn > 0) handedOn--
+        else deps.slots.give(1)
+      })
       task.catch(() => {}) // told below, when all are done
       underWay.add(task)
     }
@@ -117,25 +127,31 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 
   try {
     while (room() > 0) {
-      const free = Math.min(room(), deps.rules.concurrency - underWay.size)
-      if (free <= 0) {
-        await Promise.race(underWay)
+      const slots = deps.slots.free(priority)
+      const free = Math.min(slots, room())
+      if (slots === 0) {
+        await deps.slots.wait(priority, options.signal)
         continue
       }
-      const permits = await deps.limiter
-        .acquire(free, priorityOf(run.trigger), options.signal)
-        .catch((error: unknown) => {
-          if (options.signal.aborted) return null
-          throw error
-        })
+      const permits = await deps.limiter.acquire(free, priority, options.signal).catch((error: unknown) => {
+        if (options.signal.aborted) return null
+        throw error
+      })
       if (permits === null) break
+      // While the permits were waited for, others may have taken the slots.
+      const taken = deps.slots.take(permits.count, priority)
+      let unused = taken
       try {
-        const next = nextLease(deps, run, permits.count)
+        if (taken === 0) continue
+        const next = nextLease(deps, run, taken)
         const leased = await store.lease(deps.db, next).catch(giveBack(deps, next.token))
+        options.onLeased?.(leased.length)
         if (leased.length === 0) break
+        unused -= leased.length
         begin(leased, permits)
       } finally {
         permits.release()
+        deps.slots.give(unused)
       }
     }
     await Promise.all(underWay)

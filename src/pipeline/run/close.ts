@@ -8,7 +8,6 @@ import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
 import type { Budget } from '../pick/budget.ts'
 import { makeReport, type RunReport, type RunStatus } from './report.ts'
 import type { Tally } from './tally.ts'
-import type { Turn } from './turn.ts'
 
 /** What a run meets on its way and tells at its end. */
 export class Seen {
@@ -17,17 +16,6 @@ export class Seen {
   /** Rows of the same sources that other runs held at the end. */
   others = 0
   stop: ServiceError | null = null
-  #turn: Turn | null = null
-  #rate: RateState | null = null
-
-  turnTo(turn: Turn | null): void {
-    if (this.#turn) this.#rate = this.#turn.limiter.state()
-    this.#turn = turn
-  }
-
-  rate(): RateState | null {
-    return this.#turn?.limiter.state() ?? this.#rate
-  }
 }
 
 /** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
@@ -40,6 +28,7 @@ export async function end(
     readonly tally: Tally
     readonly began: number
     readonly seen: Seen
+    readonly rate: RateState | null
   },
   options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
 ): Promise<RunReport> {
@@ -60,7 +49,7 @@ export async function end(
     reason,
     leftOut: run.budget.rowsLeftOut,
     requests: run.tally.requests(),
-    rate: run.seen.rate(),
+    rate: run.rate,
     durationMs: performance.now() - run.began,
     rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
   }
