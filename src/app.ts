@@ -11,6 +11,7 @@ import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import type { Rules } from './pipeline/deps.ts'
+import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
@@ -134,7 +135,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     retryNotFoundAfterMs: config.retryNotFoundAfterMs,
     sourceTimeoutMs: SOURCE_TIMEOUT_MS,
   }
-  const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
+  const meter = new Meter(db, log)
+  const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
   let client: EnrichmentClient | null = null
@@ -149,6 +151,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       auth: environment.auth,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
+      onEnded: (endpoint, status) => meter.called(endpoint, status),
       onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
     }))
   const scopeOf = (): string | null =>
@@ -196,6 +199,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
                 log,
                 concurrency: rules.concurrency,
                 reserve: config.service.reserve,
+                meter,
               }),
           },
           {
@@ -241,6 +245,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       writeAgain({ ...deps, owner }, { ...request, source: chooseSource(sources, request.source) }),
     close: async () => {
       await client?.close()
+      await meter.close()
       await db.destroy()
     },
   }

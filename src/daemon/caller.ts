@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { LEASE_MS } from '../pipeline/deps.ts'
+import type { Meter } from '../pipeline/meter.ts'
 import type { Turn } from '../pipeline/run/turn.ts'
 import { createLimiter } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
@@ -16,6 +17,8 @@ export interface CallerOptions {
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
+  /** Told how the quota stands. */
+  readonly meter?: Meter
 }
 
 /** A lease that could not be renewed is given up this long before it runs out, so that two never call at once. */
@@ -46,6 +49,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
         })
     },
   })
+  const unwatch = options.meter?.watch(scope, () => limiter.state())
   const lost = new AbortController()
   let renewing = false
   const renew = async (): Promise<void> => {
@@ -74,6 +78,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     lost: lost.signal,
     end: async () => {
       clearInterval(timer)
+      unwatch?.()
       await limiter.stop()
       await remembering
       await callers.release(db, scope, token).catch((error: unknown) => {

@@ -47,6 +47,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     await throughOutage(() => lookups.answer(deps.db, answers), {
       onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
     })
+    deps.meter?.lookedUp(answers.map((answer) => answer.state))
     options.onAnswer?.()
   })
 

@@ -5,9 +5,11 @@ import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
+import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { rehearseRun } from '../dry-run/dry-run.ts'
+import { measureAll } from '../measure.ts'
 import { Budget } from '../pick/budget.ts'
 import { beginPass, tick as pick, type PickingRun } from '../pick/pick.ts'
 import * as recover from '../recover.ts'
@@ -51,11 +53,14 @@ export interface RunOptions {
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
- * runs may work on one database; each finishes what it picked, and takes over what a dead one left.
+ * runs may work on one database; each finishes what it picked, and takes over what a dead one left. A paused source is
+ * left out, and one that is paused meanwhile is not picked any further.
  * @throws what ended the run, after it was stored as failed
  */
-export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport> {
+export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> {
   const began = performance.now()
+  const seen = new Seen()
+  const options = await withoutPaused(deps, asked, seen)
   const { dryRun = null } = options
   const dry = dryRun !== null
   const tally = new Tally()
@@ -93,13 +98,13 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
 
   const finished = new AbortController()
   const ending = AbortSignal.any([finished.signal, options.signal])
-  const seen = new Seen()
   let picking = true
 
   const common = { signal: ending, log: deps.log }
   const steps = [
     heartbeat(deps, id, token, finished.signal),
-    pickAll(deps, { id, budget, dry }, options, ending, (picked) => {
+    dry ? Promise.resolve() : measureAll(deps, options.sources, { everyMs: 0, first: true }),
+    pickAll(deps, { id, budget, dry }, options, ending, seen, (picked) => {
       tally.picked += picked
       if (picked > 0) tally.moved()
       wakeCalls()
@@ -191,8 +196,22 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
       }),
     ),
   )
+  if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
   return end(deps, { id, token, budget, tally, began, seen }, options)
 }
+
+/** Leaves out the sources that are paused. */
+async function withoutPaused({ db }: RunDeps, asked: RunOptions, seen: Seen): Promise<RunOptions> {
+  for (const name of await pauses.among(
+    db,
+    asked.sources.map((source) => source.name),
+  ))
+    seen.paused.add(name)
+  return { ...asked, sources: asked.sources.filter((source) => !seen.paused.has(source.name)) }
+}
+
+const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
+  (await pauses.among(db, [source.name])).length > 0
 
 /** Something small, now and then, in a loop that outlasts an outage. */
 function every(
@@ -229,6 +248,7 @@ async function pickAll(
   run: PickingRun,
   options: RunOptions,
   signal: AbortSignal,
+  seen: Seen,
   onPicked: (rows: number) => void,
 ): Promise<void> {
   const onWait = (error: Error, ms: number): void =>
@@ -236,6 +256,10 @@ async function pickAll(
   for (const source of options.sources) {
     const pass = await beginPass(deps, source, options)
     while (pass.phase !== 'done' && !signal.aborted) {
+      if (await throughOutage(() => isPaused(deps, source), { signal, onWait })) {
+        seen.paused.add(source.name)
+        break
+      }
       const did = await throughOutage(() => pick(deps, run, pass, options), { signal, onWait })
       onPicked(did.picked)
     }

@@ -1,0 +1,55 @@
+import { coverage } from '../sources/coverage.ts'
+import type { Source } from '../sources/source.ts'
+import * as store from '../store/coverage.ts'
+import { inTransaction } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+
+/** Counting reads the whole table: what takes longer than this is not worth knowing. */
+const TIMEOUT_MS = 30_000
+/** A count may cost one part in so many of the database's time. */
+const COST = 100
+
+export interface MeasureOptions {
+  /** Not before the last one is so old, in milliseconds. */
+  readonly everyMs: number
+  /** Only when there is none yet: what a first run is compared with. */
+  readonly first?: boolean
+}
+
+/**
+ * Keeps how much of a source is filled, unless it was counted lately or counting costs too much. Only for people to look
+ * at, so that a failure is logged and no more.
+ * @returns whether it was counted
+ */
+export async function measure(
+  { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
+  source: Source,
+  { everyMs, first = false }: MeasureOptions,
+): Promise<boolean> {
+  try {
+    const last = await store.latest(db, source.name)
+    if (last !== null && (first || now() - last.at.getTime() < Math.max(everyMs, COST * last.took_ms)))
+      return false
+    const began = performance.now()
+    const { eligible, columns } = await inTransaction(db, (tx) => coverage(tx, source), TIMEOUT_MS)
+    await store.keep(db, {
+      source: source.name,
+      eligible,
+      filled: Object.fromEntries(columns.map(({ column, filled }) => [column, filled])),
+      took_ms: performance.now() - began,
+    })
+    return true
+  } catch (error) {
+    log.debug({ source: source.name, reason: (error as Error).message }, 'coverage was not counted')
+    return false
+  }
+}
+
+/** All of some sources, one after the other. */
+export async function measureAll(
+  deps: Pick<Deps, 'db' | 'log' | 'now'>,
+  sources: readonly Source[],
+  options: MeasureOptions,
+): Promise<void> {
+  for (const source of sources) await measure(deps, source, options)
+}
