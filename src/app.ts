@@ -158,8 +158,10 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     environment.baseUrl === null || environment.apiKeys.length === 0
       ? null
       : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
+  const explain = async (source: string, key: string): Promise<Story> =>
+    tell(deps, chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, sources: [...sources.keys()], scope: scopeOf() })
+    openReceiver({ db, environment, log, onDelivered, sources, explain })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassOptions): Promise<Source[]> => {
@@ -238,7 +240,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       })
     },
     serve: (request) => serveForever(deps, { ...request, receiver }),
-    explain: async (source, key) => tell(deps, chooseSource(sources, source), key),
+    explain,
     undo: (request) => takeBack({ ...deps, owner }, request),
     retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) =>

@@ -12,8 +12,6 @@ const COST = 100
 export interface MeasureOptions {
   /** Not before the last one is so old, in milliseconds. */
   readonly everyMs: number
-  /** Only when there is none yet: what a first run is compared with. */
-  readonly first?: boolean
 }
 
 /**
@@ -24,12 +22,11 @@ export interface MeasureOptions {
 export async function measure(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { everyMs, first = false }: MeasureOptions,
+  { everyMs }: MeasureOptions,
 ): Promise<boolean> {
   try {
     const last = await store.latest(db, source.name)
-    if (last !== null && (first || now() - last.at.getTime() < Math.max(everyMs, COST * last.took_ms)))
-      return false
+    if (last !== null && now() - last.at.getTime() < Math.max(everyMs, COST * last.took_ms)) return false
     const began = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) => coverage(tx, source), TIMEOUT_MS)
     await store.keep(db, {

@@ -62,7 +62,7 @@ export class Meter {
     this.#rates.set(scope, rate)
     this.#start()
     return () => {
-      this.#quotas.set(scope, rate())
+      this.#note(scope, rate())
       this.#rates.delete(scope)
     }
   }
@@ -80,7 +80,7 @@ export class Meter {
   }
 
   async #flush(): Promise<void> {
-    for (const [scope, rate] of this.#rates) this.#quotas.set(scope, rate())
+    for (const [scope, rate] of this.#rates) this.#note(scope, rate())
     const [calls, counters, quotas] = [this.#calls, this.#counters, this.#quotas]
     if (calls.size + counters.size + quotas.size === 0) return
     this.#calls = new Map()
@@ -101,6 +101,11 @@ export class Meter {
         this.#calls.set(key, { ...one, calls: one.calls + (this.#calls.get(key)?.calls ?? 0) })
       for (const { name, labels, value } of counters.values()) this.#count(name, labels, value)
     }
+  }
+
+  /** A turn that has called nobody knows nothing yet: what was known before stays. */
+  #note(scope: string, rate: RateState): void {
+    if (rate.used > 0) this.#quotas.set(scope, rate)
   }
 
   #observe(name: string, labels: string, seconds: number, bounds: readonly number[]): void {

@@ -13,12 +13,13 @@ export interface Measurement {
   readonly took_ms: number
 }
 
-const STEP_MS = 5 * 60_000
-const THIN_AFTER_MS = 7 * 24 * 3_600_000
+const STEP_MS = 10_000
+const HOURLY_AFTER_MS = 3_600_000
+const DAILY_AFTER_MS = 7 * 24 * 3_600_000
 
 /**
- * Keeps a measurement. While work goes on the latest moves along with it, so that there is one in five minutes; of days
- * more than a week ago the last one of each is kept. The very first stays, to be compared with.
+ * Keeps a measurement. While work goes on the latest moves along with it, so that there is one in ten seconds; after an
+ * hour the last one of each hour is left, after a week that of each day. The very first stays, to be compared with.
  */
 export async function keep(
   db: Database,
@@ -33,7 +34,9 @@ export async function keep(
       delete from fillrate.coverage c using kept
        where c.source = ${source} and c.at = kept.at and kept.before is not null
          and (kept.after is null and kept.at < kept.before + ${interval(STEP_MS)}
-              or kept.at < now() - ${interval(THIN_AFTER_MS)}
+              or kept.at < now() - ${interval(HOURLY_AFTER_MS)}
+                 and date_trunc('hour', kept.after) = date_trunc('hour', kept.at)
+              or kept.at < now() - ${interval(DAILY_AFTER_MS)}
                  and date_trunc('day', kept.after) = date_trunc('day', kept.at))
     )
     insert into fillrate.coverage (source, at, eligible, filled, took_ms)

@@ -103,7 +103,6 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
   const common = { signal: ending, log: deps.log }
   const steps = [
     heartbeat(deps, id, token, finished.signal),
-    dry ? Promise.resolve() : measureAll(deps, options.sources, { everyMs: 0, first: true }),
     pickAll(deps, { id, budget, dry }, options, ending, seen, (picked) => {
       tally.picked += picked
       if (picked > 0) tally.moved()
@@ -161,6 +160,13 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
       }),
     ),
     every(LEASE_MS / 5, ending, deps, 'recover', () => recover.tick(deps, id)),
+    ...(dry
+      ? []
+      : [
+          every(MEASURE_MS, ending, deps, 'measure', () =>
+            measureAll(deps, options.sources, { everyMs: MEASURE_MS }),
+          ),
+        ]),
     watch(
       deps,
       {
@@ -199,6 +205,9 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
   if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
   return end(deps, { id, token, budget, tally, began, seen }, options)
 }
+
+/** How often coverage is counted while a run works, where it costs little. */
+const MEASURE_MS = 5_000
 
 /** Leaves out the sources that are paused. */
 async function withoutPaused({ db }: RunDeps, asked: RunOptions, seen: Seen): Promise<RunOptions> {
