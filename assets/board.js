@@ -97,6 +97,14 @@ function chart(data) {
   else draw(columns)
 }
 
+/** @param {number} at in seconds @param {boolean} fine with seconds */
+const clock = (at, fine) =>
+  new Date(at * 1_000).toLocaleTimeString('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(fine && { second: '2-digit' }),
+  })
+
 /** @param {uPlot.AlignedData} columns */
 function draw(columns) {
   const place = document.getElementById('chart')
@@ -133,7 +141,10 @@ function draw(columns) {
         },
       ],
       axes: [
-        { ...axis, values: '{HH}:{mm}' },
+        {
+          ...axis,
+          values: (_, ticks) => ticks.map((at) => clock(at, (ticks[1] ?? at) - (ticks[0] ?? at) < 60)),
+        },
         { ...axis, size: 44, values: (_, ticks) => ticks.map((n) => String(n)) },
       ],
       scales: { y: { range: (_, _low, high) => [0, Math.max(1, high * 1.1)] } },

@@ -6,7 +6,8 @@ import type { Deps } from './deps.ts'
 
 /** Counting reads the whole table: what takes longer than this is not worth knowing. */
 const TIMEOUT_MS = 30_000
-/** A count may cost one part in so many of the database's time. */
+/** A count that takes longer than this may cost one part in so many of the database's time. In milliseconds. */
+const CHEAP_MS = 500
 const COST = 100
 
 export interface MeasureOptions {
@@ -26,7 +27,7 @@ export async function measure(
 ): Promise<boolean> {
   try {
     const last = await store.latest(db, source.name)
-    if (last !== null && now() - last.at.getTime() < Math.max(everyMs, COST * last.took_ms)) return false
+    if (last !== null && now() - last.at.getTime() < Math.max(everyMs, restOf(last.took_ms))) return false
     const began = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) => coverage(tx, source), TIMEOUT_MS)
     await store.keep(db, {
@@ -41,6 +42,8 @@ export async function measure(
     return false
   }
 }
+
+const restOf = (tookMs: number): number => (tookMs > CHEAP_MS ? COST * tookMs : 0)
 
 /** All of some sources, one after the other. */
 export async function measureAll(

@@ -3,7 +3,7 @@ import { FAILURE_HELP } from '../../../pipeline/failure-help.ts'
 import type { Board } from '../../../pipeline/board.ts'
 import type { FailedRow, FailureFilter, FailureReason } from '../../../store/failures.ts'
 import { address, html, type Html, type Part } from './html.ts'
-import { scroll, section, stateBadge, when } from './parts.ts'
+import { scroll, section, stateBadge, when, words } from './parts.ts'
 import { rowAddress } from './row-address.ts'
 
 /** Reasons shown at the most: of more, those with the fewest rows are only counted. */
@@ -79,43 +79,43 @@ export function failuresPage(
     options.full && last !== undefined
       ? address('/failures', { source, state, reason, after: JSON.stringify([last.source, last.key]) })
       : null
-  return section('failures', 'Rows that could not be enriched', [
-    html`<dl class="fields">
-      ${source !== null && field('Source', source)}
-      ${state !== null && [field('State', stateBadge(state)), field('What becomes of them', code(FAILURE_HELP[state]))]}
-      ${reason !== null && field('Reason', reason)}
-    </dl>`,
-    rows.length === 0
-      ? html`<p class="empty">None any more.</p>`
-      : scroll(
-          'Rows',
-          html`<table>
-            <caption class="sr">
-              Rows that could not be enriched
-            </caption>
-            <thead>
-              <tr>
-                <th scope="col">row</th>
-                ${state === null && html`<th scope="col">state</th>`}
-                <th scope="col">when</th>
-                <th scope="col">reason</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${rows.map(
-                (row) =>
-                  html`<tr>
-                    <th scope="row"><a href="${rowAddress(row)}">${row.source} ${row.key}</a></th>
-                    ${state === null && html`<td>${stateBadge(row.state)}</td>`}
-                    <td>${when(row.settled_at, options.now)}</td>
-                    <td class="reason">${row.reason}</td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>`,
-        ),
-    next !== null && html`<p><a rel="next" href="${next}">More of them</a></p>`,
-  ])
+  return html`<h1>Rows that could not be enriched</h1>
+    ${section('failures', reason ?? (state === null ? 'All of them' : words(state)), [
+      html`<dl class="fields">
+        ${source !== null && field('Source', source)}
+        ${state !== null && [field('State', stateBadge(state)), field('What becomes of them', code(FAILURE_HELP[state]))]}
+      </dl>`,
+      rows.length === 0
+        ? html`<p class="empty">None any more.</p>`
+        : scroll(
+            'Rows',
+            html`<table>
+              <caption class="sr">
+                Rows that could not be enriched
+              </caption>
+              <thead>
+                <tr>
+                  <th scope="col">row</th>
+                  ${state === null && html`<th scope="col">state</th>`}
+                  <th scope="col">when</th>
+                  <th scope="col">reason</th>
+                </tr>
+              </thead>
+              <tbody>
+                ${rows.map(
+                  (row) =>
+                    html`<tr>
+                      <th scope="row"><a href="${rowAddress(row)}">${row.source} ${row.key}</a></th>
+                      ${state === null && html`<td>${stateBadge(row.state)}</td>`}
+                      <td>${when(row.settled_at, options.now)}</td>
+                      <td class="reason">${row.reason}</td>
+                    </tr>`,
+                )}
+              </tbody>
+            </table>`,
+          ),
+      next !== null && html`<p><a rel="next" href="${next}">More of them</a></p>`,
+    ])}`
 }
 
 const field = (name: string, value: Part): Html =>

@@ -4,7 +4,7 @@ import { HOUR_MS, type Board } from '../../../pipeline/board.ts'
 import { chartData } from './calls.ts'
 import { liveParts } from './overview.ts'
 
-const TICK_MS = 2_000
+const TICK_MS = 1_000
 
 /**
  * Tells pages that are open what has changed, by server-sent events: the HTML of each part that is not what it was, and

@@ -64,4 +64,4 @@ export const section = (id: string, title: string, body: Part, aside: Part = nul
 
 /** Wide tables scroll on a narrow screen; a keyboard must reach what scrolls. */
 export const scroll = (label: string, table: Html): Html =>
-  html`<div class="scroll" role="region" aria-label="${label}" tabindex="0">${table}</div>`
+  html`<div class="scroll" role="group" aria-label="${label}" tabindex="0">${table}</div>`
