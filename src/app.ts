@@ -15,6 +15,7 @@ import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import type { Rules } from './pipeline/deps.ts'
 import { slotsOf } from './pipeline/look-up/slots.ts'
+import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
 import { changeFollowing, type Following } from './pipeline/following.ts'
@@ -146,7 +147,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     retryNotFoundAfterMs: config.retryNotFoundAfterMs,
     sourceTimeoutMs: SOURCE_TIMEOUT_MS,
   }
-  const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
+  const meter = new Meter(db, log)
+  const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -162,14 +164,17 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       auth: environment.auth,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
+      onEnded: (endpoint, status) => meter.called(endpoint, status),
       onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
     }))
   const scopeOf = (): string | null =>
     environment.baseUrl === null || environment.apiKeys.length === 0
       ? null
       : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
+  const explain = async (source: string, key: string): Promise<Story> =>
+    tell(deps, chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, sources: [...sources.keys()], scope: scopeOf() })
+    openReceiver({ db, environment, log, onDelivered, sources: () => sources, explain })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassOptions): Promise<Source[]> => {
@@ -268,7 +273,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         { signal, onStarted },
       ),
     follow: (action, name) => changeFollowing(db, chooseSource(sources, name), action),
-    explain: async (source, key) => tell(deps, chooseSource(sources, source), key),
+    explain,
     undo: (request) => takeBack({ ...deps, owner }, request),
     retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) =>
@@ -276,6 +281,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     close: async () => {
       await notifier.close()
       await client?.close()
+      await meter.close()
       await db.destroy()
     },
   }

@@ -18,6 +18,7 @@ import {
 import { forgetDeclaration } from './forget-declaration.ts'
 import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
+import { pauseDeclaration, resumeDeclaration } from './pause-declarations.ts'
 import {
   explainDeclaration,
   failuresDeclaration,
@@ -144,17 +145,19 @@ export const declarations = {
   forget: forgetDeclaration,
   remap: remapDeclaration,
   start: startDeclaration,
+  pause: pauseDeclaration,
+  resume: resumeDeclaration,
   serve: declare({
     group: 'work',
-    summary: 'keeps the receiver open, and writes back what it receives',
+    summary: 'receiver, dashboard and metrics; writes back what it receives',
     about:
       'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
-      'a run need not stay for them.',
+      'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
     flags: {
       port: port('default: FILLRATE_PORT, else any that is free', null),
       host: text('HOST', 'default: FILLRATE_HOST, else 127.0.0.1'),
     },
-    examples: [['fillrate serve --port 8080', '']],
+    examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
     exits: [0, 1, 2],
     environment: [...SERVICE, ...RECEIVER, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
     onInterrupt: CLOSING,

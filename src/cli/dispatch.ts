@@ -28,6 +28,9 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/jobs.ts')).jobs(command, context)
     case 'migrate':
       return (await import('./commands/migrate.ts')).migrate(command, context)
+    case 'pause':
+    case 'resume':
+      return (await import('./commands/pause.ts')).pause(command, context)
     case 'plan':
       return (await import('./commands/plan.ts')).plan(command, context)
     case 'remap':

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { Meter } from '../pipeline/meter.ts'
 import type { Turn } from '../pipeline/run/turn.ts'
 import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
@@ -18,6 +19,8 @@ export interface CallerOptions {
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
+  /** Told how the quota stands. */
+  readonly meter?: Meter
 }
 
 /** How long a turn holds without being renewed; somebody who waits for it looks every second. */
@@ -68,6 +71,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
         })
     },
   })
+  const unwatch = options.meter?.watch(scope, () => limiter.state())
   const lost = new AbortController()
   let renewing = false
   const renew = async (): Promise<void> => {
@@ -98,6 +102,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     end: async () => {
       clearInterval(timer)
       const [state, spent] = [limiter.state(), limiter.spentForMs()]
+      unwatch?.()
       await limiter.stop()
       await remembering
       await leaveWord(options, turn, state, spent)

@@ -145,4 +145,15 @@ export interface Schema {
     ended_at: Date | null
   }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
+  'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
+  'fillrate.coverage': {
+    source: string
+    at: Generated<Date>
+    eligible: number
+    filled: Json
+    took_ms: number
+  }
+  'fillrate.requests': { at: Date; endpoint: string; status: string; calls: number }
+  'fillrate.counters': { name: string; labels: string; value: number }
+  'fillrate.quotas': { scope: string; rate: Json; observed_at: Generated<Date> }
 }

@@ -86,6 +86,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       } finally {
         permits?.release()
       }
+      deps.meter?.lookedUp(answers.map((answer) => answer.state))
       options.onAnswer?.()
     },
     { writers: 2 },

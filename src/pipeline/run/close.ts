@@ -15,6 +15,8 @@ export class Seen {
   rehearsal: Rehearsal | null = null
   /** Rows of the same sources that other runs held at the end. */
   others = 0
+  /** Sources that were left out, or picked no further, because somebody paused them. */
+  readonly paused = new Set<string>()
   stop: ServiceError | null = null
 }
 
@@ -34,11 +36,8 @@ export async function end(
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
-  const { others } = run.seen
   const reason =
-    why === null && options.dryRun && others > 0
-      ? `${others} rows of the same sources are another run's: they are not among these`
-      : why
+    [why, othersIn(run.seen, options), pausedIn(run.seen)].filter((text) => text !== null).join('; ') || null
   const wait = {
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
@@ -65,6 +64,17 @@ export async function end(
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
   return report
+}
+
+const othersIn = ({ others }: Seen, { dryRun }: { readonly dryRun?: object | null }): string | null =>
+  dryRun && others > 0
+    ? `${others} rows of the same sources are another run's: they are not among these`
+    : null
+
+function pausedIn({ paused }: Seen): string | null {
+  if (paused.size === 0) return null
+  const names = [...paused].sort().join(', ')
+  return `${names} ${paused.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
 /** What is kept of a report: no values of people's rows, which somebody may want erased. */
