@@ -3,7 +3,6 @@ import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
-import { ConfigProblems } from './config/problems.ts'
 import { bulkOf, type Bulk } from './daemon/bulk.ts'
 import { takeTurn } from './daemon/caller.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
@@ -21,6 +20,14 @@ import type { Story } from './pipeline/explain/story.ts'
 import { changeFollowing, type Following } from './pipeline/following.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
 import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
+import {
+  budgetOf,
+  chooseSource,
+  chooseSources,
+  demand,
+  refuseImpossibleRoute,
+  toNumber,
+} from './pipeline/request.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
@@ -199,6 +206,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         log,
         concurrency: rules.concurrency,
         reserve: config.service.reserve,
+        meter,
       }),
   })
   const notifier = new Notifier({
@@ -285,45 +293,4 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       await db.destroy()
     },
   }
-}
-
-function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
-  if (names.length === 0) return [...sources.values()]
-  return [...new Set(names)].map((name) => chooseSource(sources, name))
-}
-
-function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
-  const source = sources.get(name)
-  if (source) return source
-  throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
-}
-
-/** A run never spends by surprise: somebody must have said how much. */
-function budgetOf(request: PassOptions, config: Config): number | null {
-  const budget = request.budget ?? config.budget
-  if (budget === null)
-    throw problem(
-      'budget',
-      'none',
-      'how many lookups this run may ask',
-      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
-    )
-  return toNumber(budget)
-}
-
-const toNumber = (budget: number | 'unlimited' | null): number | null =>
-  budget === 'unlimited' ? null : budget
-
-function refuseImpossibleRoute(route: RouteOption, bulk: Bulk): void {
-  if (route === 'bulk' && !bulk.possible)
-    throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
-}
-
-function demand<T>(value: T | null, name: string, expected: string): T {
-  if (value === null) throw problem(name, 'not set', expected, 'set it in the environment or in a .env file')
-  return value
-}
-
-function problem(place: string, found: string, expected: string, todo: string | null = null): ConfigProblems {
-  return new ConfigProblems('the command and its environment', [{ place, found, expected, todo }])
 }
