@@ -38,7 +38,7 @@ export const toNumber = (budget: Budget | null): number | null => (budget === 'u
 
 export function refuseImpossibleRoute(
   route: RouteOption,
-  bulk: { readonly possible: true } | { readonly possible: false; readonly todo: string },
+  bulk: { readonly possible: boolean; readonly todo: string | null },
 ): void {
   if (route === 'bulk' && !bulk.possible)
     throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
