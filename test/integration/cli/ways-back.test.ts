@@ -99,7 +99,10 @@ test('after a change of the outputs, remap shows what it would write, writes it 
          from fillrate.rows r join fillrate.lookups l on l.id = r.lookup where l.record ? 'department' order by r.key limit 1`,
     )
   ).rows
-  expect(plan).toMatch(new RegExp(`^${first?.key} +department +— +${first?.department}$`, 'm'))
+  expect(plan).toMatch(/Cells that would be written\n +department +\d+\n\nBefore and after, in 20 rows\n/)
+  expect(plan).toMatch(
+    new RegExp(`^ +${first?.key} +contacts.*\\n +department +— +${first?.department}$`, 'm'),
+  )
   expect(await contacts()).toBe(was)
 
   const done = await fillrate('remap contacts')
