@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
+import { duplicateKey } from '../../sources/page.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
 import * as passes from '../../store/passes.ts'
@@ -116,7 +117,8 @@ export async function tick(
     },
     deps.rules.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
-    if (pass.phase !== 'table') throw error
+    // Of rows that are read by their keys, only a key that the error itself names is known.
+    if (pass.phase !== 'table' && duplicateKey(error) === null) throw error
     const { after, changedSince } = pass
     const page = { after, limit: PAGE, where: options.where, changedSince }
     throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error

@@ -26,11 +26,13 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-test('joins that give two rows for a key stop the run, with the key named, before anything is asked', async () => {
+test('joins that give two rows for a key stop plan and run, with the key named, before anything is asked', async () => {
   const app = await harness.open()
-  await expect(app.run(runRequest())).rejects.toMatchObject({
+  const problem = {
     name: 'SourceProblems',
     problems: [{ source: 'contacts', place: 'joins', found: expect.stringContaining('key 7') as string }],
-  })
+  }
+  await expect(app.plan(runRequest())).rejects.toMatchObject(problem)
+  await expect(app.run(runRequest())).rejects.toMatchObject(problem)
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
 })
