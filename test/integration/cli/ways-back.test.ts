@@ -123,6 +123,7 @@ test('mistakes are told in one message, and change nothing', async () => {
   expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
   expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
   expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
+  expect(await here('remap contacts --sample 3', 2)).toContain('give --dry-run with it')
   expect(await here('explain contacts 4711', 2)).toMatch(/'4711', and crm\.contacts has no such row/)
   expect(await contacts()).toBe(was)
 })
