@@ -265,6 +265,14 @@ describe('the webhook address', () => {
     })
   })
 
+  test('whose port another program has', async () => {
+    const { port } = new URL(sandbox.url)
+    expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://hooks.example', FILLRATE_PORT: port })).toMatchObject({
+      verdict: 'wrong',
+      problems: [{ place: 'FILLRATE_PORT', found: `port ${port} of 127.0.0.1 is taken by another program` }],
+    })
+  })
+
   test('that leads to something else, to no host, or cannot be listened on', async () => {
     expect(await bulk({ FILLRATE_PUBLIC_URL: sandbox.url })).toMatchObject({
       verdict: 'wrong',
