@@ -35,4 +35,6 @@ test('joins that give two rows for a key stop plan and run, with the key named, 
   await expect(app.plan(runRequest())).rejects.toMatchObject(problem)
   await expect(app.run(runRequest())).rejects.toMatchObject(problem)
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  const { rows } = await harness.database.pool.query('select state, reason from fillrate.runs')
+  expect(rows).toEqual([{ state: 'failed', reason: 'contacts.joins: more than one row for key 7' }])
 })
