@@ -273,14 +273,10 @@ describe('the webhook address', () => {
     })
   })
 
-  test('that leads to something else, to no host, or cannot be listened on', async () => {
+  test('that leads to something else, or where this machine cannot listen', async () => {
     expect(await bulk({ FILLRATE_PUBLIC_URL: sandbox.url })).toMatchObject({
       verdict: 'wrong',
       problems: [{ found: expect.stringContaining('something else answers, with 404') }],
-    })
-    expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://no-such-host.invalid' })).toMatchObject({
-      verdict: 'wrong',
-      problems: [{ found: expect.stringMatching(/no such host|could not be looked up/) }],
     })
     expect(
       await bulk({
