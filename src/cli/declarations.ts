@@ -15,7 +15,10 @@ import {
   toggle,
   wholeNumber,
 } from './flag.ts'
+import { forgetDeclaration } from './forget-declaration.ts'
+import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
+import { pauseDeclaration, resumeDeclaration } from './pause-declarations.ts'
 import {
   explainDeclaration,
   failuresDeclaration,
@@ -85,6 +88,7 @@ export const declarations = {
     exits: [0, 1, 2],
     environment: DATABASE,
   }),
+  follow: followDeclaration,
   plan: declare({
     group: 'work',
     summary: 'what a run would ask and cost; writes nothing and calls nothing',
@@ -122,6 +126,7 @@ export const declarations = {
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
+      backfill: toggle('behind everything else: syncs and nightly runs ask first'),
       dryRun: toggle('asks and stores the answers, writes nothing to your tables, shows what it would write'),
       sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
     },
@@ -137,18 +142,22 @@ export const declarations = {
   }),
   retry: retryDeclaration,
   undo: undoDeclaration,
+  forget: forgetDeclaration,
   remap: remapDeclaration,
+  start: startDeclaration,
+  pause: pauseDeclaration,
+  resume: resumeDeclaration,
   serve: declare({
     group: 'work',
-    summary: 'keeps the receiver open, and writes back what it receives',
+    summary: 'receiver, dashboard and metrics; writes back what it receives',
     about:
       'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
-      'a run need not stay for them.',
+      'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
     flags: {
       port: port('default: FILLRATE_PORT, else any that is free', null),
       host: text('HOST', 'default: FILLRATE_HOST, else 127.0.0.1'),
     },
-    examples: [['fillrate serve --port 8080', '']],
+    examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
     exits: [0, 1, 2],
     environment: [...SERVICE, ...RECEIVER, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
     onInterrupt: CLOSING,
@@ -167,6 +176,7 @@ export const declarations = {
     ],
     environment: DATABASE,
   }),
+  schedule: scheduleDeclaration,
   runs: declare({
     group: 'look',
     summary: 'the latest runs and what they did',

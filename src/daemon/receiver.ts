@@ -3,7 +3,8 @@ import { request } from 'undici'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { createReceiver } from '../pipeline/receive.ts'
-import { status } from '../pipeline/status.ts'
+import type { Story } from '../pipeline/explain/story.ts'
+import type { Source } from '../sources/source.ts'
 import { pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
 import { openServer } from './http/server.ts'
@@ -13,8 +14,9 @@ export interface ReceiverOptions {
   readonly environment: Environment
   readonly log: Logger
   readonly onDelivered: () => void
-  readonly sources: readonly string[]
-  readonly scope: string | null
+  readonly sources: () => ReadonlyMap<string, Source>
+  /** One row's story, for the dashboard. */
+  readonly explain: (source: string, key: string) => Promise<Story>
 }
 
 export interface OpenReceiver {
@@ -48,8 +50,13 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenReceiv
         if (pending === null) return 'the database does not answer'
         return pending.length > 0 ? 'the schema is missing or old: run `fillrate migrate`' : null
       },
-      status: () => status(db, options.sources, options.scope),
-      token: environment.dashboardToken,
+      board: {
+        db,
+        log,
+        sources: options.sources,
+        explain: options.explain,
+        token: environment.dashboardToken,
+      },
       log,
     })
     const listens = urlOf(host, server.port)

@@ -5,6 +5,8 @@ import type { EnrichmentClient } from '../service/client.ts'
 import type { Limiter } from '../service/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
+import type { Slots } from './look-up/slots.ts'
+import type { Meter } from './meter.ts'
 
 /** What every step works with. Each takes only the part that it needs. */
 export interface Deps {
@@ -15,6 +17,8 @@ export interface Deps {
   readonly now: () => number
   readonly random: () => number
   readonly rules: Rules
+  /** Counts for whoever looks on. */
+  readonly meter?: Meter
 }
 
 /** What the steps that call the service need besides. Only the caller has it. */
@@ -22,6 +26,8 @@ export interface CallDeps extends Deps {
   readonly client: EnrichmentClient
   readonly limiter: Limiter
   readonly breaker: Breaker
+  /** Calls under way at once, over all runs of this process. */
+  readonly slots: Slots
   /** Where the service delivers a job's results. Null: bulk is off. */
   readonly webhookUrl: ((job: string) => string) | null
 }

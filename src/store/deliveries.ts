@@ -38,12 +38,15 @@ export interface OpenDelivery {
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string
+  /** How long it has waited, in milliseconds. */
+  readonly waitedMs: number
 }
 
 /** Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one. */
 export async function claim(tx: StoreTransaction, limit: number): Promise<OpenDelivery[]> {
   const { rows } = await sql<OpenDelivery>`
-    select event_id as "eventId", job, job_id as "jobId", body from fillrate.deliveries
+    select event_id as "eventId", job, job_id as "jobId", body,
+           extract(epoch from clock_timestamp() - received_at)::float8 * 1000 as "waitedMs" from fillrate.deliveries
      where state = ${sql.lit(Delivery.received)}
      order by received_at limit ${limit} for no key update skip locked`.execute(tx)
   return rows
@@ -62,6 +65,18 @@ export async function close(
   await sql`
     update fillrate.deliveries d set state = v.state, reason = v.reason, settled_at = now()
       from jsonb_to_recordset(${jsonBatch(closed)}) as v ("eventId" text, state text, reason text)
+     where d.event_id = v."eventId"`.execute(tx)
+}
+
+/** Puts other bodies in the place of these: those without what was erased. */
+export async function redact(
+  tx: StoreTransaction,
+  bodies: readonly { readonly eventId: string; readonly body: string }[],
+): Promise<void> {
+  if (bodies.length === 0) return
+  await sql`
+    update fillrate.deliveries d set body = v.body, raw = null
+      from jsonb_to_recordset(${jsonBatch(bodies)}) as v ("eventId" text, body text)
      where d.event_id = v."eventId"`.execute(tx)
 }
 

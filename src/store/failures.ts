@@ -13,6 +13,11 @@ const ofSource = (source: string | null) => (source === null ? sql`true` : sql`s
 const matching = ({ source, states: wanted }: FailureFilter) =>
   sql`state in (${wanted === null ? states : sql.join(wanted)}) and ${ofSource(source)}`
 
+/** The reason without what is each row's own: how low a confidence was. */
+const sharedReason = sql`
+  case when state = ${sql.lit(Row.belowConfidence)}
+       then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
+
 export interface FailureReason {
   readonly source: string
   readonly state: FailureState
@@ -23,10 +28,7 @@ export interface FailureReason {
 /** Why rows failed, with their numbers, most frequent first. Of a confidence too low only the bound is told. */
 export async function countReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
   const { rows } = await sql<FailureReason>`
-    select source, state,
-           case when state = ${sql.lit(Row.belowConfidence)}
-                then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end as reason,
-           count(*) as rows
+    select source, state, ${sharedReason} as reason, count(*) as rows
       from fillrate.rows
      where ${matching(filter)}
      group by 1, 2, 3
@@ -95,4 +97,28 @@ export async function* pages(
     left -= rows.length
     after = rows.at(-1) ?? null
   }
+}
+
+/** The rows behind a reason: null is any. `reason` as `countReasons` tells it. */
+export interface BehindFilter {
+  readonly source: string | null
+  readonly state: FailureState | null
+  readonly reason: string | null
+}
+
+/** A page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
+export async function behind(
+  db: Database,
+  { source, state, reason }: BehindFilter,
+  after: Pick<FailedRow, 'source' | 'key'> | null,
+  limit: number,
+): Promise<FailedRow[]> {
+  const { rows } = await sql<FailedRow>`
+    select source, key, state, reason, settled_at from fillrate.rows
+     where state in (${states}) and ${ofSource(source)}
+       and ${state === null ? sql`true` : sql`state = ${state}`}
+       and ${reason === null ? sql`true` : sql`${sharedReason} = ${reason}`}
+       and ${after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`}
+     order by source, key limit ${limit}`.execute(db)
+  return rows
 }

@@ -39,7 +39,6 @@ export interface LookupStory {
   readonly not_before: Date | null
   readonly leased_until: Date | null
   readonly due_at: Date | null
-  readonly to_write: boolean
   /** Rows that share it, this one among them. */
   readonly rows: number
   readonly record: unknown
@@ -95,7 +94,7 @@ export async function ofLookups(db: Database, ids: readonly number[]): Promise<L
   if (ids.length === 0) return []
   const { rows } = await sql<LookupStory>`
     select id, kind, input, state, reason, attempts, in_doubt, confidence, run, job, asked_at, resolved_at, not_before,
-           leased_until, due_at, to_write, record,
+           leased_until, due_at, record,
            (select count(*) from fillrate.rows r where r.lookup = l.id) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
               from fillrate.kept_answers k where k.lookup = l.id) as kept

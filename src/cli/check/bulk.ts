@@ -43,8 +43,7 @@ async function openStandIn(
       receive: async () => 'bad_signature',
       onDelivered: () => {},
       notReady: async () => 'fillrate check looks whether this address can be reached',
-      status: async () => ({}),
-      token: null,
+      board: null,
       log,
     })
   } catch (error) {

@@ -2,9 +2,11 @@ import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Problem } from '../../config/problems.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
+import { openSource } from '../../sources/source.ts'
 import { openDatabase, type Database } from '../../store/open.ts'
 import { addressOf } from '../render/database-error.ts'
 import type { ClockReading } from './clock.ts'
+import { checkFollow } from './follow.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 import { missingRights } from './rights.ts'
 import { checkSource } from './source.ts'
@@ -40,7 +42,12 @@ export async function* checkDatabase(
     }
     const clock = await readClock(db, now)
     yield await checkSchema(db, env)
-    for (const mapping of Object.values(config?.sources ?? {})) yield await checkSource(db, mapping, env)
+    for (const mapping of Object.values(config?.sources ?? {})) {
+      const checked = await checkSource(db, mapping, env)
+      yield checked
+      if (mapping.follow && checked.verdict !== 'wrong')
+        yield await checkFollow(db, await openSource(db, mapping))
+    }
     return clock
   } finally {
     await db.destroy()

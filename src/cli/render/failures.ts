@@ -1,4 +1,4 @@
-import type { FailureState } from '../../domain/row.ts'
+import { FAILURE_HELP } from '../../pipeline/failure-help.ts'
 import type { FailedRow, FailureReason, LeftOutCells } from '../../store/failures.ts'
 import type { Output } from '../output.ts'
 import { fields } from './fields.ts'
@@ -17,18 +17,6 @@ export interface Failures {
 
 /** Reasons shown at the most: of more, those with the fewest rows are only counted. */
 const REASONS = 25
-
-/** What becomes of such rows by themselves, and what one can do. */
-const HELP: Readonly<Record<FailureState, string>> = {
-  failed: 'the service gave no answer; asked again by a run from the next day on, or after `fillrate retry`',
-  refused:
-    'the service does not take the question; asked again when the row changes, or after `fillrate retry`',
-  write_rejected:
-    'the answer is kept, and the database would not have it in its column; `fillrate retry` has it written without a call',
-  invalid_input: 'not asked; correct the row, and the next run picks it',
-  below_confidence:
-    'answered, but less surely than minConfidence asks for; with a lower one, `fillrate remap SOURCE` writes it without a call',
-}
 
 export function failureLines(
   { total, reasons, cells, rows }: Failures,
@@ -68,7 +56,7 @@ export function failureLines(
     '',
     paint('heading', 'What becomes of them'),
     ...fields(
-      states.map((state) => [stateWords(state), HELP[state]]),
+      states.map((state) => [stateWords(state), FAILURE_HELP[state]]),
       output,
     ),
     ...cellLines(cells, output),

@@ -9,7 +9,7 @@ import {
 import type { PermittedCall } from '../../service/quota/permits.ts'
 import { cleanText } from '../../domain/clean-text.ts'
 import type { KeptAnswer } from '../../store/kept-answers.ts'
-import type { LeasedLookup } from '../../store/lookups.ts'
+import type { LeasedLookup } from '../../store/leases.ts'
 import type { CallDeps } from '../deps.ts'
 
 /** One call's outcome, or a reason to stop the whole run, or the job that the service made of a single lookup. */

@@ -16,7 +16,7 @@ import { takeCandidates } from './take.ts'
 const PAGE = 1_000
 
 /** A change committed late carries a time before our last look: so much is read again. */
-const LATE_COMMIT_MS = 10 * 60_000
+export const LATE_COMMIT_MS = 10 * 60_000
 
 export interface PickOptions {
   /** Rows at the most. */

@@ -5,12 +5,12 @@ import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as runs from '../../store/runs.ts'
 import * as storedAnswers from '../../store/stored-answers.ts'
-import { areSuppressed } from '../../store/suppressions.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import type { DiffRow } from '../dry-run/diff.ts'
 import { readPage, type Candidate } from '../pick/candidates.ts'
 import { choose, identifiers, lookupId, unusable, type Chosen } from '../pick/choose.ts'
+import { suppressedRows } from '../pick/suppressed.ts'
 import type { Questions } from './questions.ts'
 import { sampleStored, type Answered } from './sample.ts'
 
@@ -72,13 +72,13 @@ export async function planSource(
     count.rows += page.scanned
     for (const fate of ['complete', 'settled', 'held'] as const) count[fate] += page.fates[fate] ?? 0
     const answered: Answered[] = []
-    for (const way of page.ways) {
+    for (const [place, way] of page.ways.entries()) {
       const { candidate } = way
       if (options.limit !== null && count.picked >= options.limit) count.beyond_limit++
       else if (!candidate.lacks) count.complete++
       else {
         count.picked++
-        const end = follow(way, page, questions)
+        const end = page.suppressed.has(place) ? 'suppressed' : follow(way, page, questions)
         if (end === 'askable' || end === 'suppressed') count[end]++
         else if (end === 'invalid_input') invalid[way.reason] = (invalid[way.reason] ?? 0) + 1
         else {
@@ -111,7 +111,8 @@ interface PlannedPage {
   /** By the identifier of a lookup. */
   readonly costs: ReadonlySet<string>
   readonly missed: ReadonlySet<string>
-  readonly suppressed: ReadonlySet<string>
+  /** Of `ways`, by their place. */
+  readonly suppressed: ReadonlySet<number>
 }
 
 async function planPage(
@@ -141,7 +142,7 @@ async function planPage(
     ways,
     costs: those(await lookups.wouldCost(db, wanted, live)),
     missed: those(cascades(source.mapping) ? await storedAnswers.missed(db, wanted) : []),
-    suppressed: those(await areSuppressed(db, wanted)),
+    suppressed: await suppressedRows(db, source, page.candidates),
   }
 }
 
@@ -161,16 +162,14 @@ function follow(
   { candidate, lookups: way }: Way,
   page: PlannedPage,
   questions: Questions,
-): 'invalid_input' | 'suppressed' | 'askable' | lookups.Wanted {
+): 'invalid_input' | 'askable' | lookups.Wanted {
   if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'askable'
   for (const [n, lookup] of way.entries()) {
     const id = lookupId(lookup)
-    if (page.suppressed.has(id)) return 'suppressed'
     const costs = page.costs.has(id)
     questions.want(lookup, costs)
     if (page.missed.has(id)) continue
     for (const next of way.slice(n + 1)) {
-      if (page.suppressed.has(lookupId(next))) break
       if (page.costs.has(lookupId(next))) questions.wantAfter(next)
     }
     return costs ? 'askable' : lookup

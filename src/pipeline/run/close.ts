@@ -2,13 +2,13 @@ import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
 import { SourceProblems } from '../../sources/problems.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { Deps } from '../deps.ts'
 import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
 import type { Budget } from '../pick/budget.ts'
 import { makeReport, type RunReport, type RunStatus } from './report.ts'
 import type { Tally } from './tally.ts'
-import type { Turn } from './turn.ts'
 
 /** What a run meets on its way and tells at its end. */
 export class Seen {
@@ -16,18 +16,9 @@ export class Seen {
   rehearsal: Rehearsal | null = null
   /** Rows of the same sources that other runs held at the end. */
   others = 0
+  /** Sources that were left out, or picked no further, because somebody paused them. */
+  readonly paused = new Set<string>()
   stop: ServiceError | null = null
-  #turn: Turn | null = null
-  #rate: RateState | null = null
-
-  turnTo(turn: Turn | null): void {
-    if (this.#turn) this.#rate = this.#turn.limiter.state()
-    this.#turn = turn
-  }
-
-  rate(): RateState | null {
-    return this.#turn?.limiter.state() ?? this.#rate
-  }
 }
 
 /** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
@@ -40,36 +31,51 @@ export async function end(
     readonly tally: Tally
     readonly began: number
     readonly seen: Seen
+    readonly rate: RateState | null
   },
   options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
-  const { others } = run.seen
   const reason =
-    why === null && options.dryRun && others > 0
-      ? `${others} rows of the same sources are another run's: they are not among these`
-      : why
-  const report = await makeReport(deps.db, {
+    [why, othersIn(run.seen, options), pausedIn(run.seen)].filter((text) => text !== null).join('; ') || null
+  const wait = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+  }
+  const told = {
     id: run.id,
     status,
     reason,
     leftOut: run.budget.rowsLeftOut,
     requests: run.tally.requests(),
-    rate: run.seen.rate(),
+    rate: run.rate,
     durationMs: performance.now() - run.began,
     rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
-  })
+  }
+  const report = await throughOutage(() => makeReport(deps.db, told), wait)
   const state =
     status === 'failed' || status === 'refused'
       ? Run.failed
       : status === 'interrupted'
         ? Run.interrupted
         : Run.completed
-  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
+  const totals = withoutSample(report)
+  await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
   return report
+}
+
+const othersIn = ({ others }: Seen, { dryRun }: { readonly dryRun?: object | null }): string | null =>
+  dryRun && others > 0
+    ? `${others} rows of the same sources are another run's: they are not among these`
+    : null
+
+function pausedIn({ paused }: Seen): string | null {
+  if (paused.size === 0) return null
+  const names = [...paused].sort().join(', ')
+  return `${names} ${paused.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
 /** What is kept of a report: no values of people's rows, which somebody may want erased. */

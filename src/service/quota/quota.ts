@@ -9,15 +9,13 @@ import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
 import { History } from './history.ts'
 import { Kinds } from './kinds.ts'
-import { LogReckoning } from './log.ts'
 import { Opening } from './opening.ts'
 import { OtherClient } from './other-client.ts'
+import { Places } from './places.ts'
 import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
-import { RemainingReckoning } from './remaining.ts'
 import { Renewal } from './renewal.ts'
-import { Tranche } from './tranche.ts'
-import { Window } from './window.ts'
+import { whyNot } from './why-not.ts'
 
 export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'
 
@@ -32,15 +30,13 @@ export class Quota {
   readonly #offset = new ClockOffset()
   readonly #opening = new Opening()
   readonly #halt = new Halt()
-  readonly #remaining = new RemainingReckoning(this.calls)
   readonly #renewal = new Renewal(this.#offset)
   readonly #history = new History()
   readonly #kinds = new Kinds(this.#history)
-  readonly #log = new LogReckoning(this.calls)
-  readonly #window = new Window(this.calls)
-  readonly #tranche = new Tranche(this.calls)
   readonly #probes = new Probes()
   readonly #other = new OtherClient()
+  readonly #places = new Places(this.calls, this.#kinds, this.#other)
+  readonly #window = this.#places.window
   readonly #counting = new Counting()
   readonly #counted = new Counted()
   /** The window whose beginning was last told to the fixed length. */
@@ -48,10 +44,17 @@ export class Quota {
   /** Answers that told Remaining. */
   #told = 0
 
-  /** @param warm what was known of the key's limit lately; null where nothing is, or where it is old */
-  constructor(warm: { readonly limit: number; readonly windowMs: number | null } | null = null) {
+  /**
+   * @param warm what was known of the key's limit lately; null where nothing is, or where it is old
+   * @param spentUntil until then the process that called before may have used the limit up
+   */
+  constructor(
+    warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
+    spentUntil: number | null = null,
+  ) {
     this.#warm = warm
     if (warm !== null) this.#opening.careful(warm.limit)
+    if (spentUntil !== null) this.#halt.wait(spentUntil)
   }
 
   state(now: number): QuotaState {
@@ -81,9 +84,10 @@ export class Quota {
   windowUsed(now: number): number {
     const { length, isFixed } = this.#kinds.known
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
-    this.#close(now)
+    this.#places.close(this.limit, now)
     if (isFixed) return this.#window.used + this.calls.outstanding
-    const free = this.#log.available(this.limit, length + margin(length), now) + this.calls.granted
+    const { log } = this.#places
+    const free = log.available(this.limit, length + margin(length), now) + this.calls.granted
     return this.limit - free
   }
 
@@ -92,36 +96,26 @@ export class Quota {
     if (this.#halt.isOn(now)) return this.#halt.until
     const { length, isFixed } = this.#kinds.known
     if (this.limit === null) return null
-    if (isFixed) return this.#windowEnd()
-    return Number.isFinite(length) ? this.#log.nextAt(length + margin(length)) : this.#renewal.knownUntil
+    if (isFixed) return this.#places.windowEnd
+    return Number.isFinite(length) ? this.#places.nextAt : this.#renewal.knownUntil
   }
 
   /** How much of the window is still to come, 0 to 1; 1 where windows do not end. */
   windowLeft(now: number): number {
-    const end = this.#windowEnd()
+    const end = this.#places.windowEnd
     return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.#kinds.known.length))
   }
 
   /** Why nothing is granted now, in words; null where something is. */
   whyNot(now: number): string | null {
     if (this.grantable(now) > 0) return null
-    const at = this.nextWindowAt(now)
-    const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
-    switch (this.state(now)) {
-      case 'stopped':
-        return `the service refused a call (429) and is left alone${until}`
-      case 'cold':
-      case 'unlimited':
-        return 'the first answers are awaited before more is asked'
-      case 'learning':
-        return `the limit is used up${until}, and how long its window is has to be found out`
-      case 'window known':
-        return this.calls.isMoving && until === ''
-          ? 'the first answer of a new window is awaited'
-          : `the window is used up${until}`
-      case 'rolling':
-        return `the limit is used up; a call is free again when an earlier one has grown old${until}`
-    }
+    return whyNot({
+      state: this.state(now),
+      at: this.nextWindowAt(now),
+      now,
+      isMoving: this.calls.isMoving,
+      wasRefused: this.throttled > 0,
+    })
   }
 
   describe(): string {
@@ -138,7 +132,7 @@ export class Quota {
     if (this.limit === null) {
       return Math.max(0, this.#opening.open - this.calls.outstanding - this.calls.granted)
     }
-    const left = this.#left(this.limit, now)
+    const left = this.#places.left(this.limit, now)
     const outlook = this.#outlook(this.limit)
     const free = left - this.#probes.held(outlook, now) - kept
     if (free >= 1) return Math.floor(free)
@@ -158,22 +152,31 @@ export class Quota {
   nextLook(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
     if (this.limit === null) return this.calls.lapsesAt
-    const { length } = this.#kinds.known
-    const left = this.#left(this.limit, now)
-    const looks: (number | null)[] = [this.#windowEnd(), this.calls.lapsesAt]
-    if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
+    const left = this.#places.left(this.limit, now)
+    const looks: (number | null)[] = [this.#places.windowEnd, this.#places.nextAt, this.calls.lapsesAt]
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
     else looks.push(this.#renewalDue()?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
 
+  /** How much of the limit is free, whether or not it may be granted now; null while there is none. */
+  free(now: number): number | null {
+    return this.limit === null ? null : this.#places.free(this.limit, now)
+  }
+
+  /** When the process that comes after this one can make a call for certain, if all that is free now is used. */
+  spentUntil(now: number): number {
+    if (this.#halt.isOn(now)) return this.#halt.until
+    return this.#places.spentUntil(now, this.#renewal.knownUntil)
+  }
+
   grant(count: number, now: number): void {
     if (this.limit !== null && !this.#halt.isOn(now)) {
-      const left = this.#left(this.limit, now)
+      const left = this.#places.left(this.limit, now)
       if (left < 1) {
         this.#renewal.spend(now)
-        this.#remaining.allow(count)
+        this.#places.remaining.allow(count)
       } else if (left - this.#probes.held(this.#outlook(this.limit), now) < 1) {
         this.#probes.spend()
       }
@@ -186,7 +189,7 @@ export class Quota {
   }
 
   sent(now: number): Call {
-    this.#close(now)
+    this.#places.close(this.limit, now)
     const call = this.calls.send(now, this.#window)
     this.#window.sent(call)
     return call
@@ -198,7 +201,7 @@ export class Quota {
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
-    this.#close(now)
+    this.#places.close(this.limit, now)
     const read = readRateHeaders(answer.headers)
     const rate = answer.status === 429 ? read : this.#counting.credible(read)
     if (rate !== read) this.limit = null
@@ -224,9 +227,9 @@ export class Quota {
     this.#counted.learn(heard, answer.status, this.calls.sent)
     if (rate.remaining !== null) {
       this.#told++
-      this.#remaining.learn(call, rate.remaining)
+      this.#places.remaining.learn(call, rate.remaining)
     }
-    this.#tranche.answered(call, rate.remaining !== null)
+    this.#places.tranche.answered(call, rate.remaining !== null)
     if (this.limit === null) this.#opening.answered()
   }
 
@@ -243,7 +246,7 @@ export class Quota {
     this.calls.end(heard.call)
     this.#history.add(heard)
     if (this.limit === null) return
-    this.#log.ended(heard.receivedAt, this.limit)
+    this.#places.log.ended(heard.receivedAt, this.limit)
     const { fixed } = this.#kinds
     const foreign = this.#other.isSeen ? Math.ceil(this.limit / 4) : 0
     const seen = this.#window.ended(heard, fixed.bounds.least, foreign)
@@ -273,7 +276,7 @@ export class Quota {
     const wait = parseRetryAfter(headers['retry-after'], this.#offset.read(now))
     const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
-    this.#remaining.forget()
+    this.#places.remaining.forget()
     if (this.limit !== null && isNew) this.#doubt(call, this.limit)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
@@ -290,48 +293,6 @@ export class Quota {
   /** Our calls that the service can have counted when a call came that was sent then. */
   #ownSince(sentAt: number): number {
     return this.#history.endedSince(sentAt - this.#kinds.known.length) + this.calls.outstanding
-  }
-
-  /** Calls that may be made now by whichever reckoning allows the most. */
-  #left(limit: number, now: number): number {
-    this.#close(now)
-    const { length, isFixed } = this.#kinds.known
-    const told = this.#remaining.available()
-    let counted = Number.NEGATIVE_INFINITY
-    if (Number.isFinite(length)) {
-      counted = this.#log.available(limit, length + margin(length), now)
-      if (isFixed) counted = Math.max(counted, this.#window.available(limit))
-    }
-    if (!this.#other.isSeen) return Math.min(Math.max(told, counted), this.#tranche.left)
-    return this.#besideAnother(told, counted, now)
-  }
-
-  /** Beside another client: no more than the last header says nor than was counted here, and with room for it. */
-  #besideAnother(told: number, counted: number, now: number): number {
-    const end = this.#windowEnd()
-    const { length } = this.#kinds.known
-    const share = end === null ? 1 : Math.min(1, (end - now) / length)
-    const room = Math.ceil(this.#other.room * (share + 0.25)) + 2
-    if (!Number.isFinite(length)) return told - room
-    const { outstanding, granted } = this.calls
-    // Where no header says that something is left, a few calls feel the way.
-    const felt = this.#tranche.isOpen ? Math.max(told, feeling - outstanding - granted) : counted
-    return Math.min(counted - room, felt, this.#tranche.left)
-  }
-
-  /** Begins the next window where this one is certainly over. */
-  #close(now: number): void {
-    const end = this.#windowEnd()
-    if (end === null || now < end || this.limit === null) return
-    this.#window.close()
-    this.#tranche.begin(this.#window.id, this.limit)
-  }
-
-  #windowEnd(): number | null {
-    const { runsFrom } = this.#window
-    const { length, isFixed } = this.#kinds.known
-    if (runsFrom === null || !isFixed || !Number.isFinite(length)) return null
-    return runsFrom + length + margin(length)
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */
@@ -362,9 +323,6 @@ export class Quota {
     }
   }
 }
-
-/** Beside another client, so many calls feel the way when no header says that something is left. */
-const feeling = 2
 
 /** Calls counted by the service, this one included; null where the headers do not say, or say nothing credible. */
 function usedOf({ limit, remaining }: RateHeaders, known: number | null): number | null {

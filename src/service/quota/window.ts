@@ -84,7 +84,7 @@ export class Window {
       }
       this.#open(call, Math.min(this.#undecided.length, used - 1 + this.#endedSince(call)))
       this.#charge(receivedAt, isCounted)
-      this.counted = 1
+      this.counted = isCounted ? 1 : 0
       return 'next'
     }
     const isFirst = isCounted && this.startedBy === null
@@ -104,7 +104,7 @@ export class Window {
   }
 
   /** The call was sent before this window opened. */
-  #endedLate({ call, receivedAt, used }: Heard): Seen {
+  #endedLate({ call, receivedAt, used, isCounted }: Heard): Seen {
     const canHave = this.used + this.#calls.outstanding + 1 + this.#foreign
     if (used !== null && used > canHave) {
       this.#entrants.delete(call)
@@ -112,6 +112,9 @@ export class Window {
     }
     const isNotOfLast = used !== null && used <= call.countedBefore && call.window === this.id - 1
     this.#charge(receivedAt, isNotOfLast)
+    // It was so long on its way that it may even be in the next.
+    if (receivedAt > this.sameUntil)
+      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted })
     return 'unclear'
   }
 

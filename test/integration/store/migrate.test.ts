@@ -4,9 +4,9 @@ import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
-const ALL = readdirSync(new URL('../../../migrations', import.meta.url))
-  .map((file) => file.replace('.ts', ''))
-  .sort()
+const ALL = readdirSync(new URL('../../../migrations/', import.meta.url))
+  .map((file) => file.replace(/\.ts$/, ''))
+  .toSorted()
 
 let database: TestDatabase
 beforeAll(async () => {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { findingLines, verdictLine } from '../../../../src/cli/render/check.ts'
 import { csvLine } from '../../../../src/cli/render/csv.ts'
 import { failureLines, type Failures } from '../../../../src/cli/render/failures.ts'
-import { statusLines, type StatusView } from '../../../../src/cli/render/status.ts'
+import { statusLines } from '../../../../src/cli/render/status.ts'
+import type { StatusReport } from '../../../../src/pipeline/status-report.ts'
 import { width } from '../../../../src/cli/render/text.ts'
 import { finding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
@@ -65,25 +66,24 @@ describe('failures', () => {
 })
 
 describe('status', () => {
-  const view: StatusView = {
-    status: {
-      rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
-      jobs: { completed: 28, in_doubt: 2 },
-      deliveries: {},
-      live_runs: 0,
-      last_run: {
-        id: 3,
-        trigger: 'manual',
-        sources: ['contacts'],
-        options: { limit: null, budget: null, where: null, route: 'auto' },
-        state: 'failed',
-        reason: 'no such host',
-        started_at: new Date(now - 120_000),
-        finished_at: new Date(now),
-        totals: {},
-      },
+  const view: StatusReport = {
+    rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
+    jobs: { completed: 28, in_doubt: 2 },
+    deliveries: {},
+    live_runs: 0,
+    last_run: {
+      id: 3,
+      trigger: 'manual',
+      sources: ['contacts'],
+      options: { limit: null, budget: null, where: null, route: 'auto' },
+      state: 'failed',
+      reason: 'no such host',
+      started_at: new Date(now - 120_000),
+      finished_at: new Date(now),
+      totals: {},
     },
-    limits: [{ scope: 'api.example 1a2b', limit: 200, windowMs: 2_000, observedAt: now - 5_000 }],
+    paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
+    limits: [{ scope: 'api.example 1a2b', limit: 200, window_ms: 2_000, observed_at: new Date(now - 5_000) }],
     coverage: {
       contacts: {
         eligible: 12,
@@ -98,6 +98,7 @@ describe('status', () => {
 
   test('rows by state that add up, coverage by column, runs, jobs, deliveries, the limit', () => {
     const text = statusLines(view, onTerminal(90).output, now).join('\n')
+    expect(text).toMatch(/^contacts +paused 2 min ago$/m)
     expect(text).toMatch(/enriched +7 +70\.0%/)
     expect(text).toMatch(/waiting +3 +30\.0%/)
     expect(text).toMatch(/ever picked +10$/m)
@@ -117,7 +118,12 @@ describe('status', () => {
 
   test('with nothing there yet', () => {
     const empty = {
-      status: { rows: {}, jobs: {}, deliveries: {}, live_runs: 2, last_run: null },
+      rows: {},
+      jobs: {},
+      deliveries: {},
+      live_runs: 2,
+      last_run: null,
+      paused: [],
       limits: [],
       coverage: {},
     }

@@ -1,0 +1,50 @@
+import { loadavg } from 'node:os'
+import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
+import { httpCases } from './http/cases.ts'
+import { playOverHttp } from './http/play.ts'
+import { readOptions, USAGE, type BenchOptions } from './options.ts'
+import { rateTable, type Line } from './table.ts'
+import { cases, groups } from './virtual/cases.ts'
+import { playVirtually } from './virtual/play.ts'
+
+const isWanted = ({ only }: BenchOptions, name: string): boolean =>
+  only.length === 0 || only.some((text) => name.includes(text))
+
+function benchVirtually(options: BenchOptions): void {
+  for (const group of groups) {
+    const wanted = cases.filter((one) => one.group === group && isWanted(options, `${group}: ${one.name}`))
+    if (wanted.length === 0) continue
+    const lines = wanted.map((one) => ({ ...one, measured: playVirtually(one, options.times) }))
+    console.log(rateTable(group, lines), '\n')
+  }
+}
+
+async function benchOverHttp(options: BenchOptions): Promise<void> {
+  const postgres = await startEmbeddedPostgres(['fsync=off'])
+  const lines: Line[] = []
+  try {
+    for (const one of httpCases.filter(({ name }) => isWanted(options, name))) {
+      for (const processes of [1, 4]) {
+        const measured = await playOverHttp(postgres.url, one, processes)
+        lines.push({ ...one, measured, more: [String(processes)] })
+        console.error(
+          `${one.name}, ${processes} processes: ${(measured.steady * 100).toFixed(1)}%, load ${loadavg()[0]?.toFixed(1)}`,
+        )
+      }
+    }
+  } finally {
+    await postgres.stop()
+  }
+  console.log(rateTable('Limiters from npm, in real time over HTTP', lines, ['processes']), '\n')
+}
+
+/**
+ * How much of the limit is used, and whether a call is ever refused. Markdown on standard output, for docs/rate.md;
+ * what goes on meanwhile on standard error.
+ */
+const options = readOptions(process.argv.slice(2))
+if (options === 'help') console.log(USAGE)
+else {
+  if (options.virtual) benchVirtually(options)
+  if (options.http) await benchOverHttp(options)
+}
