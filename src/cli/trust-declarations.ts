@@ -105,7 +105,10 @@ export const remapDeclaration = declare({
     'were added, maps that were changed, a lower minConfidence. The policies hold as in every run. Rows that an undo has ' +
     'taken back are written too. It is a run itself, and can be taken back.',
   words: { placeholder: 'SOURCE', help: 'a source of the configuration', most: 1, least: 1 },
-  flags: { dryRun: toggle('tells what would be written, with the first rows, and writes nothing') },
+  flags: {
+    dryRun: toggle('tells what would be written, with the first rows, and writes nothing'),
+    sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
+  },
   examples: [['fillrate remap contacts --dry-run', 'first look, then the same without it']],
   exits: [0, 1, 2, 3, 130],
   environment: DATABASE,

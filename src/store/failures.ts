@@ -51,7 +51,7 @@ export async function countLeftOutCells(db: Database, source: string | null): Pr
   const { rows } = await sql<LeftOutCells>`
     select r.source, c."column", c.reason, count(*) as rows
       from fillrate.rows r, jsonb_to_recordset(r.notes -> 'cells') as c ("column" text, reason text)
-     where ${ofSource(source)} and c.reason <> all(${NO_FAULT}::text[])
+     where r.notes ? 'cells' and ${ofSource(source)} and c.reason <> all(${NO_FAULT}::text[])
      group by 1, 2, 3 order by rows desc, 1, 2, 3`.execute(db)
   return rows
 }

@@ -3,7 +3,7 @@ import { request } from 'undici'
 import type { Environment } from '../../config/environment.ts'
 import { bulkOf } from '../../daemon/bulk.ts'
 import { openServer } from '../../daemon/http/server.ts'
-import { LOOPBACK } from '../../daemon/receiver.ts'
+import { isFillrate, LOOPBACK, portTaken } from '../../daemon/receiver.ts'
 import { counted } from '../render/numbers.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'
 import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
@@ -48,7 +48,10 @@ async function openStandIn(
     })
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
-    if (code === 'EADDRINUSE') return null
+    if (code === 'EADDRINUSE')
+      return (await isFillrate(host ?? LOOPBACK, port))
+        ? null
+        : { wrong: wrongBecause('bulk', [portTaken(host ?? LOOPBACK, port)]) }
     const problem = {
       place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
       found: `${host ?? LOOPBACK}:${port}: ${message}`,

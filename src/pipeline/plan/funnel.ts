@@ -1,4 +1,5 @@
 import { cascades } from '../../domain/identifiers/kind.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
 import { countEligible, countTable } from '../../sources/count.ts'
 import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
@@ -126,7 +127,10 @@ async function planPage(
     db,
     (tx) => readPage(tx, source, { after, size: PAGE, where: options.where, changedSince: null, live }),
     rules.sourceTimeoutMs,
-  )
+  ).catch(async (error: unknown) => {
+    const failed = { after, limit: PAGE, where: options.where, changedSince: null }
+    throw (await explainPageFailure(db, source, failed, error)) ?? error
+  })
   const ways = page.candidates.map((candidate) => wayOf(source, candidate))
   const wanted = [...new Map(ways.flatMap((way) => way.lookups).map((one) => [lookupId(one), one])).values()]
   const those = (flags: readonly boolean[]): Set<string> =>

@@ -1,6 +1,7 @@
 import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
+import { SourceProblems } from '../../sources/problems.ts'
 import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { Deps } from '../deps.ts'
@@ -88,8 +89,7 @@ function statusOf(
   failure: unknown,
   interrupted: boolean,
 ): [RunStatus, string | null] {
-  if (failure !== undefined)
-    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
+  if (failure !== undefined) return ['failed', reasonOf(failure)]
   if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, rowsUnpaid, limit } = run.budget
@@ -100,4 +100,13 @@ function statusOf(
   if (unpaid.length > 0)
     return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
   return ['completed', null]
+}
+
+/** In one line, for lists and logs; whoever started the run is told the whole of it. */
+function reasonOf(failure: unknown): string {
+  if (failure instanceof SourceProblems)
+    return failure.problems
+      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .join('; ')
+  return failure instanceof Error ? failure.message : 'an unknown failure'
 }

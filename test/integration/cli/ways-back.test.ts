@@ -99,7 +99,10 @@ test('after a change of the outputs, remap shows what it would write, writes it 
          from fillrate.rows r join fillrate.lookups l on l.id = r.lookup where l.record ? 'department' order by r.key limit 1`,
     )
   ).rows
-  expect(plan).toMatch(new RegExp(`^${first?.key} +department +— +${first?.department}$`, 'm'))
+  expect(plan).toMatch(/Cells that would be written\n +department +\d+\n\nBefore and after, in 20 rows\n/)
+  expect(plan).toMatch(
+    new RegExp(`^ +${first?.key} +contacts.*\\n +department +— +${first?.department}$`, 'm'),
+  )
   expect(await contacts()).toBe(was)
 
   const done = await fillrate('remap contacts')
@@ -120,6 +123,7 @@ test('mistakes are told in one message, and change nothing', async () => {
   expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
   expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
   expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
+  expect(await here('remap contacts --sample 3', 2)).toContain('give --dry-run with it')
   expect(await here('explain contacts 4711', 2)).toMatch(/'4711', and crm\.contacts has no such row/)
   expect(await contacts()).toBe(was)
 })
