@@ -196,7 +196,7 @@ export class Quota {
   }
 
   lost(call: Call, now: number): void {
-    this.#end({ call, receivedAt: now, used: null, isCounted: false })
+    this.#end({ call, receivedAt: now, used: null, isCounted: false, end: null })
     this.#renewal.learnNothing(now)
   }
 
@@ -216,6 +216,7 @@ export class Quota {
       receivedAt: now,
       used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
       isCounted: !isRefused && this.#counted.isCounted(answer.status),
+      end: rate.reset?.kind === 'instant' && !isRefused ? rate.reset.at : null,
     }
     this.#end(heard)
     if (isMiss(answer.status)) this.calls.misses++
