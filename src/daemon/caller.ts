@@ -64,6 +64,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   })
   const lost = new AbortController()
   let renewing = false
+  let isShared = false
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MS) {
       log.warn({ scope }, 'the turn as the caller could not be renewed in time: calling stops')
@@ -76,7 +77,14 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     try {
       if (await callers.acquire(db, scope, token, owner, LEASE_MS)) renewedAt = began
       else lost.abort(new Error('another process is the caller now'))
-      await rateTold.tell(db, turn, toldOf(limiter.state()))
+      const state = limiter.state()
+      if (state.foreign && !isShared)
+        log.warn(
+          { scope },
+          'another client spends the same key: room is left for it, and calls may be refused. Give each client a key of its own',
+        )
+      isShared = state.foreign
+      await rateTold.tell(db, turn, toldOf(state))
     } catch (error) {
       log.warn({ reason: (error as Error).message }, 'the turn as the caller was not renewed, will try again')
     } finally {

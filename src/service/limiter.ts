@@ -32,6 +32,8 @@ export interface RateState {
   readonly windowUsed: number
   /** Milliseconds since the epoch. */
   readonly nextWindowAt: number | null
+  /** The same from now, in milliseconds; null where it is over or not known. */
+  readonly nextWindowInMs: number | null
   /** Why it waits, in words; null when it does not. */
   readonly waiting: string | null
   /** 429s seen. */
@@ -150,6 +152,7 @@ class BottleneckLimiter implements Limiter {
   state(): RateState {
     const now = this.#now()
     const { limit, windowMs, calls, throttled, isShared } = this.#quota
+    const nextWindowAt = this.#quota.nextWindowAt(now)
     const allowed = this.#permitted.calls(now)
     const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
     return {
@@ -160,7 +163,8 @@ class BottleneckLimiter implements Limiter {
       permitted,
       utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
       windowUsed: this.#quota.windowUsed(now),
-      nextWindowAt: this.#quota.nextWindowAt(now),
+      nextWindowAt,
+      nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
       waiting: this.#waiting.count === 0 ? null : this.#quota.whyNot(now),
       throttled,
       foreign: isShared,

@@ -7,6 +7,7 @@ import { openSource } from '../../sources/source.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Database } from '../../store/open.ts'
 import * as rateLimits from '../../store/rate-limits.ts'
+import * as rateTold from '../../store/rate-told.ts'
 import { sourceNames } from '../../store/source-names.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { Command } from '../command.ts'
@@ -28,19 +29,21 @@ export async function status(command: Command<'status'>, context: Context): Prom
     const names = [...new Set([...configured.map((one) => one.name), ...(await sourceNames(db))])]
     const { limit: _, ...state } = await read(db, names, null)
     const limits = await rateLimits.list(db)
+    const told = await rateTold.heard(db)
     const coverage: Record<string, Coverage | string> = {}
     for (const mapping of configured) coverage[mapping.name] = await coverageOf(db, mapping)
     if (command.flags.json) {
       const problem = mappings instanceof ConfigProblems ? mappings.problems : null
       writeJson(stdout, {
         ...state,
-        limits: limits.map(limitJson),
+        limits: limits.map((limit) => limitJson(limit, told.get(limit.scope))),
         coverage,
         configuration_problems: problem,
       })
       return Exit.done
     }
-    for (const line of statusLines({ status: state, limits, coverage }, stdout, now())) stdout.line(line)
+    for (const line of statusLines({ status: state, limits, told, coverage }, stdout, now()))
+      stdout.line(line)
     if (mappings instanceof ConfigProblems)
       stderr.line(
         `${stderr.paint('warn', 'Coverage is not shown:')} ${firstLine(mappings)} ${stderr.paint('type', 'fillrate check')} tells more.`,
@@ -81,7 +84,11 @@ async function coverageOf(db: Database, mapping: SourceMapping): Promise<Coverag
 const firstLine = ({ problems: [first] }: ConfigProblems): string =>
   first === undefined ? '' : `${first.place}: ${first.found.split('\n')[0]}.`
 
-const limitJson = (limit: Awaited<ReturnType<typeof rateLimits.list>>[number]) => ({
+const limitJson = (
+  limit: Awaited<ReturnType<typeof rateLimits.list>>[number],
+  told: rateTold.Heard | undefined,
+) => ({
+  ...told,
   scope: limit.scope,
   limit: limit.limit,
   window_ms: limit.windowMs,

@@ -1,11 +1,13 @@
 import type { Status } from '../../pipeline/status.ts'
 import type { Coverage } from '../../sources/coverage.ts'
 import type { KnownLimit } from '../../store/rate-limits.ts'
+import type { Heard } from '../../store/rate-told.ts'
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
 import { count, counted, distance, percent } from './numbers.ts'
+import { toldFields } from './rate-told.ts'
 import { rowLines } from './row-lines.ts'
 import { stateWords } from './states.ts'
 import { sum } from './sum.ts'
@@ -14,18 +16,29 @@ import { cut, pad, width } from './text.ts'
 export interface StatusView {
   readonly status: Omit<Status, 'limit'>
   readonly limits: readonly (KnownLimit & { readonly scope: string })[]
+  /** By scope, what the process that calls told last. */
+  readonly told: ReadonlyMap<string, Heard>
   /** By source; a text says why it is not known. */
   readonly coverage: Readonly<Record<string, Coverage | string>>
 }
 
 /** How things stand: each source with its rows, whose states add up, and its columns; then jobs, runs and the limit. */
-export function statusLines({ status, limits, coverage }: StatusView, output: Output, now: number): string[] {
+export function statusLines(
+  { status, limits, told, coverage }: StatusView,
+  output: Output,
+  now: number,
+): string[] {
   const names = Object.keys({ ...coverage, ...status.rows })
   return [
     ...names.flatMap((name) => [...sourceLines(name, status.rows[name], coverage[name], output), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...fields(
-      [...workFields(status, now), ...limits.slice(0, 3).map((limit) => limitField(limit, now))],
+      [
+        ...workFields(status, now),
+        ...limits
+          .slice(0, 3)
+          .flatMap((limit) => [limitField(limit, now), ...toldFields(told.get(limit.scope), now)]),
+      ],
       output,
     ),
   ]
