@@ -178,6 +178,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       refuseImpossibleRoute(request.route, bulk)
       const calling = openClient()
       const scope = scopeOf() ?? ''
+      const breaker = createBreaker()
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
       try {
@@ -186,7 +187,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
             ...deps,
             owner,
             client: calling,
-            breaker: createBreaker(),
+            breaker,
             webhookUrl: open && ((job) => `${open.publicUrl}/webhooks/enrichment/${job}`),
             takeTurn: () =>
               takeTurn({
@@ -196,6 +197,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
                 log,
                 concurrency: rules.concurrency,
                 reserve: config.service.reserve,
+                breaker,
               }),
           },
           {

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Turn } from '../pipeline/run/turn.ts'
+import type { Breaker } from '../service/breaker.ts'
 import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
+import * as outages from '../store/outages.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rateTold from '../store/rate-told.ts'
 
@@ -17,6 +19,8 @@ export interface CallerOptions {
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
+  /** Told of an outage that the caller before met; its own is kept for the caller after. */
+  readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
 }
 
 /** How long a turn holds without being renewed; somebody who waits for it looks every second. */
@@ -34,7 +38,7 @@ const SAFETY_MS = 2_000
  * @returns a turn, or null while another process is the caller
  */
 export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
-  const { db, scope, owner, log } = options
+  const { db, scope, owner, log, breaker } = options
   const token = randomUUID()
   const turn = { scope, token }
   let renewedAt = performance.now()
@@ -42,6 +46,9 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
 
   const known = await rateLimits.recall(db, scope)
   const spentForMs = await rateTold.spentFor(db, scope)
+  const outage = await outages.find(db, scope)
+  if (outage !== null) breaker.inherit(outage)
+  let isDown = outage !== null
   let remembering: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
     concurrency: options.concurrency,
@@ -65,6 +72,11 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   const lost = new AbortController()
   let renewing = false
   let isShared = false
+  const keepOutage = async (): Promise<void> => {
+    const kept = breaker.kept()
+    if (kept !== null || isDown) await outages.keep(db, turn, kept)
+    isDown = kept !== null
+  }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MS) {
       log.warn({ scope }, 'the turn as the caller could not be renewed in time: calling stops')
@@ -85,6 +97,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
         )
       isShared = state.foreign
       await rateTold.tell(db, turn, toldOf(state))
+      await keepOutage()
     } catch (error) {
       log.warn({ reason: (error as Error).message }, 'the turn as the caller was not renewed, will try again')
     } finally {
@@ -103,6 +116,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
       await limiter.stop()
       await remembering
       await leaveWord(options, turn, state, spent)
+      await keepOutage().catch(() => {})
       await callers.release(db, scope, token).catch((error: unknown) => {
         log.warn(
           { reason: (error as Error).message },

@@ -119,5 +119,6 @@ export interface Schema {
     told: Json | null
     told_at: Date | null
   }
+  'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
 }
