@@ -57,3 +57,29 @@ test('the process that calls next knows of an outage, and only who calls may tel
   await outages.keep(db, turn, null)
   expect(await outages.find(db, 'a key')).toBe(null)
 })
+
+test('a key that is refused in the middle of a run stops it within the calls on the wire, and loses nothing', async () => {
+  const { sandbox, database } = harness
+  await database.pool.query(
+    `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 300) n`,
+  )
+  sandbox.reset()
+  const { concurrency } = harness.config.service
+  sandbox.configure({ latencyAfterMs: [20, 60] })
+  const running = harness.run({ route: 'sync' })
+  await expect
+    .poll(() => sandbox.stats().calls.accepted, { timeout: 10_000, interval: 5 })
+    .toBeGreaterThan(50)
+  sandbox.configure({ keys: ['another key'] })
+  const report = await running
+  expect(report.status).toBe('refused')
+  expect(report.reason).toMatch(/FILLRATE_API_KEY/)
+  const refused = Object.values(sandbox.stats().requests).reduce((sum, by) => sum + (by['401'] ?? 0), 0)
+  expect(refused).toBeGreaterThan(0)
+  expect(refused).toBeLessThanOrEqual(concurrency)
+  expect(report.rows.waiting).toBeGreaterThan(0)
+  const { rows } = await database.pool.query<{ attempts: number }>(
+    `select coalesce(sum(attempts), 0)::int as attempts from fillrate.lookups where state = 'pending'`,
+  )
+  expect(rows[0]?.attempts).toBe(0)
+})
