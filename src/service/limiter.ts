@@ -1,4 +1,5 @@
 import Bottleneck from 'bottleneck'
+import type { KnownLimit, RateState } from './rate-state.ts'
 import { Permitted } from './quota/permitted.ts'
 import { Permits } from './quota/permits.ts'
 import { Quota } from './quota/quota.ts'
@@ -7,40 +8,9 @@ import type { KeepSpent } from './quota/spent-note.ts'
 import { WaitingList } from './quota/waiting-list.ts'
 import type { Priority, Waiting } from './quota/waiting-list.ts'
 
+export type { KnownLimit, RateState } from './rate-state.ts'
 export type { Priority } from './quota/waiting-list.ts'
 export type { Permits } from './quota/permits.ts'
-
-/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
-export interface KnownLimit {
-  readonly limit: number
-  readonly windowMs: number | null
-  /** Milliseconds since the epoch. */
-  readonly observedAt: number
-}
-
-export interface RateState {
-  /** The quota's named state; docs/rate.md draws them. */
-  readonly state: string
-  readonly limit: number | null
-  readonly windowMs: number | null
-  /** Calls counted against the limit since the limiter started. */
-  readonly used: number
-  /** What the limit would have permitted while there was work; null while unlimited or unknown. */
-  readonly permitted: number | null
-  /** Used of permitted, 0 to 1. */
-  readonly utilisation: number | null
-  readonly windowUsed: number
-  /** Milliseconds since the epoch. */
-  readonly nextWindowAt: number | null
-  /** The same from now, in milliseconds; null where it is over or not known. */
-  readonly nextWindowInMs: number | null
-  /** Why it waits, in words; null when it does not. */
-  readonly waiting: string | null
-  /** 429s seen. */
-  readonly throttled: number
-  /** Another client seems to spend the key. */
-  readonly foreign: boolean
-}
 
 export interface LimiterOptions {
   /** Calls under way at once; the pump bounds them too, so this is only a hint. */
