@@ -190,12 +190,14 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     return chosen
   }
 
+  // One for all runs of the process: it is the service that is down.
+  const breaker = createBreaker()
   /** What a run needs to call the service. */
   const calling = (receiver: Pick<OpenReceiver, 'publicUrl'> | null): RunDeps => ({
     ...deps,
     owner,
     client: openClient(),
-    breaker: createBreaker(),
+    breaker,
     slots,
     webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
     takeTurn: () =>
@@ -207,6 +209,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         concurrency: rules.concurrency,
         reserve: config.service.reserve,
         meter,
+        breaker,
       }),
   })
   const notifier = new Notifier({

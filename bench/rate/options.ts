@@ -10,12 +10,12 @@ export interface BenchOptions {
   readonly times: number
 }
 
-export const USAGE = `npm run bench:rate -- [--virtual] [--http] [--kill] [--only TEXT,…]
+export const USAGE = `npm run bench:rate -- [--virtual] [--http] [--kill] [--only TEXT]
 
   --virtual      every simulated service in virtual time (some seconds)
   --http         limiters from npm in real time, one process and four (some minutes)
   --kill         four processes at work, and the one that calls killed every 5 s for a minute
-  --only TEXT,…  only the cases whose name holds one of these
+  --only TEXT    only the cases whose name holds this; as often as wanted
   --times N      how often each case is played in virtual time (5)
 
 Without any of the first three: --virtual and --http.`
@@ -28,7 +28,7 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
       virtual: { type: 'boolean', default: false },
       http: { type: 'boolean', default: false },
       kill: { type: 'boolean', default: false },
-      only: { type: 'string', default: '' },
+      only: { type: 'string', multiple: true, default: [] },
       times: { type: 'string', default: '5' },
       help: { type: 'boolean', default: false },
     },
@@ -42,7 +42,7 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
     virtual: values.virtual || isPlain,
     http: values.http || isPlain,
     kill: values.kill,
-    only: values.only.split(',').filter((text) => text !== ''),
+    only: values.only,
     times,
   }
 }

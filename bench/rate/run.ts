@@ -2,6 +2,7 @@ import { loadavg } from 'node:os'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
 import { httpCases } from './http/cases.ts'
 import { playOverHttp } from './http/play.ts'
+import { aftermathText, killCallers } from './kill/kill.ts'
 import { readOptions, USAGE, type BenchOptions } from './options.ts'
 import { rateTable, type Line } from './table.ts'
 import { cases, groups } from './virtual/cases.ts'
@@ -38,6 +39,15 @@ async function benchOverHttp(options: BenchOptions): Promise<void> {
   console.log(rateTable('Limiters from npm, in real time over HTTP', lines, ['processes']), '\n')
 }
 
+async function benchKilling(): Promise<void> {
+  const postgres = await startEmbeddedPostgres(['fsync=off'])
+  try {
+    console.log(aftermathText(await killCallers(postgres.url)), '\n')
+  } finally {
+    await postgres.stop()
+  }
+}
+
 /**
  * How much of the limit is used, and whether a call is ever refused. Markdown on standard output, for docs/rate.md;
  * what goes on meanwhile on standard error.
@@ -47,4 +57,5 @@ if (options === 'help') console.log(USAGE)
 else {
   if (options.virtual) benchVirtually(options)
   if (options.http) await benchOverHttp(options)
+  if (options.kill) await benchKilling()
 }

@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Meter } from '../pipeline/meter.ts'
 import type { Turn } from '../pipeline/run/turn.ts'
+import type { Breaker } from '../service/breaker.ts'
 import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
 import { throughOutage } from '../store/outage.ts'
+import * as outages from '../store/outages.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rateTold from '../store/rate-told.ts'
 
@@ -21,6 +23,8 @@ export interface CallerOptions {
   readonly reserve: number
   /** Told how the quota stands. */
   readonly meter?: Meter
+  /** Told of an outage that the caller before met; its own is kept for the caller after. */
+  readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
 }
 
 /** How long a turn holds without being renewed; somebody who waits for it looks every second. */
@@ -38,7 +42,7 @@ const SAFETY_MS = 2_000
  * @returns a turn, or null while another process is the caller
  */
 export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
-  const { db, scope, owner, log } = options
+  const { db, scope, owner, log, breaker } = options
   const token = randomUUID()
   const turn = { scope, token }
   let renewedAt = performance.now()
@@ -51,6 +55,9 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
 
   const known = await rateLimits.recall(db, scope)
   const spentForMs = await rateTold.spentFor(db, scope)
+  const outage = await outages.find(db, scope)
+  if (outage !== null) breaker.inherit(outage)
+  let isDown = outage !== null
   let remembering: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
     concurrency: options.concurrency,
@@ -74,6 +81,12 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   const unwatch = options.meter?.watch(scope, () => limiter.state())
   const lost = new AbortController()
   let renewing = false
+  let isShared = false
+  const keepOutage = async (): Promise<void> => {
+    const kept = breaker.kept()
+    if (kept !== null || isDown) await outages.keep(db, turn, kept)
+    isDown = kept !== null
+  }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MS) {
       log.warn({ scope }, 'the turn as the caller could not be renewed in time: calling stops')
@@ -86,7 +99,15 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     try {
       if (await callers.acquire(db, scope, token, owner, LEASE_MS)) renewedAt = began
       else lost.abort(new Error('another process is the caller now'))
-      await rateTold.tell(db, turn, toldOf(limiter.state()))
+      const state = limiter.state()
+      if (state.foreign && !isShared)
+        log.warn(
+          { scope },
+          'another client spends the same key: room is left for it, and calls may be refused. Give each client a key of its own',
+        )
+      isShared = state.foreign
+      await rateTold.tell(db, turn, toldOf(state))
+      await keepOutage()
     } catch (error) {
       log.warn({ reason: (error as Error).message }, 'the turn as the caller was not renewed, will try again')
     } finally {
@@ -106,6 +127,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
       await limiter.stop()
       await remembering
       await leaveWord(options, turn, state, spent)
+      await keepOutage().catch(() => {})
       await callers.release(db, scope, token).catch((error: unknown) => {
         log.warn(
           { reason: (error as Error).message },

@@ -1,4 +1,5 @@
 import Bottleneck from 'bottleneck'
+import type { KnownLimit, RateState } from './rate-state.ts'
 import { Permitted } from './quota/permitted.ts'
 import { Permits } from './quota/permits.ts'
 import { Quota } from './quota/quota.ts'
@@ -7,38 +8,9 @@ import type { KeepSpent } from './quota/spent-note.ts'
 import { WaitingList } from './quota/waiting-list.ts'
 import type { Priority, Waiting } from './quota/waiting-list.ts'
 
+export type { KnownLimit, RateState } from './rate-state.ts'
 export type { Priority } from './quota/waiting-list.ts'
 export type { Permits } from './quota/permits.ts'
-
-/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
-export interface KnownLimit {
-  readonly limit: number
-  readonly windowMs: number | null
-  /** Milliseconds since the epoch. */
-  readonly observedAt: number
-}
-
-export interface RateState {
-  /** The quota's named state; docs/rate.md draws them. */
-  readonly state: string
-  readonly limit: number | null
-  readonly windowMs: number | null
-  /** Calls counted against the limit since the limiter started. */
-  readonly used: number
-  /** What the limit would have permitted while there was work; null while unlimited or unknown. */
-  readonly permitted: number | null
-  /** Used of permitted, 0 to 1. */
-  readonly utilisation: number | null
-  readonly windowUsed: number
-  /** Milliseconds since the epoch. */
-  readonly nextWindowAt: number | null
-  /** Why it waits, in words; null when it does not. */
-  readonly waiting: string | null
-  /** 429s seen. */
-  readonly throttled: number
-  /** Another client seems to spend the key. */
-  readonly foreign: boolean
-}
 
 export interface LimiterOptions {
   /** Calls under way at once; the pump bounds them too, so this is only a hint. */
@@ -162,6 +134,7 @@ class BottleneckLimiter implements Limiter {
   state(): RateState {
     const now = this.#now()
     const { limit, windowMs, calls, throttled, isShared } = this.#quota
+    const nextWindowAt = this.#quota.nextWindowAt(now)
     const allowed = this.#permitted.calls(now)
     const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
     return {
@@ -172,7 +145,8 @@ class BottleneckLimiter implements Limiter {
       permitted,
       utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
       windowUsed: this.#quota.windowUsed(now),
-      nextWindowAt: this.#quota.nextWindowAt(now),
+      nextWindowAt,
+      nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
       waiting: this.#waiting.count === 0 ? null : this.#quota.whyNot(now),
       throttled,
       foreign: isShared,

@@ -155,6 +155,16 @@ async function freeMembers(
   return Number(result.numAffectedRows ?? 0)
 }
 
+/** The only try of these so far met an outage of the service, and is not held against them. */
+export async function forgive(db: Connection, ids: readonly number[]): Promise<void> {
+  if (ids.length === 0) return
+  await sql`
+    update fillrate.lookups set attempts = 0
+     where id = any(${[...ids]}::bigint[]) and ${unindexed(sql`state = ${pending}`)} and attempts = 1`.execute(
+    db,
+  )
+}
+
 /** Leases that ran out: their calls may have been answered and paid for, which is counted. @returns how many */
 export async function returnExpired(db: Connection, limit: number): Promise<number> {
   const result = await sql`

@@ -144,6 +144,7 @@ export interface Schema {
     leased_until: Date | null
     ended_at: Date | null
   }
+  'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
   'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
   'fillrate.coverage': {

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import pino from 'pino'
 import { takeTurn } from '../../src/daemon/caller.ts'
 import type { Turn } from '../../src/pipeline/run/turn.ts'
+import { createBreaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
 import { openDatabase } from '../../src/store/open.ts'
 
@@ -35,6 +36,7 @@ while (!stopping.signal.aborted) {
     log: pino({ level: 'silent' }),
     concurrency: task.concurrency,
     reserve: 0.1,
+    breaker: createBreaker(),
   })
   if (turn === null) {
     await Promise.race([

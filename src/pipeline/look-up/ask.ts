@@ -1,4 +1,5 @@
 import type { AskEvent } from '../../domain/lookup.ts'
+import type { Breaker } from '../../service/breaker.ts'
 import type { Answer, EnrichmentClient } from '../../service/client.ts'
 import {
   CircuitOpenError,
@@ -32,7 +33,7 @@ export async function ask(
   signal: AbortSignal,
 ): Promise<Asked> {
   try {
-    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }))
+    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup.id)
     switch (answer.outcome) {
       case 'accepted':
         return { event: null, acceptedAs: answer.jobId }
@@ -42,11 +43,22 @@ export async function ask(
         return decided({ type: 'not_found' })
     }
   } catch (error) {
-    if (error instanceof ServiceError) return afterFailure(error)
+    if (error instanceof ServiceError) return sparing(afterFailure(error), lookup, deps.breaker)
     throw error
   } finally {
     call.end()
   }
+}
+
+/**
+ * A service that is down uses up nobody's attempts: while the circuit is open, a fault is not held against a lookup
+ * that never failed while the service answered others.
+ */
+function sparing(asked: Asked, lookup: LeasedLookup, { state }: Pick<Breaker, 'state'>): Asked {
+  if (asked.event === null || asked.event.type !== 'fault' || state === 'closed' || lookup.attempts > 0)
+    return asked
+  const { event } = asked
+  return { ...asked, event: { type: 'put_back', reason: event.reason, retryAfterMs: event.retryAfterMs } }
 }
 
 const decided = (event: AskEvent, toKeep: Pick<KeptAnswer, 'status' | 'body'> | null = null): Asked => ({

@@ -2,22 +2,18 @@ import { readRateHeaders } from '../rate-headers.ts'
 import type { Headers, RateHeaders } from '../rate-headers.ts'
 import { parseRetryAfter } from '../retry-after.ts'
 import { Calls } from './calls.ts'
-import type { Call, Heard } from './calls.ts'
+import type { Call } from './calls.ts'
 import { Counted, isMiss } from './counted.ts'
 import { Counting } from './counting.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
-import { History } from './history.ts'
-import { Kinds } from './kinds.ts'
 import { Opening } from './opening.ts'
-import { OtherClient } from './other-client.ts'
-import { Places } from './places.ts'
+import { Learning } from './learning.ts'
 import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
 import { Renewal } from './renewal.ts'
+import type { QuotaState } from './state.ts'
 import { whyNot } from './why-not.ts'
-
-export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'
 
 /**
  * What a key's limit is and how much of it is left: a state machine over (event, now), without a clock, a timer
@@ -31,16 +27,13 @@ export class Quota {
   readonly #opening = new Opening()
   readonly #halt = new Halt()
   readonly #renewal = new Renewal(this.#offset)
-  readonly #history = new History()
-  readonly #kinds = new Kinds(this.#history)
   readonly #probes = new Probes()
-  readonly #other = new OtherClient()
-  readonly #places = new Places(this.calls, this.#kinds, this.#other)
+  readonly #learning = new Learning(this.calls)
+  readonly #kinds = this.#learning.kinds
+  readonly #places = this.#learning.places
   readonly #window = this.#places.window
   readonly #counting = new Counting()
   readonly #counted = new Counted()
-  /** The window whose beginning was last told to the fixed length. */
-  #begun = -1
   /** Answers that told Remaining. */
   #told = 0
 
@@ -77,7 +70,7 @@ export class Quota {
 
   /** Another client seems to spend the key. */
   get isShared(): boolean {
-    return this.#other.isSeen
+    return this.#learning.other.isSeen
   }
 
   /** Calls charged to the window that runs now. */
@@ -196,7 +189,7 @@ export class Quota {
   }
 
   lost(call: Call, now: number): void {
-    this.#end({ call, receivedAt: now, used: null, isCounted: false })
+    this.#learning.ended({ call, receivedAt: now, used: null, isCounted: false, end: null }, this.limit)
     this.#renewal.learnNothing(now)
   }
 
@@ -216,8 +209,9 @@ export class Quota {
       receivedAt: now,
       used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
       isCounted: !isRefused && this.#counted.isCounted(answer.status),
+      end: rate.reset?.kind === 'instant' && !isRefused ? rate.reset.at : null,
     }
-    this.#end(heard)
+    this.#learning.ended(heard, this.limit)
     if (isMiss(answer.status)) this.calls.misses++
     if (isRefused) {
       this.#refused(call, answer.headers, now)
@@ -241,58 +235,14 @@ export class Quota {
     this.limit = told
   }
 
-  /** A call has ended. */
-  #end(heard: Heard): void {
-    this.calls.end(heard.call)
-    this.#history.add(heard)
-    if (this.limit === null) return
-    this.#places.log.ended(heard.receivedAt, this.limit)
-    const { fixed } = this.#kinds
-    const foreign = this.#other.isSeen ? Math.ceil(this.limit / 4) : 0
-    const seen = this.#window.ended(heard, fixed.bounds.least, foreign)
-    if (seen === 'part') fixed.rosePartly()
-    if (seen === 'next') this.#other.windowPassed()
-    const { startedBy, last, startedAfter, id } = this.#window
-    if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
-    if (startedBy !== null && id > this.#begun) {
-      this.#begun = id
-      this.#kinds.begun({
-        after: startedAfter,
-        by: startedBy,
-        lastFirstSentAt: last?.firstSentAt ?? Number.NaN,
-      })
-    }
-    if (heard.used === null) return
-    this.#kinds.learn(heard, this.limit, this.calls.sent, foreign)
-    this.#other.counted(heard.used - this.#ownSince(heard.call.sentAt), this.#window.id, this.limit)
-    this.#share()
-  }
-
-  #share(): void {
-    if (this.#kinds.share(this.#other.isSeen)) this.#window.doubt()
-  }
-
   #refused(call: Call, headers: Headers, now: number): void {
     const wait = parseRetryAfter(headers['retry-after'], this.#offset.read(now))
     const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
     this.#places.remaining.forget()
-    if (this.limit !== null && isNew) this.#doubt(call, this.limit)
+    if (this.limit !== null && isNew) this.#learning.refused(call, this.limit)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
-  }
-
-  /** Refused: by somebody else's calls, or because what was learnt is wrong. */
-  #doubt(call: Call, limit: number): void {
-    const missing = limit - this.#ownSince(call.sentAt)
-    if (missing > 0 || this.#other.isSeen) this.#other.refused(Math.max(1, missing), limit)
-    else this.#kinds.refuted()
-    this.#share()
-  }
-
-  /** Our calls that the service can have counted when a call came that was sent then. */
-  #ownSince(sentAt: number): number {
-    return this.#history.endedSince(sentAt - this.#kinds.known.length) + this.calls.outstanding
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */

@@ -1,5 +1,7 @@
 import type { Quota } from './quota.ts'
 
+type Spending = Pick<Quota, 'limit' | 'windowMs' | 'free' | 'spentUntil'>
+
 /** Puts down, out of this process's reach, that the limit may be used up for so long from now, in milliseconds. */
 export type KeepSpent = (forMs: number) => Promise<void>
 
@@ -9,7 +11,7 @@ export type KeepSpent = (forMs: number) => Promise<void>
  * window, begun while enough is left, so nothing waits for it as long as Postgres answers.
  */
 export class SpentNote {
-  readonly #quota: Quota
+  readonly #quota: Spending
   readonly #keep: KeepSpent | null
   readonly #done: () => void
   /** What is put down, on our clock. */
@@ -17,7 +19,7 @@ export class SpentNote {
   #isBusy = false
 
   /** @param done something was put down, so that more may be granted */
-  constructor(quota: Quota, keep: KeepSpent | null, done: () => void) {
+  constructor(quota: Spending, keep: KeepSpent | null, done: () => void) {
     this.#quota = quota
     this.#keep = keep
     this.#done = done

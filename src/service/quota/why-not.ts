@@ -1,4 +1,4 @@
-import type { QuotaState } from './quota.ts'
+import type { QuotaState } from './state.ts'
 
 /** What the words are made from. */
 export interface Standstill {

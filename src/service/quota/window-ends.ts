@@ -35,7 +35,7 @@ export class WindowEnds {
    * number of lengths from every other; 0 where there is none, and then the clock does not start them.
    */
   onClock(least: number, most: number, step: number): number {
-    if (most === Number.POSITIVE_INFINITY || this.#ends.length === 0) return most
+    if (most > longest || this.#ends.length === 0) return most
     const { ends, found } = this.#searched
     const isKept = ends === this.#ends && (found === 0 ? least >= this.#searched.least : found > least)
     if (isKept && found <= most && most <= this.#searched.most) return found
@@ -67,3 +67,6 @@ export class WindowEnds {
 const jitter = 5
 const shortest = 400
 const kept = 12
+
+/** Of a longer window a second, which is what is to be gained, is next to nothing. */
+const longest = 120_000

@@ -83,7 +83,29 @@ describe('status', () => {
       totals: {},
     },
     paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
-    limits: [{ scope: 'api.example 1a2b', limit: 200, window_ms: 2_000, observed_at: new Date(now - 5_000) }],
+    limits: [
+      {
+        scope: 'api.example 1a2b',
+        limit: 200,
+        window_ms: 2_000,
+        observed_at: new Date(now - 5_000),
+        told: {
+          state: 'window known',
+          limit: 200,
+          window_ms: 2_000,
+          used: 1_052,
+          permitted: 1_066,
+          utilisation: 0.9868,
+          window_used: 143,
+          next_window_at: new Date(now + 1_200).toISOString(),
+          waiting: 'the window is used up',
+          throttled: 2,
+          foreign: true,
+          told_at: new Date(now - 1_000),
+          live: true,
+        },
+      },
+    ],
     coverage: {
       contacts: {
         eligible: 12,
@@ -109,6 +131,13 @@ describe('status', () => {
     expect(text).toContain('30 = 28 completed + 2 in doubt')
     expect(text).toMatch(/Deliveries +none/)
     expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
+    expect(text).toMatch(
+      /Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 calls permitted meanwhile/,
+    )
+    expect(text).toMatch(/Window +143 of 200 used \(the next in 1\.2 s\)/)
+    expect(text).toMatch(/Waits +the window is used up/)
+    expect(text).toMatch(/Refused +2 of its calls were answered 429/)
+    expect(text).toMatch(/Shared +another client spends the same key/)
   })
 
   test.each([44, 80, 120])('fits %i columns', (columns) => {
