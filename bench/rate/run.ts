@@ -1,9 +1,11 @@
 import { loadavg } from 'node:os'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
+import { playAlone } from './alone/play.ts'
 import { httpCases } from './http/cases.ts'
 import { playOverHttp } from './http/play.ts'
 import { aftermathText, killCallers } from './kill/kill.ts'
 import { readOptions, USAGE, type BenchOptions } from './options.ts'
+import { evenly } from './promised.ts'
 import { rateTable, type Line } from './table.ts'
 import { cases, groups } from './virtual/cases.ts'
 import { playVirtually } from './virtual/play.ts'
@@ -39,6 +41,16 @@ async function benchOverHttp(options: BenchOptions): Promise<void> {
   console.log(rateTable('Limiters from npm, in real time over HTTP', lines, ['processes']), '\n')
 }
 
+async function benchAlone(): Promise<void> {
+  const one = { limit: 5_000, windowMs: 1_000, concurrency: 512, durationMs: 12_000 }
+  const measured = await playAlone(one)
+  const name = `5,000 in 1 s, ${(measured.cpuMs / 1_000).toFixed(1)} s of processor time in 12 s`
+  console.log(
+    rateTable('The limiter in real time, without HTTP', [{ name, promised: evenly, measured }]),
+    '\n',
+  )
+}
+
 async function benchKilling(): Promise<void> {
   const postgres = await startEmbeddedPostgres(['fsync=off'])
   try {
@@ -56,6 +68,7 @@ const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(USAGE)
 else {
   if (options.virtual) benchVirtually(options)
+  if (options.alone) await benchAlone()
   if (options.http) await benchOverHttp(options)
   if (options.kill) await benchKilling()
 }

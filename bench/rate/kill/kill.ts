@@ -22,7 +22,7 @@ export interface Aftermath {
   readonly seconds: number
 }
 
-const ROWS = 1_500
+const ROWS = 1_000
 const LIMIT = 200
 /** Longer than it takes to follow a caller that was killed, so that its successor comes into the same window. */
 const WINDOW_MS = 10_000
@@ -37,6 +37,7 @@ export async function killCallers(postgresUrl: string): Promise<Aftermath> {
   await migrate(db)
   await db.destroy()
   const pool = new pg.Pool({ connectionString: postgresUrl, max: 2 })
+  pool.on('error', () => {})
   const sandbox = await startSandbox({
     limit: LIMIT,
     windowMs: WINDOW_MS,
