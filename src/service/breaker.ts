@@ -33,8 +33,11 @@ export type Breaker = {
   readonly state: BreakerState
   /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
   readonly nextProbeAt: number | null
-  /** Once after the circuit opened: the subjects of the faults in a row that opened it. */
-  takeFailed(): readonly number[]
+  /**
+   * What became of the call about this subject is stored. @returns the subjects of the faults in a row that opened the
+   * circuit, each once, when it is open and they are stored
+   */
+  takeFailed(stored: number): readonly number[]
   /** What the process that calls next must know of an open circuit; null while it is closed. */
   kept(): KeptOutage | null
   /** Takes over an open circuit, unless this one knows better by itself. */
@@ -59,7 +62,8 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   const { failures = 10, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
   let nextProbeAt: number | null = null
   let pauseMs = firstPauseMs
-  let failed: number[] = []
+  /** Subjects of the faults in a row, with whether they are stored. */
+  let failed = new Map<number, boolean>()
   let inherited: InheritedOutage | null = null
 
   const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
@@ -100,11 +104,11 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       if (policy.state === CircuitState.HalfOpen) throw openError(nextProbeAt)
       try {
         const outcome = await policy.execute(() => settle(call))
-        failed = []
+        failed = new Map()
         if (outcome.ok) return outcome.value
         throw outcome.error
       } catch (error) {
-        if (subject !== undefined && isFault(error) && failed.length < failures) failed.push(subject)
+        if (subject !== undefined && isFault(error) && failed.size < failures) failed.set(subject, false)
         throw isBrokenCircuitError(error) ? openError(nextProbeAt) : error
       }
     },
@@ -115,10 +119,11 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     get nextProbeAt() {
       return inherited === null ? nextProbeAt : inherited.probeAt
     },
-    takeFailed() {
+    takeFailed(stored) {
+      if (failed.has(stored)) failed.set(stored, true)
       if (policy.state === CircuitState.Closed) return []
-      const taken = failed
-      failed = []
+      const taken = [...failed].filter(([, isStored]) => isStored).map(([subject]) => subject)
+      for (const subject of taken) failed.delete(subject)
       return taken
     },
     kept() {

@@ -126,7 +126,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     count.asked++
     leases.drop(lookup.token)
     // These came before it was known that the service is down.
-    await lookups.forgive(deps.db, deps.breaker.takeFailed())
+    await lookups.forgive(deps.db, deps.breaker.takeFailed(lookup.id))
   }
 
   try {

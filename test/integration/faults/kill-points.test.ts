@@ -16,8 +16,8 @@ const WORST = [
   /^on the wire POST .*person\/enrich$/, // paid, and the answer is lost
   /^before update lookups (?!.*commit)/, // the answer came, and is not stored
   /^before insert deliveries/, // not acknowledged
-  /^before commit \(update lookups/, // the source's cells are written, and not committed
-  /^after commit \(update lookups/,
+  /^before commit \(delete unwritten/, // the source's cells are written, and not committed
+  /^after commit \(delete unwritten/,
   /^before delete callers/,
 ]
 

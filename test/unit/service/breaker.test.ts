@@ -185,14 +185,17 @@ describe('the breaker', () => {
     expect(await breaker.execute(fine)).toBe('fine')
   })
 
-  test('tells once what the faults were about that opened it, and nothing while it is closed', async () => {
+  test('tells once what the faults were about that opened it, each when it is stored, and nothing while it is closed', async () => {
     const breaker = createBreaker({ failures: 3 })
     for (const id of [1, 2]) await rejection(breaker.execute(fault, id), ServerError)
-    expect(breaker.takeFailed()).toEqual([])
+    expect(breaker.takeFailed(1)).toEqual([])
     await breaker.execute(fine, 3)
-    for (const id of [4, 5, 6]) await rejection(breaker.execute(fault, id), ServerError)
-    expect(breaker.takeFailed()).toEqual([4, 5, 6])
-    expect(breaker.takeFailed()).toEqual([])
+    await rejection(breaker.execute(fault, 4), ServerError)
+    expect(breaker.takeFailed(4)).toEqual([])
+    for (const id of [5, 6]) await rejection(breaker.execute(fault, id), ServerError)
+    expect(breaker.takeFailed(6)).toEqual([4, 6])
+    expect(breaker.takeFailed(5)).toEqual([5])
+    expect(breaker.takeFailed(5)).toEqual([])
   })
 
   test('a listener that left is told nothing', async () => {
