@@ -157,14 +157,18 @@ export async function behindPgBouncer(ground: Ground): Promise<Survived> {
   )
 }
 
-/** All connections go silent at once: nobody closes them, and nothing comes any more. */
-export async function silence(ground: Ground): Promise<Survived> {
+/**
+ * All connections go silent at once: nobody closes them, and nothing comes any more.
+ * @param silentAfterMs how long the product waits for one, which by itself is longer than anybody likes to test
+ */
+export async function silence(ground: Ground, silentAfterMs: number): Promise<Survived> {
   const proxy = await startProxy(Number(new URL(ground.server).port))
   let times = 0
   try {
     return await survive(
       ground,
       {
+        inside: { silentAfterMs },
         through: (url) => {
           url.port = String(proxy.port)
           return url.href
