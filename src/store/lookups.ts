@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupFields, type LookupState } from '../domain/lookup.ts'
 import { interval, jsonBatch, unindexed } from './batch.ts'
+import { Row } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -133,13 +134,6 @@ export async function lease(
   return rows
 }
 
-/** Lookups under a token were certainly not asked: nothing is in doubt. */
-export async function giveBack(db: Connection, token: string): Promise<void> {
-  await sql`
-    update fillrate.lookups set state = ${pending}, lease_token = null, leased_until = null
-     where state = ${leased} and lease_token = ${token}`.execute(db)
-}
-
 /** Extends every lease under these tokens. @returns the tokens that still hold one */
 export async function extendLeases(
   db: Connection,
@@ -192,16 +186,28 @@ export async function answer(db: Connection, answers: readonly Answer[]): Promis
 const notErased = sql`not exists (
   select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 
-/** The lease is lost, the record is paid for: it answers a lookup that nobody has answered yet. */
-async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Promise<void> {
+/**
+ * A paid record that comes when nobody waits for it any more, its lease lost or its job given up: it answers a lookup of
+ * which nothing is known, also one that somebody else was told has no match. Rows that were settled without it are due.
+ */
+async function keepPaidRecords(
+  db: Connection,
+  answers: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
+): Promise<void> {
   if (answers.length === 0) return
   await sql`
-    update fillrate.lookups l
-       set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
-           lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
-      from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
-       and ${notErased}`.execute(db)
+    with kept as (
+      update fillrate.lookups l
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
+             lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
+        from ${answerRecords(answers)}
+       where ${isOneOf(answers)} and ${unindexed(sql`l.record is null`)} and ${notErased}
+      returning l.id
+    )
+    update fillrate.rows r set next_at = now() from kept
+     where r.lookup = kept.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.refused)}, ${sql.lit(Row.failed)})`.execute(
+    db,
+  )
 }
 
 /** The planner knows how many these are, and takes the primary key; of `v` it only guesses that it has 100 rows. */
@@ -223,7 +229,7 @@ export async function answerFromResults(
   answers: readonly ResultAnswer[],
 ): Promise<number> {
   if (answers.length === 0) return 0
-  const result = await sql`
+  const { rows } = await sql<{ id: number }>`
     update fillrate.lookups l
        set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
            lease_token = null, leased_until = null,
@@ -231,10 +237,14 @@ export async function answerFromResults(
            confidence = case when v.state = 'found' then v.confidence else l.confidence end,
            to_write = true
       from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}`.execute(
+     where ${isOneOf(answers)} and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}
+    returning l.id`.execute(tx)
+  const stored = new Set(rows.map((row) => row.id))
+  await keepPaidRecords(
     tx,
+    answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
   )
-  return Number(result.numAffectedRows ?? 0)
+  return rows.length
 }
 
 /** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */

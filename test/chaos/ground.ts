@@ -141,6 +141,13 @@ export async function passTime({ pool }: TestDatabase): Promise<void> {
     )
 }
 
+/** What was never posted, or never delivered, is given up at its deadline, hours later: that time passes too. */
+export async function passDeadlines({ pool }: TestDatabase): Promise<void> {
+  await pool.query(
+    `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('in_doubt', 'submitted')`,
+  )
+}
+
 async function runInside(
   { url, sandbox, port }: Pick<Trial, 'sandbox' | 'port'> & { readonly url: string },
   silentAfterMs: number,

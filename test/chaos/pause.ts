@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { compare } from './damage.ts'
-import { CONCURRENCY, finish, onTrial, passTime, type Ground } from './ground.ts'
+import { CONCURRENCY, finish, onTrial, passDeadlines, passTime, type Ground } from './ground.ts'
 import type { Survived } from './postgres-faults.ts'
 
 /**
@@ -21,7 +21,9 @@ export async function pause(ground: Ground): Promise<Survived> {
   })
   try {
     const { code, stderr } = trial.ended
-    await finish(trial, 30_000)
+    await finish(trial, 2_000)
+    await passDeadlines(trial.database)
+    await finish(trial, 10_000)
     const damage = await compare(trial.database.pool, trial.sandbox, ground.expected, CONCURRENCY)
     return { times: 1, code, stderr, ...damage }
   } finally {

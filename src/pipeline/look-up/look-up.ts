@@ -3,6 +3,7 @@ import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
+import * as toGiveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
@@ -117,7 +118,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 const giveBack =
   (deps: Pick<CallDeps, 'db'>, token: string) =>
   async (error: unknown): Promise<never> => {
-    await throughOutage(() => lookups.giveBack(deps.db, token), {})
+    await throughOutage(() => toGiveBack.lookups(deps.db, token), {})
     throw error
   }
 
