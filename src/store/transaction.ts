@@ -9,6 +9,12 @@ export type StoreTransaction = Transaction<Schema>
 const MET = new Set(['40P01', '40001', '55P03'])
 const TRIES = 5
 
+/** What a transaction has read is no longer so: it goes again, as after a serialization failure. */
+export class MetAnother extends Error {
+  override readonly name = 'MetAnother'
+  readonly code = '40001'
+}
+
 /**
  * A transaction that waits for its client for so long is ended by Postgres: the client is stopped, or gone without a
  * word, and holds locks that others need. None of ours ever does anything but SQL.
