@@ -10,7 +10,7 @@ import * as faults from './postgres-faults.ts'
 import type { Survived } from './postgres-faults.ts'
 import { deliveryFaults } from './service-faults.ts'
 import { startOwnServer } from './server.ts'
-import { add, newLine, tableOf, type Line } from './table.ts'
+import { Growing, tableOf } from './table.ts'
 
 // `npm run chaos`: makes every fault that can be made on one machine, and tells in a table what each has cost.
 
@@ -38,18 +38,21 @@ const only = new Set(values.only.split(','))
 const began = performance.now()
 const endsAt = began + Number(values.minutes) * 60_000
 const isOver = (): boolean => performance.now() > endsAt
-const lines: Line[] = []
+const lines: Growing[] = []
 const say = (text: string): void =>
   console.error(`${Math.round((performance.now() - began) / 1000)} s  ${text}`)
 
 /** One line of the table, out of as many times as `once` is done. */
 async function tell(fault: string, times: number, once: () => Promise<Survived>): Promise<void> {
-  let line = newLine(fault)
-  for (let n = 0; n < times && !isOver(); n++) {
-    const survived = await once().catch((error: unknown) => String(error))
-    if (typeof survived === 'string') line = { ...line, failed: survived }
-    else line = add(line, { ...survived, failed: failureOf(survived) })
-  }
+  const line = new Growing(fault)
+  for (let n = 0; n < times && !isOver(); n++)
+    await once().then(
+      (survived) => {
+        line.add(survived, survived.times)
+        line.fail(failureOf(survived))
+      },
+      (error: unknown) => line.fail(String(error)),
+    )
   lines.push(line)
   say(`${fault}: ${line.times} times${line.failed === null ? '' : `, FAILED: ${line.failed}`}`)
 }
@@ -68,7 +71,7 @@ async function killEverywhere(ground: Ground): Promise<void> {
     const [when = '', what = ''] = /^(before|after|on the wire) (.*)$/.exec(point)?.slice(1) ?? []
     const kind = /^(POST|GET)/.test(what)
       ? 'a call'
-      : /^commit/.test(what)
+      : what.startsWith('commit')
         ? 'a commit'
         : what === 'delivery'
           ? 'a delivery'
@@ -77,18 +80,18 @@ async function killEverywhere(ground: Ground): Promise<void> {
     groups.set(name, [...(groups.get(name) ?? []), point])
   })
   for (const [name, points] of groups) {
-    let line = newLine(name)
+    const line = new Growing(name)
     const queue = [...points]
     const worker = async (): Promise<void> => {
       for (let point = queue.shift(); point !== undefined && !isOver(); point = queue.shift()) {
-        const killed = await killAt(ground, point).catch((error: unknown) => String(error))
-        if (typeof killed === 'string') line = { ...line, failed: `${point}: ${killed}` }
-        else
-          line = add(line, {
-            ...killed,
-            times: killed.made ? 1 : 0,
-            failed: isUnharmed(killed) ? null : `at ${point}`,
-          })
+        const at = point
+        await killAt(ground, at).then(
+          (killed) => {
+            line.add(killed, killed.made ? 1 : 0)
+            if (!isUnharmed(killed)) line.fail(`at ${at}`)
+          },
+          (error: unknown) => line.fail(`${at}: ${String(error)}`),
+        )
       }
     }
     await Promise.all([worker(), worker(), worker()])
@@ -102,16 +105,15 @@ async function killEverywhere(ground: Ground): Promise<void> {
 async function sequences(server: string): Promise<void> {
   const database = await cloneDatabase(server)
   const WORLDS = 500
-  let done = 0
-  let failed: string | null = null
+  const line = new Growing('random sequences against the model')
   try {
-    while (done < Number(values.sequences) && !isOver())
-      await checkSequences({ database, worlds: WORLDS, batches: 1, onBatch: () => (done += WORLDS) })
+    while (line.times < Number(values.sequences) && !isOver())
+      await checkSequences({ database, worlds: WORLDS, batches: 1, onBatch: () => (line.times += WORLDS) })
   } catch (error) {
-    failed = String((error as Error).cause ?? error)
+    line.fail(String((error as Error).cause ?? error))
   }
-  lines.push({ ...newLine('random sequences against the model'), times: done, failed })
-  say(`${done} sequences${failed === null ? '' : `, FAILED: ${failed}`}`)
+  lines.push(line)
+  say(`${line.times} sequences${line.failed === null ? '' : `, FAILED: ${line.failed}`}`)
   await database.drop()
 }
 

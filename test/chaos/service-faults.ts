@@ -13,8 +13,8 @@ const FAULTS: Readonly<Record<string, Partial<SandboxOptions>>> = {
   'every delivery comes twice at once': { faults: { duplicate: 1 }, duplicateMs: 0 },
   'deliveries badly signed first': { faults: { 'bad-signature': 1 } },
   'results for inputs never asked, shuffled': { faults: { 'foreign-result': 0.5, shuffle: 1 } },
-  'answers 500 and 503': { faults: { '500': 0.2, '503': 0.2 } },
-  'answers that are no records': { faults: { 'not-a-record': 0.2 } },
+  'answers 500 and 503': { faults: { '500': 0.1, '503': 0.05 } },
+  'answers that are no records': { faults: { 'not-a-record': 0.1 } },
 }
 
 export function deliveryFaults(ground: Ground): (readonly [string, () => Promise<Survived>])[] {

@@ -30,32 +30,34 @@ export function tableOf(lines: readonly Line[]): string {
   return [head, '-'.repeat(head.length), ...body].map((line) => line.trimEnd()).join('\n')
 }
 
-/** Adds the damage of one more time to a line. */
-export function add(
-  line: Line,
-  one: Damage & { readonly times: number; readonly failed?: string | null },
-): Line {
-  return {
-    fault: line.fault,
-    times: line.times + one.times,
-    rowsLost: line.rowsLost + one.rowsLost,
-    recordsLost: line.recordsLost + one.recordsLost,
-    paidTwice: line.paidTwice + one.paidTwice,
-    cellsWrong: line.cellsWrong + one.cellsWrong,
-    otherwise: line.otherwise + one.otherwise,
-    inDoubt: line.inDoubt + one.inDoubt,
-    failed: line.failed ?? one.failed ?? null,
+/** A line that grows. */
+export class Growing implements Line {
+  readonly fault: string
+  times = 0
+  rowsLost = 0
+  recordsLost = 0
+  paidTwice = 0
+  cellsWrong = 0
+  otherwise = 0
+  inDoubt = 0
+  failed: string | null = null
+
+  constructor(fault: string) {
+    this.fault = fault
+  }
+
+  /** The damage of one more time. */
+  add(one: Damage, times: number): void {
+    this.times += times
+    this.rowsLost += one.rowsLost
+    this.recordsLost += one.recordsLost
+    this.paidTwice += one.paidTwice
+    this.cellsWrong += one.cellsWrong
+    this.otherwise += one.otherwise
+    this.inDoubt += one.inDoubt
+  }
+
+  fail(reason: string | null): void {
+    this.failed ??= reason
   }
 }
-
-export const newLine = (fault: string): Line => ({
-  fault,
-  times: 0,
-  rowsLost: 0,
-  recordsLost: 0,
-  paidTwice: 0,
-  cellsWrong: 0,
-  otherwise: 0,
-  inDoubt: 0,
-  failed: null,
-})

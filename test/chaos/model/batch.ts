@@ -425,7 +425,7 @@ export class Batch {
     for (let round = 0; round < 8; round++) {
       for (const name of ['expire_leases', 'settle', 'pass_deadlines'] as const)
         await this.#shared({ name, worker: 0, row: 0 })
-      for (let worker = 1; round === 0 && worker < WORKERS; worker++) await this.#die(worker)
+      if (round === 0) for (let worker = 1; worker < WORKERS; worker++) await this.#die(worker)
       await this.#pick(0, all)
       await this.#pickAgain(0)
       await this.#call(0, null)
