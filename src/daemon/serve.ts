@@ -5,6 +5,7 @@ import { loop } from '../pipeline/run/loop.ts'
 import { Nudge } from '../pipeline/run/nudge.ts'
 import * as settle from '../pipeline/settle/settle.ts'
 import * as writeBack from '../pipeline/write-back/write-back.ts'
+import { Burst } from './burst.ts'
 import type { OpenReceiver } from './receiver.ts'
 
 export interface ServeOptions {
@@ -21,7 +22,11 @@ export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
   const { signal } = options
   const toSettle = new Nudge()
   const toWrite = [...deps.sources.values()].map((source) => ({ source, nudge: new Nudge() }))
-  const receiver = await options.receiver(() => toSettle.nudge())
+  const burst = new Burst()
+  const receiver = await options.receiver(() => {
+    burst.came()
+    toSettle.nudge()
+  })
   options.onListening?.(receiver.listens)
   const common = { signal, log: deps.log }
   try {
@@ -33,6 +38,7 @@ export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
         paceMs: 50,
         full: 20,
         tick: async () => {
+          await burst.standBack(signal)
           const did = await settle.tick(deps)
           if (did.answered > 0) for (const { nudge } of toWrite) nudge.nudge()
           return did.deliveries
