@@ -13,7 +13,6 @@ import { openReceiver, type OpenReceiver } from './daemon/receiver.ts'
 import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
-import type { Rules } from './pipeline/deps.ts'
 import { slotsOf } from './pipeline/look-up/slots.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
@@ -21,6 +20,7 @@ import { changeFollowing, type Following } from './pipeline/following.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
 import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
+import { rulesOf } from './pipeline/rules.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
 import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
@@ -90,9 +90,6 @@ export interface App {
   close(): Promise<void>
 }
 
-/** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
-const SOURCE_TIMEOUT_MS = 60_000
-
 /**
  * Builds everything out of a configuration and an environment, and holds the configuration against the database.
  * @throws ConfigProblems, SourceProblems, SchemaMissing, or what Postgres says when it can't be reached
@@ -134,15 +131,7 @@ export class SchemaMissing extends Error {
 function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
   const { config, environment, log } = options
   const bulk = bulkOf(environment)
-  const rules: Rules = {
-    attempts: config.attempts,
-    concurrency: config.service.concurrency,
-    bulkMinimum: config.bulk.minimum,
-    bulkDeadlineMs: config.bulk.deadlineMs,
-    refreshAfterMs: config.refreshAfterMs,
-    retryNotFoundAfterMs: config.retryNotFoundAfterMs,
-    sourceTimeoutMs: SOURCE_TIMEOUT_MS,
-  }
+  const rules = rulesOf(config)
   const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
@@ -210,14 +199,15 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     run: async (request) => {
       const chosen = await choose(request)
       const budget = budgetOf(request, config)
+      const { trigger = 'manual' } = request
       refuseImpossibleRoute(request.route, bulk)
       openClient()
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
       try {
-        const report = await runOnce(calling(open), {
+        return await runOnce(calling(open), {
           sources: chosen,
-          trigger: request.trigger ?? 'manual',
+          trigger,
           limit: request.limit,
           budget,
           where: request.where,
@@ -229,11 +219,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
           onStarted: (wake) => {
             delivered = wake.delivered
           },
+          ...(!request.dryRun && {
+            onEnded: (report) =>
+              notifier.runEnded(report, { trigger, sources: chosen.map(({ name }) => name) }),
+          }),
         })
-        const trigger = request.trigger ?? 'manual'
-        if (!request.dryRun)
-          notifier.runEnded(report, { trigger, sources: chosen.map((source) => source.name) })
-        return report
       } finally {
         await open?.close()
       }

@@ -29,7 +29,11 @@ export async function end(
     readonly seen: Seen
     readonly rate: RateState | null
   },
-  options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
+  options: {
+    readonly signal: AbortSignal
+    readonly dryRun?: object | null
+    readonly onEnded?: (report: RunReport) => void
+  },
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
@@ -56,6 +60,7 @@ export async function end(
         : Run.completed
   await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
+  options.onEnded?.(report)
   if (failure !== undefined) throw failure
   return report
 }
