@@ -80,8 +80,8 @@ function latencyTable(measured: readonly Latencies[]): string {
   )
 }
 
-const costTable = (costs: readonly TriggerCost[]): string =>
-  table(
+function costTable(costs: readonly TriggerCost[]): string {
+  return table(
     ['', 'without', 'with', 'ratio'],
     costs.map(({ statement, withoutMs, withMs, ratio }) => [
       statement,
@@ -90,6 +90,7 @@ const costTable = (costs: readonly TriggerCost[]): string =>
       `${ratio.toFixed(2)}×`,
     ]),
   )
+}
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`

@@ -142,7 +142,8 @@ export class Works {
           every(LEASE_MS / 5, signal, deps, 'recover', async () => {
             // Its own runs are not taken for dead, however long Postgres was away.
             const own = [...this.#members].map((member) => member.run)
-            this.#options.onRecovered?.(await recover.tick(deps, own))
+            const did = await recover.tick(deps, own)
+            this.#options.onRecovered?.(did)
           }),
       },
     ]
