@@ -20,6 +20,8 @@ export interface Started {
 /** A folder of its own with a configuration in it, as a user has one, and the command line run in it. */
 export interface CommandLine {
   readonly folder: string
+  /** What a command finds in its environment. */
+  readonly environment: NodeJS.ProcessEnv
   start(...words: string[]): Started
   run(...words: string[]): Promise<Ended>
   /** Other variables, for this call alone. Undefined takes one away. */
@@ -65,6 +67,7 @@ export async function createCommandLine(
   await configure(config)
   return {
     folder,
+    environment,
     start: (...words) => start({}, words),
     run: (...words) => start({}, words).ended,
     runWith: (changes, ...words) => start(changes, words).ended,

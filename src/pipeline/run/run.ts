@@ -202,6 +202,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
       }),
     ),
   )
+  await deps.meter?.flush()
   if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
   return end(deps, { id, token, budget, tally, began, seen }, options)
 }
