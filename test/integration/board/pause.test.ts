@@ -23,6 +23,9 @@ test('a paused source is left out by every run, which says so, until it is resum
   const status = JSON.parse((await command('status', '--json')).stdout) as { paused: object[] }
   expect(status.paused).toMatchObject([{ source: 'contacts', paused_by: 'the command line' }])
 
+  const plan = await command('plan')
+  expect(plan.stdout).toMatch(/^contacts {2}is paused/)
+  expect(plan.stdout).toContain('accounts')
   const first = await harness.run()
   expect(first).toMatchObject({ status: 'completed', rows: { picked: 5 } })
   expect(first.reason).toContain('contacts is paused and not picked')
