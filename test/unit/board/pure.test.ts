@@ -120,4 +120,6 @@ test('what is remembered is read once for all, again when it is old, and at once
   await expect(read()).rejects.toThrow('away')
   fails = false
   expect(await read()).toBe(3)
+  read.forget()
+  expect(await read()).toBe(4)
 })
