@@ -3,23 +3,35 @@ import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
-import { ConfigProblems } from './config/problems.ts'
 import { bulkOf, type Bulk } from './daemon/bulk.ts'
 import { takeTurn } from './daemon/caller.ts'
+import type { DaemonApp } from './daemon/daemon.ts'
+import { work } from './daemon/loop.ts'
+import { Notifier } from './daemon/notify.ts'
 import { openReceiver, type OpenReceiver } from './daemon/receiver.ts'
 import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import type { Rules } from './pipeline/deps.ts'
+import { slotsOf } from './pipeline/look-up/slots.ts'
 import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
+import { changeFollowing, type Following } from './pipeline/following.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
 import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
+import {
+  budgetOf,
+  chooseSource,
+  chooseSources,
+  demand,
+  refuseImpossibleRoute,
+  toNumber,
+} from './pipeline/request.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
-import { run as runOnce } from './pipeline/run/run.ts'
+import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
 import type { UndoReport } from './pipeline/undo/report.ts'
 import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
@@ -34,6 +46,8 @@ export interface AppOptions {
   readonly config: Config
   readonly environment: Environment
   readonly log: Logger
+  /** How long Postgres may say nothing before a connection is given up, in milliseconds. Default: 75 s. */
+  readonly silentAfterMs?: number
   /** Told of every statement sent. */
   readonly onStatement?: (sql: string) => void
 }
@@ -68,6 +82,10 @@ export interface App {
   run(request: RunRequest): Promise<RunReport>
   /** @param request.sample shows so many rows before and after, out of those whose records are stored already */
   plan(request: PassOptions & { readonly sample?: number | null }): Promise<Plan>
+  /** The daemon with this configuration, behind a receiver that is open already. */
+  start(options: Parameters<DaemonApp['start']>[0]): Promise<void>
+  /** Puts the triggers of a sync on a source's table, or takes them off. */
+  follow(action: 'install' | 'remove', source: string): Promise<Following>
   serve(options: Pick<ServeOptions, 'signal' | 'onListening'>): Promise<void>
   /** One row's story. */
   explain(source: string, key: string): Promise<Story>
@@ -98,6 +116,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   )
   const db = openDatabase({
     url,
+    silentAfterMs: options.silentAfterMs ?? SOURCE_TIMEOUT_MS + 15_000,
     ...(options.onStatement && { onStatement: options.onStatement }),
     onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
   })
@@ -137,6 +156,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   }
   const meter = new Meter(db, log)
   const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
+  const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
   let client: EnrichmentClient | null = null
@@ -161,7 +181,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   const explain = async (source: string, key: string): Promise<Story> =>
     tell(deps, chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, sources, explain })
+    openReceiver({ db, environment, log, onDelivered, sources: () => sources, explain })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassOptions): Promise<Source[]> => {
@@ -169,6 +189,35 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     if (request.where !== null) for (const source of chosen) await checkWhere(db, source, request.where)
     return chosen
   }
+
+  // One for all runs of the process: it is the service that is down.
+  const breaker = createBreaker()
+  /** What a run needs to call the service. */
+  const calling = (receiver: Pick<OpenReceiver, 'publicUrl'> | null): RunDeps => ({
+    ...deps,
+    owner,
+    client: openClient(),
+    breaker,
+    slots,
+    webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
+    takeTurn: () =>
+      takeTurn({
+        db,
+        scope: scopeOf() ?? '',
+        owner,
+        log,
+        concurrency: rules.concurrency,
+        reserve: config.service.reserve,
+        meter,
+        breaker,
+      }),
+  })
+  const notifier = new Notifier({
+    targets: config.notify,
+    url: environment.notifyUrl,
+    secrets: environment.notifySecrets,
+    log,
+  })
 
   return {
     db,
@@ -181,45 +230,29 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       const chosen = await choose(request)
       const budget = budgetOf(request, config)
       refuseImpossibleRoute(request.route, bulk)
-      const calling = openClient()
-      const scope = scopeOf() ?? ''
+      openClient()
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
       try {
-        return await runOnce(
-          {
-            ...deps,
-            owner,
-            client: calling,
-            breaker: createBreaker(),
-            webhookUrl: open && ((job) => `${open.publicUrl}/webhooks/enrichment/${job}`),
-            takeTurn: () =>
-              takeTurn({
-                db,
-                scope,
-                owner,
-                log,
-                concurrency: rules.concurrency,
-                reserve: config.service.reserve,
-                meter,
-              }),
+        const report = await runOnce(calling(open), {
+          sources: chosen,
+          trigger: request.trigger ?? 'manual',
+          limit: request.limit,
+          budget,
+          where: request.where,
+          route: request.route,
+          waitMs: request.waitMs,
+          signal: request.signal,
+          dryRun: request.dryRun ?? null,
+          ...(request.onProgress && { onProgress: request.onProgress }),
+          onStarted: (wake) => {
+            delivered = wake.delivered
           },
-          {
-            sources: chosen,
-            trigger: request.trigger ?? 'manual',
-            limit: request.limit,
-            budget,
-            where: request.where,
-            route: request.route,
-            waitMs: request.waitMs,
-            signal: request.signal,
-            dryRun: request.dryRun ?? null,
-            ...(request.onProgress && { onProgress: request.onProgress }),
-            onStarted: (wake) => {
-              delivered = wake.delivered
-            },
-          },
-        )
+        })
+        const trigger = request.trigger ?? 'manual'
+        if (!request.dryRun)
+          notifier.runEnded(report, { trigger, sources: chosen.map((source) => source.name) })
+        return report
       } finally {
         await open?.close()
       }
@@ -240,56 +273,27 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       })
     },
     serve: (request) => serveForever(deps, { ...request, receiver }),
+    start: ({ receiver: open, signal, onStarted }) =>
+      work(
+        {
+          ...calling(bulk.possible ? open : null),
+          databaseUrl: environment.databaseUrl ?? '',
+          config,
+          notifier,
+        },
+        { signal, onStarted },
+      ),
+    follow: (action, name) => changeFollowing(db, chooseSource(sources, name), action),
     explain,
     undo: (request) => takeBack({ ...deps, owner }, request),
     retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) =>
       writeAgain({ ...deps, owner }, { ...request, source: chooseSource(sources, request.source) }),
     close: async () => {
+      await notifier.close()
       await client?.close()
       await meter.close()
       await db.destroy()
     },
   }
-}
-
-function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
-  if (names.length === 0) return [...sources.values()]
-  return [...new Set(names)].map((name) => chooseSource(sources, name))
-}
-
-function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
-  const source = sources.get(name)
-  if (source) return source
-  throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
-}
-
-/** A run never spends by surprise: somebody must have said how much. */
-function budgetOf(request: PassOptions, config: Config): number | null {
-  const budget = request.budget ?? config.budget
-  if (budget === null)
-    throw problem(
-      'budget',
-      'none',
-      'how many lookups this run may ask',
-      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
-    )
-  return toNumber(budget)
-}
-
-const toNumber = (budget: number | 'unlimited' | null): number | null =>
-  budget === 'unlimited' ? null : budget
-
-function refuseImpossibleRoute(route: RouteOption, bulk: Bulk): void {
-  if (route === 'bulk' && !bulk.possible)
-    throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
-}
-
-function demand<T>(value: T | null, name: string, expected: string): T {
-  if (value === null) throw problem(name, 'not set', expected, 'set it in the environment or in a .env file')
-  return value
-}
-
-function problem(place: string, found: string, expected: string, todo: string | null = null): ConfigProblems {
-  return new ConfigProblems('the command and its environment', [{ place, found, expected, todo }])
 }

@@ -35,6 +35,7 @@ function contextFor(known: Command | null): Context {
     env: process.env,
     cwd: process.cwd(),
     signal: interrupt.signal,
+    onReload: (listener) => void process.on('SIGHUP', listener),
     now: Date.now,
   }
 }

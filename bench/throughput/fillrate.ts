@@ -23,6 +23,8 @@ export async function runFillrate(task: Task, route: 'sync' | 'bulk'): Promise<O
       port: null,
       host: null,
       dashboardToken: null,
+      notifyUrl: null,
+      notifySecrets: [],
       logLevel: 'warn',
     },
     log: pino({ level: 'warn' }, pino.destination(2)),

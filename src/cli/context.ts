@@ -11,5 +11,7 @@ export interface Context {
   readonly cwd: string
   /** Aborted when the user or the system wants the command to end. */
   readonly signal: AbortSignal
+  /** Calls back whenever the system says that settings have changed (SIGHUP). Without a listener that ends the process. */
+  readonly onReload?: (listener: () => void) => void
   readonly now: () => number
 }

@@ -15,10 +15,13 @@ import {
   toggle,
   wholeNumber,
 } from './flag.ts'
+import { forgetDeclaration } from './forget-declaration.ts'
+import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
 import { pauseDeclaration, resumeDeclaration } from './pause-declarations.ts'
 import {
   explainDeclaration,
+  failuresDeclaration,
   remapDeclaration,
   retryDeclaration,
   undoDeclaration,
@@ -85,6 +88,7 @@ export const declarations = {
     exits: [0, 1, 2],
     environment: DATABASE,
   }),
+  follow: followDeclaration,
   plan: declare({
     group: 'work',
     summary: 'what a run would ask and cost; writes nothing and calls nothing',
@@ -122,6 +126,7 @@ export const declarations = {
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
+      backfill: toggle('behind everything else: syncs and nightly runs ask first'),
       dryRun: toggle('asks and stores the answers, writes nothing to your tables, shows what it would write'),
       sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
     },
@@ -137,7 +142,9 @@ export const declarations = {
   }),
   retry: retryDeclaration,
   undo: undoDeclaration,
+  forget: forgetDeclaration,
   remap: remapDeclaration,
+  start: startDeclaration,
   pause: pauseDeclaration,
   resume: resumeDeclaration,
   serve: declare({
@@ -169,6 +176,7 @@ export const declarations = {
     ],
     environment: DATABASE,
   }),
+  schedule: scheduleDeclaration,
   runs: declare({
     group: 'look',
     summary: 'the latest runs and what they did',
@@ -194,23 +202,7 @@ export const declarations = {
     examples: [['fillrate jobs --state submitted', 'those that wait for their delivery']],
     environment: DATABASE,
   }),
-  failures: declare({
-    group: 'look',
-    summary: 'rows that could not be enriched, by reason',
-    about:
-      'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves. Rows ' +
-      'that the service simply does not know are not among them.',
-    flags: {
-      csv: text('FILE', 'all of them as source,key,state,reason,settled_at; - for standard output'),
-      source: text('SOURCE', 'only of this source'),
-      limit: wholeNumber('rows at the most; default: 10, with --csv all', 1, null),
-    },
-    examples: [
-      ['fillrate failures', ''],
-      ['fillrate failures --source contacts --csv contacts.csv', ''],
-    ],
-    environment: DATABASE,
-  }),
+  failures: failuresDeclaration,
   explain: explainDeclaration,
   sandbox: declare({
     group: 'try',

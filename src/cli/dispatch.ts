@@ -16,6 +16,10 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/explain.ts')).explain(command, context)
     case 'failures':
       return (await import('./commands/failures.ts')).failures(command, context)
+    case 'forget':
+      return (await import('./commands/forget.ts')).forget(command, context)
+    case 'follow':
+      return (await import('./commands/follow.ts')).follow(command, context)
     case 'help':
       return (await import('./commands/help.ts')).help(command, context)
     case 'init':
@@ -39,8 +43,12 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/runs.ts')).runs(command, context)
     case 'sandbox':
       return (await import('./commands/sandbox.ts')).sandbox(command, context)
+    case 'schedule':
+      return (await import('./commands/schedule.ts')).schedule(command, context)
     case 'serve':
       return (await import('./commands/serve.ts')).serve(command, context)
+    case 'start':
+      return (await import('./commands/start.ts')).start(command, context)
     case 'status':
       return (await import('./commands/status.ts')).status(command, context)
     case 'undo':

@@ -1,5 +1,11 @@
 /** Names of variables whose values must never be seen. */
-const SECRET = ['FILLRATE_API_KEY', 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_DASHBOARD_TOKEN'] as const
+const SECRET = [
+  'FILLRATE_API_KEY',
+  'FILLRATE_WEBHOOK_SECRET',
+  'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
+] as const
 
 /** A shorter one would blot out half of every text, and is no secret worth the name. */
 const SHORTEST = 6

@@ -65,3 +65,14 @@ export function readAddress(text: string, { of, leaveOff }: Address): Read<strin
     return refuse(quote(text), `Leave ${leaveOff} off: it is added to every address.`)
   return { ok: true, value: address }
 }
+
+/** An http or https URL that may be a secret itself, as Slack's are: as it is, and never shown. */
+export function readSecretAddress(text: string): Read<string> {
+  const url = URL.parse(text)
+  if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
+  return {
+    ok: false,
+    found: 'a text that is no http or https URL (not shown: it may be a secret)',
+    expected: "an http or https URL, such as 'https://ops.example.com/fillrate'",
+  }
+}

@@ -1,4 +1,5 @@
 import type { SourceMapping } from '../domain/mapping.ts'
+import type { NoticeKind } from '../domain/notice.ts'
 
 /** How many lookups a run may ask the service. */
 export type Budget = number | 'unlimited'
@@ -43,4 +44,20 @@ export interface Config {
   /** Null: a run must be given `--budget`. */
   readonly budget: Budget | null
   readonly schedule: readonly ScheduleEntry[]
+  /** How long things are kept. Null: for ever. */
+  readonly keep: {
+    readonly recordsMs: number | null
+    readonly deliveriesMs: number
+    readonly changesMs: number | null
+  }
+  readonly notify: readonly NotifyTarget[]
+}
+
+/** Somebody who wants to be told. */
+export interface NotifyTarget {
+  /** Null: the environment's FILLRATE_NOTIFY_URL. */
+  readonly url: string | null
+  /** A signed JSON body, or what Slack and others like it take. */
+  readonly form: 'json' | 'slack'
+  readonly on: readonly NoticeKind[]
 }

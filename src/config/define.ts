@@ -1,4 +1,5 @@
 import type { Policy, SourceKind } from '../domain/mapping.ts'
+import type { NoticeKind } from '../domain/notice.ts'
 import type { Budget } from './config.ts'
 import type { FieldOf } from './fields.ts'
 
@@ -62,6 +63,8 @@ interface SourceConfig<Kind extends SourceKind> {
   readonly where?: string
   /** A time that moves when a row changes: a pass then costs what has changed. */
   readonly changedAt?: string
+  /** `fillrate start` enriches its rows as they change. Default: false. */
+  readonly follow?: boolean
   /** 0 to 1. A record below it is not used. Default: 0. */
   readonly minConfidence?: number
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
@@ -95,6 +98,15 @@ interface ScheduleConfig<Name extends string = string> {
   readonly catchUp?: boolean
 }
 
+interface NotifyConfig {
+  /** Default: FILLRATE_NOTIFY_URL, for addresses that are secret. */
+  readonly url?: string
+  /** A signed JSON body, or `{ text }` as Slack takes it. Default: json. */
+  readonly form?: 'json' | 'slack'
+  /** Of which events. Default: all. */
+  readonly on?: readonly NoticeKind[]
+}
+
 /** What a configuration file holds. Secrets are not among it: they come from the environment only. */
 export interface ConfigInput<Name extends string = string> {
   /** For editors, in a .json configuration. */
@@ -124,6 +136,14 @@ export interface ConfigInput<Name extends string = string> {
   /** Lookups that one run may ask. Without it a run must be given `--budget`. */
   readonly budget?: Budget
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
+  /** Stored answers older than this are deleted, and asked again when wanted. Default: kept. */
+  readonly keepRecords?: Duration
+  /** Deliveries and ended jobs older than this are deleted. Default: 30d. */
+  readonly keepDeliveries?: Duration
+  /** Changes older than this are deleted, and can then not be undone. Default: kept. */
+  readonly keepChanges?: Duration
+  /** Whom to tell when a run ends, fails, reaches its budget or finds nothing, or a job is late. */
+  readonly notify?: readonly NotifyConfig[]
 }
 
 /**

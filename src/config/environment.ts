@@ -1,4 +1,4 @@
-import { readAddress, readDatabaseUrl } from './addresses.ts'
+import { readAddress, readDatabaseUrl, readSecretAddress } from './addresses.ts'
 import { ConfigProblems } from './problems.ts'
 import { readHost, readPort, readSecrets, readToken, readWord } from './env-value.ts'
 import type { Read } from './env-value.ts'
@@ -29,6 +29,10 @@ export interface Environment {
   /** Where to listen. Null: on loopback. */
   readonly host: string | null
   readonly dashboardToken: string | null
+  /** Where to tell of runs and jobs, where the configuration names no address. */
+  readonly notifyUrl: string | null
+  /** What the JSON form of a notification is signed with; newest first, the first one signs. */
+  readonly notifySecrets: readonly string[]
   readonly logLevel: LogLevel
 }
 
@@ -42,6 +46,8 @@ const names = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
 ] as const
 
@@ -74,6 +80,9 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     port: read('FILLRATE_PORT', readPort),
     host: read('FILLRATE_HOST', readHost),
     dashboardToken: read('FILLRATE_DASHBOARD_TOKEN', readToken),
+    notifyUrl: read('FILLRATE_NOTIFY_URL', readSecretAddress),
+    notifySecrets:
+      read('FILLRATE_NOTIFY_SECRET', (text) => readSecrets(text, 'secret', { sendable: false })) ?? [],
     logLevel: read('LOG_LEVEL', (text) => readWord(text, logLevels)) ?? 'info',
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)

@@ -1,4 +1,5 @@
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
+import { NOTICES } from '../domain/notice.ts'
 import type { Config, ScheduleEntry } from './config.ts'
 import type { ParsedConfig } from './schema.ts'
 import type { ParsedSource } from './source-schema.ts'
@@ -33,6 +34,16 @@ export function resolveConfig(parsed: ParsedConfig, path: string | null): Config
       limit: entry.limit ?? null,
       catchUp: entry.catchUp ?? true,
     })),
+    keep: {
+      recordsMs: parsed.keepRecords ?? null,
+      deliveriesMs: parsed.keepDeliveries ?? 30 * day,
+      changesMs: parsed.keepChanges ?? null,
+    },
+    notify: (parsed.notify ?? []).map((target) => ({
+      url: target.url ?? null,
+      form: target.form ?? 'json',
+      on: target.on ?? NOTICES,
+    })),
   }
 }
 
@@ -48,6 +59,7 @@ function resolveSource(name: string, source: ParsedSource): SourceMapping {
     inputs: Object.fromEntries(
       Object.entries(source.inputs).filter(([, expression]) => expression !== undefined),
     ),
+    follow: source.follow ?? false,
     minConfidence: source.minConfidence ?? 0,
     cascade: source.cascade ?? false,
     outputs: Object.entries(source.outputs).map(([column, output]) => resolveOutput(column, output)),

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { expectedDuration, parseDuration } from './duration.ts'
 import { checkCron, checkTimezone } from './cron.ts'
 import { flag, objectOr, share, text, whole } from './leaves.ts'
+import { notifySchema } from './notify-schema.ts'
 import { sourceSchema } from './source-schema.ts'
 
 const duration = (minimumMs: number) =>
@@ -93,6 +94,16 @@ export const configSchema = z.strictObject(
       .optional()
       .describe('Lookups that one run may ask. Without it a run must be given --budget.'),
     schedule: z.array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" }).optional(),
+    keepRecords: duration(1)
+      .optional()
+      .describe('Stored answers older than this are deleted, and asked again when wanted. Default: kept.'),
+    keepDeliveries: duration(1)
+      .optional()
+      .describe('Deliveries and ended jobs older than this are deleted. Default: 30d.'),
+    keepChanges: duration(1)
+      .optional()
+      .describe('Changes older than this are deleted, and can then not be undone. Default: kept.'),
+    notify: notifySchema.optional(),
   },
   { error: "an object such as { sources: { contacts: { kind: 'person', … } } }" },
 )

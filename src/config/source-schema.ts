@@ -28,6 +28,7 @@ const common = {
   changedAt: sql('t.updated_at')
     .optional()
     .describe('A time that moves when a row changes: a pass then costs what has changed.'),
+  follow: flag.optional().describe('`fillrate start` enriches its rows as they change. Default: false.'),
   minConfidence: share(1).optional().describe('A record below it is not used. Default: 0.'),
   cascade: flag
     .optional()

@@ -48,6 +48,8 @@ export interface SourceMapping {
   readonly where: string | null
   readonly changedAt: string | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
+  /** Its rows are enriched as they change. */
+  readonly follow: boolean
   readonly minConfidence: number
   readonly cascade: boolean
   readonly outputs: readonly OutputMapping[]

@@ -43,10 +43,15 @@ export function perSecond(n: number): string {
   return `${n > 0 && n < 10 ? n.toFixed(1).replace(/\.0$/, '') : count(n)}/s`
 }
 
+/** A day, an hour and a minute, in milliseconds. */
+const UNITS = [86_400_000, 3_600_000, 60_000]
+
 /** A point in time beside now, in words: `12 s ago`, `in 5 h`. Only the largest unit, because nobody needs more. */
 export function distance(then: Date, now: number): string {
   const ms = then.getTime() - now
-  const words = duration(Math.abs(ms)).replace(/^(\d+ (?:min|h|d)) .*/, '$1')
+  const unit = UNITS.find((one) => one <= Math.abs(ms)) ?? 1
+  // Rounded, because what is due 90 days from a second ago is due in 90 days.
+  const words = duration(Math.round(Math.abs(ms) / unit) * unit)
   if (Math.abs(ms) < 1_000) return 'now'
   return ms < 0 ? `${words} ago` : `in ${words}`
 }

@@ -88,7 +88,7 @@ export async function readBoard(
       observedAt: one.observed_at,
     })),
     calls: await meters.callsWithin(db, HOUR_MS),
-    failures: await countReasons(db, null),
+    failures: await countReasons(db, { source: null, states: null }),
     spent: await overview.spentWithin(db, SPENT_MS),
   }
 }

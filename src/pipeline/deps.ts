@@ -5,6 +5,7 @@ import type { EnrichmentClient } from '../service/client.ts'
 import type { Limiter } from '../service/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
+import type { Slots } from './look-up/slots.ts'
 import type { Meter } from './meter.ts'
 
 /** What every step works with. Each takes only the part that it needs. */
@@ -25,6 +26,8 @@ export interface CallDeps extends Deps {
   readonly client: EnrichmentClient
   readonly limiter: Limiter
   readonly breaker: Breaker
+  /** Calls under way at once, over all runs of this process. */
+  readonly slots: Slots
   /** Where the service delivers a job's results. Null: bulk is off. */
   readonly webhookUrl: ((job: string) => string) | null
 }

@@ -1,4 +1,4 @@
-import type { FailureState } from '../store/failures.ts'
+import type { FailureState } from '../domain/row.ts'
 
 /** What becomes of rows that could not be enriched by themselves, and what one can do. */
 export const FAILURE_HELP: Readonly<Record<FailureState, string>> = {

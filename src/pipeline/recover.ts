@@ -23,8 +23,12 @@ export interface RecoverResult {
  * Puts right what a process left that is no more, and what time has overtaken. Every process does it every few
  * seconds, not only when it starts: the one that died may have been the last to start.
  */
-export async function tick(deps: Pick<Deps, 'db' | 'log'>, ownRun: number | null): Promise<RecoverResult> {
-  const interrupted = await runs.interruptDead(deps.db, ownRun)
+export async function tick(
+  deps: Pick<Deps, 'db' | 'log'>,
+  ownRuns: number | readonly number[] | null,
+): Promise<RecoverResult> {
+  const own = ownRuns === null ? [] : [ownRuns].flat()
+  const interrupted = await runs.interruptDead(deps.db, own)
   const expiredLeases = await lookups.returnExpired(deps.db, AT_ONCE)
   const doubtfulJobs = await jobs.doubtAbandoned(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {

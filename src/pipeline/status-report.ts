@@ -2,6 +2,7 @@ import { coverage as count, type Coverage } from '../sources/coverage.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import * as rateTold from '../store/rate-told.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { status, type Status } from './status.ts'
 
@@ -16,6 +17,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     readonly limit: number
     readonly window_ms: number | null
     readonly observed_at: Date
+    /** What the process that calls told last. Null: nothing yet. */
+    readonly told: rateTold.Heard | null
   }>
   /** By source; a text says why it is not known. */
   readonly coverage: Readonly<Record<string, Coverage | string>>
@@ -28,11 +31,13 @@ export async function statusReport(
   coverage: StatusReport['coverage'],
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await status(db, names, null)
+  const told = await rateTold.heard(db)
   const limits = (await rateLimits.list(db)).map((one) => ({
     scope: one.scope,
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),
+    told: told.get(one.scope) ?? null,
   }))
   return { ...state, limits, coverage }
 }

@@ -68,6 +68,18 @@ export async function close(
      where d.event_id = v."eventId"`.execute(tx)
 }
 
+/** Puts other bodies in the place of these: those without what was erased. */
+export async function redact(
+  tx: StoreTransaction,
+  bodies: readonly { readonly eventId: string; readonly body: string }[],
+): Promise<void> {
+  if (bodies.length === 0) return
+  await sql`
+    update fillrate.deliveries d set body = v.body, raw = null
+      from jsonb_to_recordset(${jsonBatch(bodies)}) as v ("eventId" text, body text)
+     where d.event_id = v."eventId"`.execute(tx)
+}
+
 /** Orphans whose job has become known are settled after all. @returns how many */
 export async function attachOrphans(db: Connection): Promise<number> {
   const result = await sql`

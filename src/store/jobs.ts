@@ -126,6 +126,13 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
   )
 }
 
+/** Jobs under a token were certainly not posted: they may be at once, by whoever comes. */
+export async function giveBack(db: Connection, token: string): Promise<void> {
+  await sql`
+    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
+     where state = ${submitting} and lease_token = ${token}`.execute(db)
+}
+
 /** The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. */
 export async function acceptSingle(
   db: Connection,
@@ -153,7 +160,7 @@ export interface JobOfDelivery {
   readonly jobId: string | null
   readonly state: JobState
   readonly requestIds: unknown
-  /** In the order of submission. */
+  /** In the order of submission. One that was erased keeps its place, without an address. */
   readonly members: { readonly id: number; readonly email: string; readonly open: boolean }[]
 }
 
@@ -165,9 +172,9 @@ export async function ofDeliveries(
 ): Promise<JobOfDelivery[]> {
   const { rows } = await sql<JobOfDelivery>`
     select j.id, j.job_id as "jobId", j.state, j.request_ids as "requestIds",
-           (select jsonb_agg(jsonb_build_object('id', l.id, 'email', l.input ->> 'email',
-                     'open', l.state = ${Lookup.submitted} and l.job = j.id) order by m.n)
-              from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as members
+           (select jsonb_agg(jsonb_build_object('id', m.id, 'email', coalesce(l.input ->> 'email', ''),
+                     'open', coalesce(l.state = ${Lookup.submitted} and l.job = j.id, false)) order by m.n)
+              from unnest(j.members) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
      where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
      order by j.id for no key update of j`.execute(tx)

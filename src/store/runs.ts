@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly undoes?: number
   /** What it takes back was an undo itself, so that it writes what was undone. */
   readonly writesAgain?: boolean
+  /** It follows the database: its rows come by their keys. */
+  readonly follow?: boolean
   /** It asks nothing, and writes stored records again. */
   readonly remap?: boolean
 }
@@ -108,14 +110,14 @@ export async function live(db: Connection): Promise<LiveRun[]> {
 
 /**
  * Runs whose process has not been heard of are interrupted.
- * @param except the caller's own: after an outage it may find its own lease run out
+ * @param except the process's own: after an outage it may find its own lease run out
  * @returns their ids
  */
-export async function interruptDead(db: Connection, except: number | null): Promise<number[]> {
+export async function interruptDead(db: Connection, except: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
        set state = ${Run.interrupted}, reason = 'its process is gone', finished_at = now()
-     where state = ${running} and leased_until < now() and id is distinct from ${except}
+     where state = ${running} and leased_until < now() and id <> all(${[...except]}::bigint[])
     returning id`.execute(db)
   return rows.map((row) => row.id)
 }

@@ -5,6 +5,7 @@ import type { JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
+import type { TickState } from '../domain/tick.ts'
 
 /** JSON as it comes from Postgres: `unknown`, because nobody has looked at it yet. */
 type Json = JSONColumnType<object, string, string>
@@ -24,6 +25,7 @@ export interface Schema {
     picked_at: Date | null
     finished_at: Date | null
     totals: Json | null
+    spent: Generated<number>
   }
   'fillrate.lookups': {
     id: Generated<number>
@@ -46,7 +48,9 @@ export interface Schema {
     resolved_at: Date | null
     due_at: Date | null
     in_doubt: Generated<number>
-    to_write: Generated<boolean>
+  }
+  'fillrate.unwritten': {
+    lookup: number
   }
   'fillrate.rows': {
     source: string
@@ -96,6 +100,7 @@ export interface Schema {
     raw: Buffer | null
     settled_at: Date | null
   }
+  'fillrate.kept_answers': { lookup: number; received_at: Generated<Date>; status: number; body: string }
   'fillrate.changes': {
     id: Generated<number>
     run: number | null
@@ -115,7 +120,31 @@ export interface Schema {
     limit: number
     window_ms: number | null
     observed_at: Date
+    spent_until: Date | null
+    told: Json | null
+    told_at: Date | null
   }
+  'fillrate.followed': {
+    id: Generated<number>
+    source: string
+    key: string | null
+    keys: string[] | null
+    changed_at: Generated<Date>
+  }
+  'fillrate.ticks': {
+    schedule: string
+    at: Date
+    sources: string[]
+    state: TickState
+    reason: string | null
+    attempts: Generated<number>
+    run: number | null
+    owner: string | null
+    lease_token: string | null
+    leased_until: Date | null
+    ended_at: Date | null
+  }
+  'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
   'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
   'fillrate.coverage': {

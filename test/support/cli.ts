@@ -23,6 +23,8 @@ export interface CommandLine {
   /** What a command finds in its environment. */
   readonly environment: NodeJS.ProcessEnv
   start(...words: string[]): Started
+  /** The same with other variables. Undefined takes one away. */
+  startWith(environment: Record<string, string | undefined>, ...words: string[]): Started
   run(...words: string[]): Promise<Ended>
   /** Other variables, for this call alone. Undefined takes one away. */
   runWith(environment: Record<string, string | undefined>, ...words: string[]): Promise<Ended>
@@ -69,6 +71,7 @@ export async function createCommandLine(
     folder,
     environment,
     start: (...words) => start({}, words),
+    startWith: (changes, ...words) => start(changes, words),
     run: (...words) => start({}, words).ended,
     runWith: (changes, ...words) => start(changes, words).ended,
     configure,

@@ -34,6 +34,7 @@ export async function run(command: Command<'run'>, context: Context): Promise<Ex
         budget: flags.budget ?? undefined,
         where: flags.where,
         route: flags.route,
+        trigger: flags.backfill ? 'backfill' : 'manual',
         waitMs: flags.wait,
         dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
         signal,

@@ -1,5 +1,5 @@
 import { FAILURE_HELP } from '../../pipeline/failure-help.ts'
-import type { FailedRow, FailureReason } from '../../store/failures.ts'
+import type { FailedRow, FailureReason, LeftOutCells } from '../../store/failures.ts'
 import type { Output } from '../output.ts'
 import { fields } from './fields.ts'
 import { count, counted, distance } from './numbers.ts'
@@ -9,6 +9,8 @@ import { table } from './table.ts'
 export interface Failures {
   readonly total: number
   readonly reasons: readonly FailureReason[]
+  /** Of rows in any state, also of those that were enriched. */
+  readonly cells: readonly LeftOutCells[]
   /** The latest, as many as are to be shown. */
   readonly rows: readonly FailedRow[]
 }
@@ -16,9 +18,13 @@ export interface Failures {
 /** Reasons shown at the most: of more, those with the fewest rows are only counted. */
 const REASONS = 25
 
-export function failureLines({ total, reasons, rows }: Failures, output: Output, now: number): string[] {
+export function failureLines(
+  { total, reasons, cells, rows }: Failures,
+  output: Output,
+  now: number,
+): string[] {
   const { paint } = output
-  if (total === 0) return [`${paint('good', '✓')} No row has failed.`]
+  if (total === 0) return [`${paint('good', '✓')} No row has failed.`, ...cellLines(cells, output)]
   const shown = reasons.slice(0, REASONS)
   const rest = reasons.slice(REASONS)
   const sources = new Set(reasons.map((reason) => reason.source)).size
@@ -53,6 +59,7 @@ export function failureLines({ total, reasons, rows }: Failures, output: Output,
       states.map((state) => [stateWords(state), FAILURE_HELP[state]]),
       output,
     ),
+    ...cellLines(cells, output),
     '',
     paint(
       'heading',
@@ -74,3 +81,38 @@ export function failureLines({ total, reasons, rows }: Failures, output: Output,
       : []),
   ]
 }
+
+/** What a record held and its column did not get. */
+function cellLines(cells: readonly LeftOutCells[], output: Output): string[] {
+  if (cells.length === 0) return []
+  const sources = new Set(cells.map((cell) => cell.source)).size
+  const rest = cells.length - REASONS
+  return [
+    '',
+    output.paint('heading', 'Cells that were left out, in rows that are otherwise written'),
+    ...table(
+      cells.slice(0, REASONS),
+      [
+        { title: 'rows', text: (one) => count(one.rows), number: true },
+        ...(sources > 1 ? [{ title: 'source', text: (one: LeftOutCells) => one.source, least: 6 }] : []),
+        { title: 'column', text: (one) => one.column, least: 8 },
+        { title: 'reason', text: (one) => cellWords(one.reason), least: 12 },
+      ],
+      output,
+    ),
+    ...(rest > 0 ? [output.paint('quiet', `and ${counted(rest, 'more reason', 'more reasons')}`)] : []),
+  ]
+}
+
+/** What a cell's reason means, where its name alone does not say it. */
+const CELL_WORDS: Readonly<Record<string, string>> = {
+  unmapped: 'its `map` has no entry for the value',
+  no_match: 'the value does not match `matches`',
+  no_value: 'its `sql` gives nothing for the value: no such row in another table, perhaps',
+  too_long: "the text is longer than the column; `tooLong: 'truncate'` cuts it",
+  out_of_range: 'the number is out of the range of the column',
+  no_such_label: 'no label of the enum is like the value; a `map` makes one of it',
+  group_incomplete: 'another cell of its group has no value, and a group is written whole',
+}
+
+const cellWords = (reason: string): string => CELL_WORDS[reason] ?? stateWords(reason)

@@ -5,6 +5,7 @@ import { bar } from './bar.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
 import { count, counted, distance, percent } from './numbers.ts'
+import { toldFields } from './rate-told.ts'
 import { rowLines } from './row-lines.ts'
 import { stateWords } from './states.ts'
 import { sum } from './sum.ts'
@@ -22,7 +23,10 @@ export function statusLines(report: StatusReport, output: Output, now: number): 
     ]),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...fields(
-      [...workFields(report, now), ...limits.slice(0, 3).map((limit) => limitField(limit, now))],
+      [
+        ...workFields(report, now),
+        ...limits.slice(0, 3).flatMap((limit) => [limitField(limit, now), ...toldFields(limit.told, now)]),
+      ],
       output,
     ),
   ]

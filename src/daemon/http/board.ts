@@ -89,6 +89,6 @@ function refuse(request: FastifyRequest, reply: FastifyReply, status: number, wh
 
 async function readStatus({ db, sources }: BoardOptions): Promise<object> {
   const coverage: Record<string, StatusReport['coverage'][string]> = {}
-  for (const source of sources.values()) coverage[source.name] = await coverageOf(db, source)
-  return { ...(await statusReport(db, [...sources.keys()], coverage)), configuration_problems: null }
+  for (const source of sources().values()) coverage[source.name] = await coverageOf(db, source)
+  return { ...(await statusReport(db, [...sources().keys()], coverage)), configuration_problems: null }
 }

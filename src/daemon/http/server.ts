@@ -13,8 +13,8 @@ export interface ServerOptions {
   readonly onDelivered: () => void
   /** Why the process can't work now; null when it can. */
   readonly notReady: () => Promise<string | null>
-  /** What people and programs look at. */
-  readonly board: Omit<BoardOptions, 'host'>
+  /** What people and programs look at. Null: nothing. */
+  readonly board: Omit<BoardOptions, 'host'> | null
   readonly log: Logger
 }
 
@@ -46,7 +46,7 @@ export async function openServer(options: ServerOptions): Promise<HttpServer> {
       onFailed: (error) => options.log.error({ reason: error.message }, 'a delivery could not be stored'),
     })
   health(server, options)
-  board(server, { ...options.board, host: options.host })
+  if (options.board) board(server, { ...options.board, host: options.host })
   await server.listen({ host: options.host, port: options.port })
   const address = server.server.address()
   const port = typeof address === 'object' && address ? address.port : options.port

@@ -112,7 +112,7 @@ export async function readKeys(
 }
 
 /** What the row `r` has tried, as long as it waits with the inputs that `page` shows. */
-function triedBefore(source: Source): RawBuilder<Tried | null> {
+export function triedBefore(source: Source): RawBuilder<Tried | null> {
   if (!cascades(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
@@ -122,7 +122,7 @@ function triedBefore(source: Source): RawBuilder<Tried | null> {
 }
 
 /** What Fillrate wrote last: only a source with a tracked output needs it. */
-function writtenBefore(source: Source): { written?: WrittenRelation } {
+export function writtenBefore(source: Source): { written?: WrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
   return { written: sql`select key, written from fillrate.rows where source = ${source.name}` }
 }

@@ -1,4 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
+import * as followed from '../../store/followed.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { CallDeps } from '../deps.ts'
 import * as lookUp from '../look-up/look-up.ts'
@@ -14,8 +18,10 @@ const LOOKUPS_A_TICK = 2_000
 export interface CallingOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly takeTurn: TakeTurn
-  readonly tally: Tally
+  /** Tells what was done to every run of this process. */
+  readonly tally: (act: (tally: Tally) => void) => void
   readonly toLookUp: Nudge
+  readonly toSync: Nudge
   readonly toSubmit: Nudge
   readonly wakeWriters: () => void
   /** Ends the calling when what is under way is done. */
@@ -29,57 +35,66 @@ export interface CallingOptions {
 export async function callWhenever(options: CallingOptions): Promise<void> {
   const { deps, signal } = options
   while (!signal.aborted) {
-    const turn = await options.takeTurn()
+    const turn = await throughOutage(options.takeTurn, {
+      signal,
+      onWait: (error, ms) =>
+        deps.log.warn({ step: 'call', reason: error.message, ms }, 'waiting for Postgres'),
+    }).catch((error: unknown) => {
+      if (signal.aborted) return null
+      throw error
+    })
     if (turn === null) {
       await options.toLookUp.wait(1_000, signal)
       continue
     }
     options.onTurn(turn)
+    let refused = false
     try {
-      await callFor(options, { ...deps, limiter: turn.limiter }, turn)
+      refused = await callFor(options, { ...deps, limiter: turn.limiter }, turn)
     } finally {
       await turn.end()
       options.onTurn(null)
     }
+    if (refused) await sleep(REFUSED_PAUSE_MS, undefined, { signal }).catch(() => {})
   }
 }
 
-async function callFor(options: CallingOptions, deps: CallDeps, turn: Turn): Promise<void> {
-  const { tally } = options
-  const signal = AbortSignal.any([options.signal, turn.lost])
-  const stopAt = (error: ServiceError | null): void => {
-    if (error !== null) options.onStop(error)
+/** A service that refuses us is asked again so much later: somebody may have put the key right meanwhile. */
+const REFUSED_PAUSE_MS = 60_000
+
+/** @returns whether the service refuses us */
+async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promise<boolean> {
+  let refused = false
+  const options: CallingOptions = {
+    ...given,
+    onStop: (error) => {
+      refused = true
+      ended.abort()
+      given.onStop(error)
+    },
   }
+  const ended = new AbortController()
+  const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
-  await Promise.all([
-    loop({
-      ...common,
-      name: 'look up',
-      nudge: options.toLookUp,
-      tick: async () => {
-        let did = 0
-        for (const run of await runs.live(deps.db)) {
-          if (signal.aborted) break
-          const result = await lookUp.tick(deps, run, {
-            most: LOOKUPS_A_TICK,
-            signal,
-            onAnswer: () => {
-              tally.moved()
-              options.wakeWriters()
-            },
-            onAsked: (call) => {
-              tally.asked++
-              tally[call]++
-            },
-          })
-          did += result.asked
-          tally.retried += result.retried
-          tally.throttled += result.throttled
-          stopAt(result.stop)
-        }
-        return did
-      },
-    }),
+  const loops = [
+    lookUpUrgent(options, deps, signal),
+    // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.
+    ...(['nightly', 'backfill'] as const).map((priority) =>
+      loop({
+        ...common,
+        name: `look up, ${priority}`,
+        nudge: options.toLookUp,
+        tick: async () => {
+          let did = 0
+          for (const run of await runs.live(deps.db)) {
+            if (signal.aborted) break
+            if (priorityOf(run.trigger) !== priority) continue
+            did += await lookUpFor(options, deps, run, { most: LOOKUPS_A_TICK, signal })
+          }
+          return did
+        },
+      }),
+    ),
     loop({
       ...common,
       name: 'submit',
@@ -90,14 +105,107 @@ async function callFor(options: CallingOptions, deps: CallDeps, turn: Turn): Pro
           if (signal.aborted) break
           const result = await submit.tick(deps, run, { signal })
           did += result.calls
-          tally.bulk += result.calls
-          tally.submitted += result.emails
-          tally.throttled += result.throttled
-          if (result.calls > 0) tally.moved()
-          stopAt(result.stop)
+          options.tally((tally) => {
+            tally.bulk += result.calls
+            tally.submitted += result.emails
+            tally.throttled += result.throttled
+            if (result.calls > 0) tally.moved()
+          })
+          if (result.stop !== null) options.onStop(result.stop)
         }
         return did
       },
     }),
-  ])
+  ]
+  // A turn that one loop has failed in is over for all of them, before another process may have it.
+  await Promise.all(
+    loops.map((one) =>
+      one.catch((error: unknown) => {
+        ended.abort()
+        throw error
+      }),
+    ),
+  ).catch(async (error: unknown) => {
+    await Promise.allSettled(loops)
+    throw error
+  })
+  return refused
+}
+
+/** Ticks under way at once, at the most: each has at least one call on the wire. */
+const URGENT_TICKS = 64
+
+/**
+ * Looks up for syncs. A tick is not waited for, or a change would wait for the slowest answer of those before it: the
+ * next one begins when the one before has leased what was there.
+ */
+async function lookUpUrgent(options: CallingOptions, deps: CallDeps, signal: AbortSignal): Promise<void> {
+  const underWay = new Set<Promise<void>>()
+  let failure: { readonly error: unknown } | null = null
+  const begin = async (run: runs.LiveRun): Promise<number> => {
+    if (underWay.size >= URGENT_TICKS) await Promise.race(underWay)
+    const leased = Promise.withResolvers<number>()
+    const task = lookUpFor(options, deps, run, { most: LOOKUPS_A_TICK, signal, onLeased: leased.resolve })
+      .then(
+        () => {},
+        (error: unknown) => {
+          failure ??= { error }
+        },
+      )
+      .finally(() => {
+        underWay.delete(task)
+        leased.resolve(0)
+      })
+    underWay.add(task)
+    return leased.promise
+  }
+  try {
+    await loop({
+      name: 'look up, sync',
+      log: deps.log,
+      signal,
+      nudge: options.toSync,
+      tick: async () => {
+        if (failure !== null) {
+          const { error } = failure
+          failure = null
+          throw error
+        }
+        let did = 0
+        for (const run of await runs.live(deps.db)) {
+          if (signal.aborted || priorityOf(run.trigger) !== 'sync') break
+          if (await followed.anyToAsk(deps.db, run.id)) did += await begin(run)
+        }
+        return did
+      },
+    })
+  } finally {
+    await Promise.all(underWay)
+  }
+}
+
+async function lookUpFor(
+  options: CallingOptions,
+  deps: CallDeps,
+  run: runs.LiveRun,
+  tick: Pick<lookUp.LookUpOptions, 'most' | 'signal' | 'onLeased'>,
+): Promise<number> {
+  const result = await lookUp.tick(deps, run, {
+    ...tick,
+    onAnswer: () => {
+      options.tally((tally) => tally.moved())
+      options.wakeWriters()
+    },
+    onAsked: (call) =>
+      options.tally((tally) => {
+        tally.asked++
+        tally[call]++
+      }),
+  })
+  options.tally((tally) => {
+    tally.retried += result.retried
+    tally.throttled += result.throttled
+  })
+  if (result.stop !== null) options.onStop(result.stop)
+  return result.asked
 }

@@ -1,13 +1,14 @@
 import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
+import { SourceProblems } from '../../sources/problems.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { Deps } from '../deps.ts'
 import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
 import type { Budget } from '../pick/budget.ts'
 import { makeReport, type RunReport, type RunStatus } from './report.ts'
 import type { Tally } from './tally.ts'
-import type { Turn } from './turn.ts'
 
 /** What a run meets on its way and tells at its end. */
 export class Seen {
@@ -18,17 +19,6 @@ export class Seen {
   /** Sources that were left out, or picked no further, because somebody paused them. */
   readonly paused = new Set<string>()
   stop: ServiceError | null = null
-  #turn: Turn | null = null
-  #rate: RateState | null = null
-
-  turnTo(turn: Turn | null): void {
-    if (this.#turn) this.#rate = this.#turn.limiter.state()
-    this.#turn = turn
-  }
-
-  rate(): RateState | null {
-    return this.#turn?.limiter.state() ?? this.#rate
-  }
 }
 
 /** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
@@ -41,6 +31,7 @@ export async function end(
     readonly tally: Tally
     readonly began: number
     readonly seen: Seen
+    readonly rate: RateState | null
   },
   options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
 ): Promise<RunReport> {
@@ -48,23 +39,29 @@ export async function end(
   const [status, why] = statusOf(run, failure, options.signal.aborted)
   const reason =
     [why, othersIn(run.seen, options), pausedIn(run.seen)].filter((text) => text !== null).join('; ') || null
-  const report = await makeReport(deps.db, {
+  const wait = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+  }
+  const told = {
     id: run.id,
     status,
     reason,
     leftOut: run.budget.rowsLeftOut,
     requests: run.tally.requests(),
-    rate: run.seen.rate(),
+    rate: run.rate,
     durationMs: performance.now() - run.began,
     rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
-  })
+  }
+  const report = await throughOutage(() => makeReport(deps.db, told), wait)
   const state =
     status === 'failed' || status === 'refused'
       ? Run.failed
       : status === 'interrupted'
         ? Run.interrupted
         : Run.completed
-  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
+  const totals = withoutSample(report)
+  await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
   return report
@@ -92,8 +89,7 @@ function statusOf(
   failure: unknown,
   interrupted: boolean,
 ): [RunStatus, string | null] {
-  if (failure !== undefined)
-    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
+  if (failure !== undefined) return ['failed', reasonOf(failure)]
   if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, rowsUnpaid, limit } = run.budget
@@ -104,4 +100,13 @@ function statusOf(
   if (unpaid.length > 0)
     return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
   return ['completed', null]
+}
+
+/** In one line, for lists and logs; whoever started the run is told the whole of it. */
+function reasonOf(failure: unknown): string {
+  if (failure instanceof SourceProblems)
+    return failure.problems
+      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .join('; ')
+  return failure instanceof Error ? failure.message : 'an unknown failure'
 }

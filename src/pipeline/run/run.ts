@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cascades } from '../../domain/identifiers/kind.ts'
 import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
@@ -12,18 +11,13 @@ import { rehearseRun } from '../dry-run/dry-run.ts'
 import { measureAll } from '../measure.ts'
 import { Budget } from '../pick/budget.ts'
 import { beginPass, tick as pick, type PickingRun } from '../pick/pick.ts'
-import * as recover from '../recover.ts'
-import * as settle from '../settle/settle.ts'
-import * as writeBack from '../write-back/write-back.ts'
-import { callWhenever } from './calling.ts'
 import { end, Seen } from './close.ts'
-import { loop } from './loop.ts'
-import { Nudge } from './nudge.ts'
 import type { RunProgress } from './progress.ts'
 import type { RunReport } from './report.ts'
 import { Tally } from './tally.ts'
 import type { TakeTurn } from './turn.ts'
 import { watch } from './watch.ts'
+import { every, Works } from './works.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly takeTurn: TakeTurn
@@ -48,7 +42,9 @@ export interface RunOptions {
   /** Asks, but writes nothing: tells what it would write, and keeps so many of the rows for its report. */
   readonly dryRun?: { readonly sample: number } | null
   /** Gives the run its receiver's wake-up: deliveries are settled as they come. */
-  readonly onStarted?: (wake: { delivered(): void }) => void
+  readonly onStarted?: (run: { readonly id: number; delivered(): void }) => void
+  /** The works that this process has running already. Without them the run does all its steps itself. */
+  readonly works?: Works
 }
 
 /**
@@ -85,22 +81,32 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     'run started',
   )
 
-  const toLookUp = new Nudge()
-  const toSubmit = new Nudge()
-  const toSettle = new Nudge()
-  const toWrite = dry ? [] : options.sources.map((source) => ({ source, nudge: new Nudge() }))
-  const wakeCalls = (): void => {
-    toLookUp.nudge()
-    toSubmit.nudge()
-  }
-  const wakeWriters = (): void => toWrite.forEach(({ nudge }) => nudge.nudge())
-  options.onStarted?.({ delivered: () => toSettle.nudge() })
-
   const finished = new AbortController()
   const ending = AbortSignal.any([finished.signal, options.signal])
   let picking = true
+  const works =
+    options.works ??
+    new Works(deps, {
+      sources: dry ? [] : options.sources,
+      calls: { deps, takeTurn: deps.takeTurn },
+      signal: ending,
+    })
+  const { wakeCalls, wakeWriters } = works
+  const leave = works.join({
+    run: id,
+    sources: options.sources.map((source) => source.name),
+    tally,
+    onStop: (error) => {
+      seen.stop ??= error
+      finished.abort()
+    },
+    onFailure: (error) => {
+      seen.failures.push(error)
+      finished.abort()
+    },
+  })
+  options.onStarted?.({ id, delivered: works.wakeSettling })
 
-  const common = { signal: ending, log: deps.log }
   const steps = [
     heartbeat(deps, id, token, finished.signal),
     pickAll(deps, { id, budget, dry }, options, ending, seen, (picked) => {
@@ -110,56 +116,11 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
       wakeWriters()
     }).then(async () => {
       if (ending.aborted) return
-      await runs.donePicking(deps.db, id, token)
+      await throughOutage(() => runs.donePicking(deps.db, id, token), { signal: finished.signal })
       picking = false
       wakeCalls()
     }),
-    callWhenever({
-      deps,
-      takeTurn: deps.takeTurn,
-      tally,
-      toLookUp,
-      toSubmit,
-      wakeWriters,
-      signal: ending,
-      onTurn: (turn) => seen.turnTo(turn),
-      onStop: (error) => {
-        seen.stop ??= error
-        finished.abort()
-      },
-    }),
-    loop({
-      ...common,
-      name: 'settle',
-      nudge: toSettle,
-      paceMs: 50,
-      full: 20,
-      tick: async () => {
-        const did = await settle.tick(deps)
-        if (did.answered > 0) wakeWriters()
-        if (did.deliveries > 0) {
-          tally.moved()
-          toLookUp.nudge()
-        }
-        return did.deliveries
-      },
-    }),
-    ...toWrite.map(({ source, nudge }) =>
-      loop({
-        ...common,
-        name: `write back ${source.name}`,
-        nudge,
-        paceMs: 200,
-        full: 500,
-        tick: async () => {
-          const did = await writeBack.tick(deps, source)
-          tally.written += did.cells
-          if (did.rows > 0) tally.moved()
-          return did.rows
-        },
-      }),
-    ),
-    every(LEASE_MS / 5, ending, deps, 'recover', () => recover.tick(deps, id)),
+    ...(options.works ? [] : works.steps().map((step) => step.begin())),
     ...(dry
       ? []
       : [
@@ -179,7 +140,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
         waitMs: options.waitMs,
         began,
         picking: () => picking,
-        rate: () => seen.rate(),
+        rate: () => works.rate(),
         wake: wakeCalls,
         onProgress: options.onProgress,
       },
@@ -202,9 +163,10 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
       }),
     ),
   )
+  leave()
   await deps.meter?.flush()
   if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
-  return end(deps, { id, token, budget, tally, began, seen }, options)
+  return end(deps, { id, token, budget, tally, began, seen, rate: works.rate() }, options)
 }
 
 /** How often coverage is counted while a run works, where it costs little. */
@@ -223,28 +185,13 @@ async function withoutPaused({ db }: RunDeps, asked: RunOptions, seen: Seen): Pr
 const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
   (await pauses.among(db, [source.name])).length > 0
 
-/** Something small, now and then, in a loop that outlasts an outage. */
-function every(
-  ms: number,
+/** Keeps a run alive. @throws when another process has declared it dead */
+export function heartbeat(
+  deps: Pick<RunDeps, 'db' | 'log'>,
+  id: number,
+  token: string,
   signal: AbortSignal,
-  deps: RunDeps,
-  name: string,
-  act: () => Promise<unknown>,
 ): Promise<void> {
-  return loop({
-    name,
-    nudge: new Nudge(),
-    signal,
-    log: deps.log,
-    tick: async () => {
-      await act()
-      await sleep(ms, undefined, { signal }).catch(() => {})
-      return 1
-    },
-  })
-}
-
-function heartbeat(deps: RunDeps, id: number, token: string, signal: AbortSignal): Promise<void> {
   return every(LEASE_MS / 3, signal, deps, 'heartbeat', async () => {
     if (await runs.extend(deps.db, id, token, LEASE_MS)) return
     throw new Error(
@@ -264,7 +211,7 @@ async function pickAll(
   const onWait = (error: Error, ms: number): void =>
     deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
   for (const source of options.sources) {
-    const pass = await beginPass(deps, source, options)
+    const pass = await throughOutage(() => beginPass(deps, source, options), { signal, onWait })
     while (pass.phase !== 'done' && !signal.aborted) {
       if (await throughOutage(() => isPaused(deps, source), { signal, onWait })) {
         seen.paused.add(source.name)

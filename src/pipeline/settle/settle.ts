@@ -5,6 +5,7 @@ import * as lookups from '../../store/lookups.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { parseEvent, type WebhookEvent } from '../../webhook/event.ts'
 import type { Deps } from '../deps.ts'
+import { withoutErased } from '../forget/in-deliveries.ts'
 import { settleDelivery, type Settlement } from './match.ts'
 
 /** Deliveries of one tick, 100 results each. */
@@ -44,7 +45,8 @@ function settleBatch(deps: Pick<Deps, 'db' | 'rules' | 'now'>): Promise<SettledB
       claimed.flatMap((delivery) => delivery.job ?? []),
       claimed.flatMap((delivery) => delivery.jobId ?? []),
     )
-    const settled = claimed.map((delivery) => settleOne(deps, delivery, known))
+    const kept = await withoutErased(tx, claimed, known)
+    const settled = kept.map((delivery) => settleOne(deps, delivery, known))
 
     const done = settled.flatMap((one) => one.done ?? [])
     const answers = new Map(

@@ -7,7 +7,7 @@ import type { Deps } from '../deps.ts'
 import { close, sift } from './close.ts'
 
 /** Rows of one tick: one UPDATE of the source. */
-const ROWS_A_TICK = 500
+const ROWS_A_TICK = 1_000
 
 export interface WriteBackResult {
   /** Rows closed, or sent back to be picked again. */

@@ -15,6 +15,8 @@ const variables = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
 ]
 
@@ -28,6 +30,8 @@ const unset = {
   port: null,
   host: null,
   dashboardToken: null,
+  notifyUrl: null,
+  notifySecrets: [],
   logLevel: 'info',
 }
 
@@ -72,6 +76,8 @@ describe('the environment', () => {
       FILLRATE_PORT: '0',
       FILLRATE_HOST: '[::]',
       FILLRATE_DASHBOARD_TOKEN: 'a,b',
+      FILLRATE_NOTIFY_URL: 'https://hooks.example.com/T0/B0?x=1',
+      FILLRATE_NOTIFY_SECRET: 'one,two',
       LOG_LEVEL: 'DEBUG',
     })
     expect(environment).toEqual({
@@ -84,6 +90,8 @@ describe('the environment', () => {
       port: 0,
       host: '::',
       dashboardToken: 'a,b',
+      notifyUrl: 'https://hooks.example.com/T0/B0?x=1',
+      notifySecrets: ['one', 'two'],
       logLevel: 'debug',
     })
   })

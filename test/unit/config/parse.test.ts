@@ -37,6 +37,7 @@ describe('a right configuration', () => {
             },
           ],
           touch: {},
+          follow: false,
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
@@ -47,6 +48,8 @@ describe('a right configuration', () => {
       attempts: 5,
       budget: null,
       schedule: [],
+      keep: { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
+      notify: [],
     })
   })
 

@@ -11,7 +11,7 @@ export function actions(
     onChanged,
   }: {
     readonly db: Database
-    readonly sources: ReadonlyMap<string, unknown>
+    readonly sources: () => ReadonlyMap<string, unknown>
     readonly onChanged: () => void
   },
 ): void {
@@ -19,7 +19,7 @@ export function actions(
     '/sources/:source/:verb',
     async (request, reply) => {
       const { source, verb } = request.params
-      if (!sources.has(source) || (verb !== 'pause' && verb !== 'resume'))
+      if (!sources().has(source) || (verb !== 'pause' && verb !== 'resume'))
         return reply.code(404).send({ error: 'no such source' })
       if (verb === 'pause') await pauses.pause(db, [source], 'the dashboard')
       else await pauses.resume(db, [source])

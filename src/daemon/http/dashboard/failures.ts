@@ -1,7 +1,7 @@
 import { count, counted } from '../../../domain/numbers.ts'
 import { FAILURE_HELP } from '../../../pipeline/failure-help.ts'
 import type { Board } from '../../../pipeline/board.ts'
-import type { FailedRow, FailureFilter, FailureReason } from '../../../store/failures.ts'
+import type { BehindFilter, FailedRow, FailureReason } from '../../../store/failures.ts'
 import { address, html, type Html, type Part } from './html.ts'
 import { scroll, section, stateBadge, when, words } from './parts.ts'
 import { rowAddress } from './row-address.ts'
@@ -69,7 +69,7 @@ const reasonsTable = (reasons: readonly FailureReason[]): Html =>
 
 /** The page of the rows behind one reason, or behind all. */
 export function failuresPage(
-  filter: FailureFilter,
+  filter: BehindFilter,
   rows: readonly FailedRow[],
   options: { readonly now: number; readonly full: boolean },
 ): Html {

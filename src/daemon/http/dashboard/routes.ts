@@ -5,7 +5,8 @@ import { readBoard, type Board } from '../../../pipeline/board.ts'
 import type { Story } from '../../../pipeline/explain/story.ts'
 import { remembered } from '../../../pipeline/remembered.ts'
 import type { Source } from '../../../sources/source.ts'
-import { behind, FAILURE_STATES, type FailureState } from '../../../store/failures.ts'
+import { FAILURE_STATES, type FailureState } from '../../../domain/row.ts'
+import { behind } from '../../../store/failures.ts'
 import type { Database } from '../../../store/open.ts'
 import * as rows from '../../../store/rows.ts'
 import * as runs from '../../../store/runs.ts'
@@ -21,7 +22,8 @@ import { runPage } from './run-page.ts'
 
 export interface DashboardOptions {
   readonly db: Database
-  readonly sources: ReadonlyMap<string, Source>
+  /** As they are configured now: a daemon reads its configuration again. */
+  readonly sources: () => ReadonlyMap<string, Source>
   readonly explain: (source: string, key: string) => Promise<Story>
   readonly log: Logger
   /** There is a token, and so something to sign out of. */
@@ -34,15 +36,17 @@ const PAGE = 100
 /** The dashboard's pages. Whoever comes this far may look. @returns reads what the first page shows */
 export function dashboard(server: FastifyInstance, options: DashboardOptions): () => Promise<Board> {
   const { db, sources, signedIn } = options
-  const board = remembered(() => readBoard(db, sources, Date.now()))
+  const board = remembered(() => readBoard(db, sources(), Date.now()))
   const live = new Live(board, options.log)
   server.addHook('preClose', () => live.close())
-  const shown = { sources: [...sources.keys()], signedIn }
   const send = (
     reply: FastifyReply,
     about: Pick<PageOptions, 'title' | 'live' | 'found'>,
     body: Parameters<typeof page>[1],
-  ) => reply.type('text/html; charset=utf-8').send(page({ ...shown, ...about }, body))
+  ) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .send(page({ sources: [...sources().keys()], signedIn, ...about }, body))
 
   server.get('/', async (_, reply) =>
     send(reply, { title: 'Dashboard', live: true }, overview(await board())),

@@ -1,5 +1,5 @@
 import { count, counted, duration } from '../../../domain/numbers.ts'
-import { FAILURE_STATES } from '../../../store/failures.ts'
+import { FAILURE_STATES } from '../../../domain/row.ts'
 import type { SourceBoard } from '../../../pipeline/board.ts'
 import { funnelTable } from './funnel.ts'
 import { address, html, type Html } from './html.ts'

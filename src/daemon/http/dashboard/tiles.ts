@@ -1,5 +1,5 @@
 import { count, percent } from '../../../domain/numbers.ts'
-import { FAILURE_STATES } from '../../../store/failures.ts'
+import { FAILURE_STATES } from '../../../domain/row.ts'
 import type { Board } from '../../../pipeline/board.ts'
 import { html, type Html } from './html.ts'
 import { share } from './parts.ts'

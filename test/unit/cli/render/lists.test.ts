@@ -19,6 +19,7 @@ describe('failures', () => {
       { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
       { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
     ],
+    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', rows: 12 }],
     rows: [
       {
         source: 'contacts',
@@ -35,6 +36,9 @@ describe('failures', () => {
     expect(text).toContain('105 rows could not be enriched')
     expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
     expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
+    expect(text).toMatch(
+      /Cells that were left out[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/,
+    )
     expect(text).toContain('The latest 1 of 105')
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
@@ -48,12 +52,14 @@ describe('failures', () => {
       reason: `r${n}`,
       rows: 2,
     }))
-    const text = failureLines({ total: 60, reasons, rows: [] }, onTerminal(100).output, now).join('\n')
+    const text = failureLines({ total: 60, reasons, cells: [], rows: [] }, onTerminal(100).output, now).join(
+      '\n',
+    )
     expect(text).toContain('and 10 rows for 5 more reasons')
   })
 
   test('none is good news', () => {
-    expect(failureLines({ total: 0, reasons: [], rows: [] }, onTerminal(80).output, now)).toEqual([
+    expect(failureLines({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now)).toEqual([
       '✓ No row has failed.',
     ])
   })
@@ -77,7 +83,29 @@ describe('status', () => {
       totals: {},
     },
     paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
-    limits: [{ scope: 'api.example 1a2b', limit: 200, window_ms: 2_000, observed_at: new Date(now - 5_000) }],
+    limits: [
+      {
+        scope: 'api.example 1a2b',
+        limit: 200,
+        window_ms: 2_000,
+        observed_at: new Date(now - 5_000),
+        told: {
+          state: 'window known',
+          limit: 200,
+          window_ms: 2_000,
+          used: 1_052,
+          permitted: 1_066,
+          utilisation: 0.9868,
+          window_used: 143,
+          next_window_at: new Date(now + 1_200).toISOString(),
+          waiting: 'the window is used up',
+          throttled: 2,
+          foreign: true,
+          told_at: new Date(now - 1_000),
+          live: true,
+        },
+      },
+    ],
     coverage: {
       contacts: {
         eligible: 12,
@@ -103,6 +131,13 @@ describe('status', () => {
     expect(text).toContain('30 = 28 completed + 2 in doubt')
     expect(text).toMatch(/Deliveries +none/)
     expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
+    expect(text).toMatch(
+      /Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 calls permitted meanwhile/,
+    )
+    expect(text).toMatch(/Window +143 of 200 used \(the next in 1\.2 s\)/)
+    expect(text).toMatch(/Waits +the window is used up/)
+    expect(text).toMatch(/Refused +2 of its calls were answered 429/)
+    expect(text).toMatch(/Shared +another client spends the same key/)
   })
 
   test.each([44, 80, 120])('fits %i columns', (columns) => {

@@ -1,0 +1,17 @@
+import { followState } from '../../sources/follow/install.ts'
+import type { Source } from '../../sources/source.ts'
+import type { Database } from '../../store/open.ts'
+import { finding, type Finding } from './finding.ts'
+
+/** Whether the triggers of a followed source are there and right. Without them there may still be a poll. */
+export async function checkFollow(db: Database, source: Source): Promise<Finding> {
+  const name = `follow ${source.name}`
+  const there = await followState(db, source)
+  if (there.state === 'right') return finding(name, 'ok', 'its triggers are there and right')
+  const why = there.state === 'missing' ? 'its triggers are not there' : there.why
+  const todo = `Run \`fillrate follow install ${source.name}\`.`
+  const isPolled = source.mapping.changedAt !== null
+  return finding(name, isPolled ? 'notice' : 'wrong', isPolled ? `${why}: it is polled by changedAt` : why, {
+    todo,
+  })
+}

@@ -1,0 +1,150 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Story } from '../pipeline/explain/story.ts'
+import type { Source } from '../sources/source.ts'
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/environment.ts'
+import { ConfigProblems, type Problem } from '../config/problems.ts'
+import { openDatabase } from '../store/open.ts'
+import { isOutage } from '../store/outage.ts'
+import { generations, type Generation } from './generations.ts'
+import { openReceiver, type OpenReceiver } from './receiver.ts'
+
+/** What a generation is to the daemon: Fillrate opened with one configuration. */
+export interface DaemonApp {
+  readonly sources: ReadonlyMap<string, Source>
+  explain(source: string, key: string): Promise<Story>
+  start(options: {
+    readonly signal: AbortSignal
+    readonly receiver: Pick<OpenReceiver, 'publicUrl'>
+    readonly onStarted: (wake: { delivered(): void }) => void
+  }): Promise<void>
+  close(): Promise<void>
+}
+
+export interface DaemonOptions {
+  readonly environment: Environment & { readonly databaseUrl: string }
+  readonly log: Logger
+  readonly signal: AbortSignal
+  readonly onReload: (listener: () => void) => void
+  /** @throws ConfigProblems */
+  readonly readConfig: () => Promise<Config>
+  /** Holds a configuration against the database. */
+  readonly open: (config: Config) => Promise<DaemonApp>
+  /** Whether an error says that the schema is missing: it may be made while we wait. */
+  readonly isSchemaMissing: (error: unknown) => boolean
+  readonly onListening: (listens: string | null) => void
+  /** A configuration is in force. */
+  readonly onConfig: (config: Config) => void
+}
+
+/**
+ * `fillrate start`: the receiver, open from the first moment on, and behind it one generation after the other. Until
+ * Postgres and the schema are there it waits, and says in `/readyz` that it does.
+ */
+export async function runDaemon(options: DaemonOptions): Promise<void> {
+  const { environment, log, signal } = options
+  const db = openDatabase({
+    url: environment.databaseUrl,
+    max: 4,
+    name: 'fillrate receiver',
+    onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
+  })
+  let app: DaemonApp | null = null
+  let delivered = (): void => {}
+  const open = (): Promise<OpenReceiver> =>
+    openReceiver({
+      db,
+      environment,
+      log,
+      onDelivered: () => delivered(),
+      sources: () => app?.sources ?? new Map(),
+      explain: async (source, key) => {
+        if (app === null) throw new Error('no configuration is in force yet')
+        return app.explain(source, key)
+      },
+    })
+  const ended = new AbortController()
+  let receiver = await open()
+  options.onListening(receiver.listens)
+  // The process that has the port may be the one that this one is to take the place of.
+  const taking = takeThePort(receiver, open, AbortSignal.any([signal, ended.signal]), (taken) => {
+    receiver = taken
+    options.onListening(taken.listens)
+  })
+
+  const openGeneration = async (): Promise<Generation> => {
+    const config = await options.readConfig()
+    demandBudgets(config)
+    const opened = await options.open(config)
+    return {
+      work: (until) => {
+        app = opened
+        options.onConfig(config)
+        return opened.start({
+          signal: until,
+          receiver,
+          onStarted: (wake) => {
+            delivered = wake.delivered
+          },
+        })
+      },
+      close: () => opened.close(),
+    }
+  }
+  try {
+    await generations({
+      open: openGeneration,
+      signal,
+      onReload: options.onReload,
+      log,
+      waitFor: (error) =>
+        options.isSchemaMissing(error) ? 'the schema "fillrate"' : isOutage(error) ? 'Postgres' : null,
+    })
+  } finally {
+    ended.abort()
+    await taking
+    await receiver.close()
+    await db.destroy()
+  }
+}
+
+const PORT_LOOK_MS = 2_000
+
+async function takeThePort(
+  first: OpenReceiver,
+  open: () => Promise<OpenReceiver>,
+  signal: AbortSignal,
+  onTaken: (receiver: OpenReceiver) => void,
+): Promise<void> {
+  if (first.listens !== null) return
+  while (!signal.aborted) {
+    await sleep(PORT_LOOK_MS, undefined, { signal }).catch(() => {})
+    if (signal.aborted) return
+    const receiver = await open().catch(() => null)
+    if (receiver === null || receiver.listens === null) continue
+    onTaken(receiver)
+    return
+  }
+}
+
+/** Nothing that starts by itself may spend without a bound that somebody has set. */
+function demandBudgets(config: Config): void {
+  if (config.budget !== null) return
+  const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"
+  const expected = 'how many lookups it may ask'
+  const problems: Problem[] = [
+    ...config.schedule.flatMap((entry, n) =>
+      entry.budget === null ? [{ place: `schedule[${n}].budget`, found: 'none', expected, todo }] : [],
+    ),
+    ...Object.values(config.sources)
+      .filter((source) => source.follow)
+      .map(({ name }) => ({
+        place: `sources.${name}.follow`,
+        found: 'no budget',
+        expected: `${expected} in 24 hours`,
+        todo,
+      })),
+  ]
+  if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
+}

@@ -1,0 +1,232 @@
+import { randomUUID } from 'node:crypto'
+import type { Deps } from '../pipeline/deps.ts'
+import { LEASE_MS } from '../pipeline/deps.ts'
+import { pickKeys } from '../pipeline/pick/changed.ts'
+import { pickAgain } from '../pipeline/pick/pick.ts'
+import type { RunReport } from '../pipeline/run/report.ts'
+import type { Works } from '../pipeline/run/works.ts'
+import type { Source } from '../sources/source.ts'
+import * as callers from '../store/callers.ts'
+import * as followed from '../store/followed.ts'
+import * as lookups from '../store/lookups.ts'
+import * as runs from '../store/runs.ts'
+import * as waiting from '../store/waiting.ts'
+import { OpenFollowingRun } from './following-run.ts'
+import { Polling } from './polling.ts'
+
+export interface FollowOptions {
+  readonly sources: readonly Source[]
+  readonly owner: string
+  readonly works: Works
+  readonly budget: number | null
+  readonly onEnded: (report: RunReport, trigger: 'sync' | 'backfill', sources: readonly string[]) => void
+}
+
+/** Keys of one tick. Few, so that the first of them need not wait for the last. */
+const KEYS_A_TICK = 250
+const MANY_A_TICK = 1_000
+const TIDY_MS = 5_000
+/** After a run that could not go on, the next one begins so much later; after each further one, twice as much. */
+const PAUSE_MS = 30_000
+const LONGEST_PAUSE_MS = 30 * 60_000
+
+/** One process follows for all: two would only pick each other's keys. */
+const SCOPE = 'follow'
+
+/**
+ * Follows the database: picks the rows whose keys the triggers have recorded, or that a poll has found, into runs that
+ * stay open. What people change goes into a sync, before everything else; what they import, behind everything else.
+ */
+export class Follow {
+  readonly #deps: Deps
+  readonly #options: FollowOptions
+  readonly #byName: ReadonlyMap<string, Source>
+  readonly #names: readonly string[]
+  readonly #polling: Polling
+  readonly #token = randomUUID()
+  readonly #open: Record<'sync' | 'backfill', OpenFollowingRun | null> = { sync: null, backfill: null }
+  /** How far a statement that changed many rows has been read. */
+  readonly #read = new Map<number, number>()
+  #leads = false
+  #askedAt = Number.NEGATIVE_INFINITY
+  #tidiedAt = Number.NEGATIVE_INFINITY
+  #pausedUntil = Number.NEGATIVE_INFINITY
+  #toldOfBudget = false
+  /** Runs that could not go on, one after the other. */
+  #broken = 0
+
+  constructor(deps: Deps, options: FollowOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.#byName = new Map(options.sources.map((source) => [source.name, source]))
+    this.#names = [...this.#byName.keys()]
+    this.#polling = new Polling(deps, options.sources)
+  }
+
+  /** Does one bounded batch. @returns how many keys it was done with */
+  async tick(signal: AbortSignal): Promise<number> {
+    if (this.#names.length === 0 || !(await this.#lead()) || performance.now() < this.#pausedUntil) return 0
+    await this.#tidy(signal)
+    await this.#polling.look()
+    const did = (await this.#pickChanged()) + (await this.#pickPolled()) + (await this.#pickMany())
+    if (did > 0) this.#options.works.wakeCalls()
+    return did
+  }
+
+  /** Ends what is open, and lets another process follow at once. */
+  async stop(): Promise<void> {
+    await this.#close('sync', 'interrupted')
+    await this.#close('backfill', 'interrupted')
+    if (this.#leads) await callers.release(this.#deps.db, SCOPE, this.#token)
+    this.#leads = false
+  }
+
+  async #lead(): Promise<boolean> {
+    const now = performance.now()
+    if (now - this.#askedAt < (this.#leads ? LEASE_MS / 5 : 1_000)) return this.#leads
+    const { db, log } = this.#deps
+    const leads = await callers.acquire(db, SCOPE, this.#token, this.#options.owner, LEASE_MS)
+    this.#askedAt = now
+    if (leads && !this.#leads) log.info({ sources: this.#names }, 'this process follows the database')
+    if (!leads && this.#leads) log.warn('another process follows the database now')
+    this.#leads = leads
+    return leads
+  }
+
+  /** Now and then: closes runs that are over, and picks up what was left lying. */
+  async #tidy(signal: AbortSignal): Promise<void> {
+    if (performance.now() - this.#tidiedAt < TIDY_MS) return
+    this.#tidiedAt = performance.now()
+    const { db, log } = this.#deps
+    for (const kind of ['sync', 'backfill'] as const) {
+      const run = this.#open[kind]
+      if (run === null) continue
+      if (run.isBroken) {
+        this.#pausedUntil = performance.now() + Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** this.#broken++)
+        await this.#close(kind, 'done')
+        continue
+      }
+      if (run.isOver) {
+        this.#broken = 0
+        await this.#close(kind, 'done')
+        continue
+      }
+      if (await waiting.anySentBack(db, run.id, this.#names))
+        for (const source of this.#options.sources)
+          await pickAgain(this.#deps, { ...pickedBy(run), dry: false }, source, { leftBehind: false, signal })
+      const live = (await runs.live(db)).map((one) => one.id)
+      if (run.budget.left > 0)
+        run.budget.spend(await lookups.adopt(db, run.id, live, Math.min(1_000, run.budget.left)))
+      this.#options.works.wakeCalls()
+    }
+    const put = await followed.putBack(db, this.#names, 1_000)
+    if (put > 0) log.info({ rows: put }, 'rows that a run which is no more had picked are picked again')
+  }
+
+  async #pickChanged(): Promise<number> {
+    const keys = await followed.next(this.#deps.db, this.#names, KEYS_A_TICK)
+    if (keys.length === 0) return 0
+    const run = await this.#runFor('sync')
+    if (run === null) return 0
+    const done: number[] = []
+    for (const [name, source] of this.#byName) {
+      const own = keys.filter((one) => one.source === name)
+      const leftOut = new Set(
+        await this.#pick(
+          run,
+          source,
+          own.map((one) => one.key),
+        ),
+      )
+      done.push(...own.filter((one) => !leftOut.has(one.key)).map((one) => one.id))
+    }
+    await followed.done(this.#deps.db, done)
+    return done.length
+  }
+
+  async #pickPolled(): Promise<number> {
+    let did = 0
+    for (const { source, keys } of this.#polling.found()) {
+      const run = await this.#runFor('sync')
+      if (run === null) return did
+      const leftOut = await this.#pick(run, source, keys)
+      // Those are found again: the poll goes on from where all was picked.
+      await this.#polling.picked(source, leftOut.length === 0)
+      did += keys.length - leftOut.length
+    }
+    return did
+  }
+
+  async #pickMany(): Promise<number> {
+    const { db } = this.#deps
+    const many = await followed.nextMany(db, this.#names, (id) => this.#read.get(id) ?? 0, MANY_A_TICK)
+    const source = many === null ? undefined : this.#byName.get(many.source)
+    if (many === null || source === undefined) return 0
+    const run = await this.#runFor('backfill')
+    if (run === null) return 0
+    const leftOut = await this.#pick(run, source, many.keys)
+    if (leftOut.length > 0) return many.keys.length - leftOut.length
+    const read = (this.#read.get(many.id) ?? 0) + many.keys.length
+    this.#read.set(many.id, read)
+    if (read < many.total && many.keys.length > 0) return many.keys.length
+    this.#read.delete(many.id)
+    await followed.done(db, [many.id])
+    return many.keys.length
+  }
+
+  /** @returns the keys that the budget would not pay */
+  async #pick(run: OpenFollowingRun, source: Source, keys: readonly string[]): Promise<readonly string[]> {
+    if (keys.length === 0) return []
+    const { picked, leftOut } = await pickKeys(this.#deps, run, source, keys)
+    run.picked(picked)
+    // Answers that are stored already need no call.
+    if (picked > 0) this.#options.works.wakeWriters()
+    if (leftOut.length > 0) this.#outOfBudget(run)
+    return leftOut
+  }
+
+  /** The run that is open, or a new one. Null: the day's budget is used up. */
+  async #runFor(kind: 'sync' | 'backfill'): Promise<OpenFollowingRun | null> {
+    const open = this.#open[kind]
+    if (open !== null && open.budget.left > 0) return open
+    const { db, log } = this.#deps
+    const { budget, owner, works } = this.#options
+    if (budget !== null && (await followed.spentInADay(db)) >= budget) {
+      if (open !== null) this.#outOfBudget(open)
+      this.#pausedUntil = performance.now() + PAUSE_MS
+      return null
+    }
+    await this.#close(kind, 'done')
+    this.#toldOfBudget = false
+    const run = await OpenFollowingRun.open({
+      db,
+      log,
+      owner,
+      works,
+      sources: this.#names,
+      trigger: kind,
+      budget,
+      onEnded: (report) => this.#options.onEnded(report, kind, this.#names),
+    })
+    this.#open[kind] = run
+    return run
+  }
+
+  #outOfBudget(run: OpenFollowingRun): void {
+    if (this.#toldOfBudget) return
+    this.#toldOfBudget = true
+    run.budget.leaveOut(1)
+    this.#deps.log.warn(
+      { run: run.id, budget: this.#options.budget },
+      'the budget of 24 hours is used up: changes wait until there is some again',
+    )
+  }
+
+  async #close(kind: 'sync' | 'backfill', reason: 'done' | 'interrupted'): Promise<void> {
+    const run = this.#open[kind]
+    this.#open[kind] = null
+    await run?.close(reason)
+  }
+}
+
+const pickedBy = ({ id, budget }: OpenFollowingRun) => ({ id, budget })

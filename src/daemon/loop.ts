@@ -1,0 +1,194 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config, ScheduleEntry } from '../config/config.ts'
+import { LEASE_MS } from '../pipeline/deps.ts'
+import { tick as dropOld } from '../pipeline/keep.ts'
+import { loop } from '../pipeline/run/loop.ts'
+import { Nudge } from '../pipeline/run/nudge.ts'
+import { run, type RunDeps } from '../pipeline/run/run.ts'
+import { Works, type Step } from '../pipeline/run/works.ts'
+import { CHANNEL } from '../sources/follow/triggers.ts'
+import { listen } from '../store/listen.ts'
+import { throughOutage } from '../store/outage.ts'
+import { Follow } from './follow.ts'
+import type { Notifier } from './notify.ts'
+import { Schedule, type RunTick } from './schedule.ts'
+
+export interface DaemonDeps extends RunDeps {
+  readonly databaseUrl: string
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget'>
+  readonly notifier: Notifier
+}
+
+export interface DaemonOptions {
+  /** Takes no more work, lets what is under way end, and saves the state. */
+  readonly signal: AbortSignal
+  /** Gives the receiver its wake-up: deliveries are settled as they come. */
+  readonly onStarted: (wake: { delivered(): void }) => void
+}
+
+/** How long a run of the schedule waits for its deliveries when nothing else is left to do. */
+const WAIT_MS = 30 * 60_000
+const FIRST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 60_000
+/** What is old is looked for so often, and between two batches. */
+const KEEP_EVERY_MS = 10 * 60_000
+const KEEP_PACE_MS = 200
+
+/**
+ * What `fillrate start` does with one configuration: schedule, sync, and the steps of all its runs in one set of works.
+ * A step that fails is begun again after a while; the runs that can't go on without it fail.
+ */
+export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<void> {
+  const { db, log, config, notifier, owner } = deps
+  const { signal } = options
+  const works = new Works(deps, {
+    sources: [...deps.sources.values()],
+    calls: { deps, takeTurn: deps.takeTurn },
+    signal,
+    onRecovered: ({ expiredJobs }) => {
+      if (expiredJobs > 0) notifier.jobsLate(expiredJobs)
+    },
+  })
+  options.onStarted({ delivered: works.wakeSettling })
+
+  const schedule = new Schedule(
+    {
+      db,
+      log,
+      owner,
+      now: deps.now,
+      leaseMs: LEASE_MS,
+      run: (entry, tick) => runEntry(deps, works, entry, tick),
+    },
+    config.schedule,
+  )
+  const sources = [...deps.sources.values()].filter((source) => source.mapping.follow)
+  const follow = new Follow(deps, {
+    sources,
+    owner,
+    works,
+    budget: budgetOf(config.budget),
+    onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
+  })
+  const toFollow = new Nudge()
+  const runs: Step[] = [
+    {
+      name: 'schedule',
+      source: null,
+      begin: () =>
+        loop({
+          name: 'schedule',
+          log,
+          signal,
+          nudge: new Nudge(),
+          tick: () => scheduleTick(schedule, signal),
+        }),
+    },
+    ...(sources.length === 0 ? [] : followSteps(deps, follow, toFollow, signal)),
+    { name: 'keep', source: null, begin: () => keepOut(deps, signal) },
+  ]
+  await Promise.all([...works.steps(), ...runs].map((step) => supervise(deps, works, step, signal)))
+  // Now that every answer that was on its way is stored, the runs can tell what they did.
+  await schedule.stop()
+  const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
+  if (sources.length > 0) await throughOutage(() => follow.stop(), { onWait })
+}
+
+async function scheduleTick(schedule: Schedule, signal: AbortSignal): Promise<number> {
+  await schedule.tick()
+  const ms = Math.max(20, Math.min(1_000, schedule.untilNext()))
+  await sleep(ms, undefined, { signal }).catch(() => {})
+  return 1
+}
+
+function followSteps(deps: DaemonDeps, follow: Follow, nudge: Nudge, signal: AbortSignal): Step[] {
+  const { log } = deps
+  return [
+    {
+      name: 'follow',
+      source: null,
+      begin: () => loop({ name: 'follow', log, signal, nudge, paceMs: 50, tick: () => follow.tick(signal) }),
+    },
+    {
+      name: 'listen',
+      source: null,
+      begin: () =>
+        listen({
+          url: deps.databaseUrl,
+          channel: CHANNEL,
+          signal,
+          onNotified: () => nudge.nudge(),
+          onLost: (error) =>
+            log.warn(
+              { reason: error.message },
+              'nothing is heard of changes: they are looked for every second',
+            ),
+        }),
+    },
+  ]
+}
+
+async function runEntry(
+  deps: DaemonDeps,
+  works: Works,
+  entry: ScheduleEntry,
+  { signal, onStarted }: RunTick,
+) {
+  const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
+  const report = await run(deps, {
+    sources,
+    trigger: 'schedule',
+    limit: entry.limit,
+    budget: budgetOf(entry.budget ?? deps.config.budget),
+    where: null,
+    route: 'auto',
+    waitMs: WAIT_MS,
+    signal,
+    works,
+    onStarted: ({ id }) => onStarted(id),
+  })
+  deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources })
+  return report
+}
+
+const budgetOf = (budget: Config['budget']): number | null => (budget === 'unlimited' ? null : (budget ?? 0))
+
+/** Deletes what has been kept long enough, a little at a time. */
+function keepOut(deps: DaemonDeps, signal: AbortSignal): Promise<void> {
+  const sweep = { after: 0 }
+  return loop({
+    name: 'keep',
+    log: deps.log,
+    signal,
+    nudge: new Nudge(),
+    tick: async () => {
+      const { dropped, more } = await dropOld(deps, deps.config.keep, sweep)
+      if (Object.values(dropped).some((count) => count > 0))
+        deps.log.debug({ ...dropped }, 'what was kept long enough is deleted')
+      await sleep(more ? KEEP_PACE_MS : KEEP_EVERY_MS, undefined, { signal }).catch(() => {})
+      return 1
+    },
+  })
+}
+
+/** Begins a step again when it fails, later each time: one that can't work must not take the others with it. */
+async function supervise(
+  { log }: Pick<DaemonDeps, 'log'>,
+  works: Works,
+  step: Step,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(LONGEST_PAUSE_MS, pause * 2)) {
+    const began = performance.now()
+    try {
+      await step.begin()
+      return
+    } catch (error) {
+      if (signal.aborted) return
+      if (performance.now() - began > 10 * LONGEST_PAUSE_MS) pause = FIRST_PAUSE_MS
+      log.error({ step: step.name, err: error, ms: pause }, 'a step failed, and is begun again')
+      works.fail(error, step.source)
+      await sleep(pause, undefined, { signal }).catch(() => {})
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import type { Deps } from '../pipeline/deps.ts'
+import { readPage } from '../pipeline/pick/candidates.ts'
+import { LATE_COMMIT_MS } from '../pipeline/pick/pick.ts'
+import { followState } from '../sources/follow/install.ts'
+import type { Source } from '../sources/source.ts'
+import * as passes from '../store/passes.ts'
+import * as runs from '../store/runs.ts'
+
+const PAGE = 1_000
+const LEAST_MS = 5_000
+/** At most this share of the time is spent on reading. */
+const SHARE = 1 / 20
+/** Whether the triggers are there is looked at again so often. */
+const TRIGGERS_MS = 60_000
+
+interface Polled {
+  readonly source: Source
+  isPolled: boolean
+  lookedForTriggersAt: number
+  nextAt: number
+  /** From when on changes are looked for, before the overlap. */
+  since: Date | null
+  /** `whole`: there was no more. */
+  found: { readonly keys: string[]; readonly startedAt: Date; readonly whole: boolean } | null
+}
+
+/**
+ * Finds changed rows by `changedAt` where there are no triggers. A change that is committed late carries an older
+ * time, so that ten minutes are read again each time; rows that are settled with the same inputs are left out in SQL.
+ */
+export class Polling {
+  readonly #deps: Pick<Deps, 'db' | 'log' | 'now'>
+  readonly #polled: readonly Polled[]
+
+  constructor(deps: Pick<Deps, 'db' | 'log' | 'now'>, sources: readonly Source[]) {
+    this.#deps = deps
+    this.#polled = sources.map((source) => ({
+      source,
+      isPolled: false,
+      lookedForTriggersAt: Number.NEGATIVE_INFINITY,
+      nextAt: Number.NEGATIVE_INFINITY,
+      since: null,
+      found: null,
+    }))
+  }
+
+  /** Looks at the sources whose time has come. */
+  async look(): Promise<void> {
+    for (const one of this.#polled) {
+      if (performance.now() - one.lookedForTriggersAt > TRIGGERS_MS) await this.#lookForTriggers(one)
+      if (one.isPolled && one.found === null && performance.now() >= one.nextAt) await this.#poll(one)
+    }
+  }
+
+  /** What was found, and not picked yet. */
+  found(): { readonly source: Source; readonly keys: string[] }[] {
+    return this.#polled.flatMap(({ source, found }) => (found ? [{ source, keys: found.keys }] : []))
+  }
+
+  /** @param all whether everything that was found was picked; otherwise it is found again */
+  async picked(source: Source, all: boolean): Promise<void> {
+    const one = this.#polled.find((polled) => polled.source === source)
+    if (!one?.found) return
+    if (all && one.found.whole) await this.#reached(one, one.found.startedAt)
+    else if (all) one.nextAt = Number.NEGATIVE_INFINITY
+    one.found = null
+  }
+
+  async #lookForTriggers(one: Polled): Promise<void> {
+    const { db, log } = this.#deps
+    const { source } = one
+    const first = one.lookedForTriggersAt === Number.NEGATIVE_INFINITY
+    const before = one.isPolled
+    one.lookedForTriggersAt = performance.now()
+    const there = await followState(db, source)
+    const { changedAt } = source.mapping
+    one.isPolled = there.state !== 'right' && changedAt !== null
+    if (there.state === 'right' || (!first && one.isPolled === before)) return
+    const why = there.state === 'wrong' ? there.why : 'they are not there'
+    const todo = `fillrate follow install ${source.name}`
+    if (one.isPolled)
+      log.warn({ source: source.name, why, todo }, 'its triggers are not right: it is polled by changedAt')
+    else log.warn({ source: source.name, why, todo }, 'its triggers are not right: changes may not be seen')
+  }
+
+  async #poll(one: Polled): Promise<void> {
+    const { db, now } = this.#deps
+    const { source } = one
+    const began = performance.now()
+    const startedAt = new Date(now())
+    // What was before the first look is the next run's.
+    one.since ??= (await passes.changedUntil(db, passOf(source), HASH)) ?? startedAt
+    const changedSince = new Date(one.since.getTime() - LATE_COMMIT_MS)
+    const live = (await runs.live(db)).map((run) => run.id)
+    const keys: string[] = []
+    let after: string | null = null
+    do {
+      const page = await readPage(db, source, { after, size: PAGE, where: null, changedSince, live })
+      keys.push(...page.candidates.map((candidate) => candidate.key))
+      after = page.next
+    } while (after !== null && keys.length < PAGE)
+    const tookMs = performance.now() - began
+    one.nextAt = performance.now() + Math.max(LEAST_MS, tookMs / SHARE)
+    if (keys.length > 0) one.found = { keys, startedAt, whole: after === null }
+    else await this.#reached(one, startedAt)
+  }
+
+  async #reached(one: Polled, until: Date): Promise<void> {
+    one.since = until
+    await passes.passed(this.#deps.db, passOf(one.source), HASH, until)
+  }
+}
+
+/** Beside the source's own passes, which have read the whole table. No source's name has a blank in it. */
+const passOf = (source: Source): string => `follow ${source.name}`
+const HASH = 'follow'

@@ -1,0 +1,127 @@
+import { sql } from 'kysely'
+import { Row } from '../../domain/row.ts'
+import type { Trigger } from '../../domain/run.ts'
+import { keysQuery } from '../../sources/page.ts'
+import type { Source } from '../../sources/source.ts'
+import * as followed from '../../store/followed.ts'
+import * as runs from '../../store/runs.ts'
+import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
+import type { Deps } from '../deps.ts'
+import type { Budget } from './budget.ts'
+import { triedBefore, writtenBefore, type Candidate } from './candidates.ts'
+import { takeCandidates } from './take.ts'
+
+/** A run that follows the database. */
+export interface FollowingRun {
+  readonly id: number
+  readonly trigger: Trigger
+  readonly budget: Budget
+}
+
+export interface PickedKeys {
+  readonly picked: number
+  readonly admitted: number
+  /** Whose lookup the budget would not pay: they are to be picked again. */
+  readonly leftOut: readonly string[]
+}
+
+const NOTHING: PickedKeys = { picked: 0, admitted: 0, leftOut: [] }
+
+/**
+ * Picks rows by their keys, because they have changed. Rows that a less urgent run holds are taken from it, with
+ * their lookups. A row that an expression fails on is left to the next run of its source, which tells of it, and the
+ * others are picked.
+ */
+export async function pickKeys(
+  deps: Pick<Deps, 'db' | 'rules' | 'log'>,
+  run: FollowingRun,
+  source: Source,
+  keys: readonly string[],
+): Promise<PickedKeys> {
+  if (keys.length === 0) return NOTHING
+  try {
+    const did = await inTransaction(
+      deps.db,
+      (tx) => takeKeys(tx, run, source, keys),
+      deps.rules.sourceTimeoutMs,
+    )
+    run.budget.spend(did.admitted)
+    return did
+  } catch (error) {
+    if (!isDataFault(error)) throw error
+    if (keys.length === 1) {
+      deps.log.warn(
+        { source: source.name, reason: (error as Error).message },
+        'a changed row can not be read: the next run of its source tells of it',
+      )
+      return NOTHING
+    }
+    const half = Math.ceil(keys.length / 2)
+    const first = await pickKeys(deps, run, source, keys.slice(0, half))
+    const second = await pickKeys(deps, run, source, keys.slice(half))
+    return {
+      picked: first.picked + second.picked,
+      admitted: first.admitted + second.admitted,
+      leftOut: [...first.leftOut, ...second.leftOut],
+    }
+  }
+}
+
+/** SQLSTATE class 22 is data that an expression fails on; 21, more than one row where one was expected. */
+const isDataFault = (error: unknown): boolean =>
+  /^2[12]/.test((error as { code?: string } | null)?.code ?? '')
+
+async function takeKeys(
+  tx: StoreTransaction,
+  run: FollowingRun,
+  source: Source,
+  keys: readonly string[],
+): Promise<PickedKeys> {
+  const alive = await runs.live(tx)
+  const own = alive.findIndex((one) => one.id === run.id)
+  if (own === -1) return { ...NOTHING, leftOut: keys }
+  // They come the most urgent first: those after this one have to give their rows away.
+  const live = alive.slice(0, own + 1).map((one) => one.id)
+  const candidates = await readChanged(tx, source, run.id, live, keys)
+  if (candidates.length === 0) return NOTHING
+  const taken = await takeCandidates(
+    tx,
+    source,
+    { id: run.id, live, budget: run.budget, dry: false },
+    candidates,
+  )
+  await followed.spend(tx, run.id, taken.admitted)
+  return {
+    picked: taken.picked,
+    admitted: taken.admitted,
+    leftOut: taken.leftOut.map((candidate) => candidate.key),
+  }
+}
+
+/** Those of the rows that are to be picked: as in a page of a pass, but that the run's own may be picked anew. */
+async function readChanged(
+  tx: StoreTransaction,
+  source: Source,
+  run: number,
+  live: readonly number[],
+  keys: readonly string[],
+): Promise<Candidate[]> {
+  const page = keysQuery(source, keys, writtenBefore(source).written)
+  const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
+  const { rows } = await sql<Candidate>`
+    select * from (
+      select page.*, ${triedBefore(source)} as tried, case
+               when ${waiting} and r.run = any(${[...live]}::bigint[])
+                    and (r.run <> ${run} or r.input_hash = page.input_hash) then 'held'
+               when ${waiting} then 'left_behind'
+               when not page.lacks then 'complete'
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
+               else 'settled'
+             end as fate
+        from (${page}) as page left join lateral (
+          select key, state, run, tried, input_hash, next_at from fillrate.rows
+           where source = ${source.name} and key = page.key offset 0
+        ) r on true
+    ) judged where fate in ('open', 'left_behind') order by n`.execute(tx)
+  return rows
+}

@@ -1,0 +1,88 @@
+import { sql } from 'kysely'
+import { interval } from './batch.ts'
+import type { Database } from './open.ts'
+
+// What has been kept long enough, in small batches. The oldest ids are the oldest rows, so that none of these needs an
+// index of its own on a table that is written all day.
+
+/** @param after the id after which to look @returns how many were deleted, and where the next look begins (null: done) */
+export async function dropRecords(
+  db: Database,
+  keepMs: number,
+  after: number,
+  batch: number,
+): Promise<{ readonly dropped: number; readonly next: number | null }> {
+  const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
+    with page as (
+      select id, resolved_at < now() - ${interval(keepMs)} 
+             and not exists (select from fillrate.unwritten u where u.lookup = lookups.id) as old
+        from fillrate.lookups
+       where id > ${after} order by id limit ${batch}
+    ), chosen as (
+      select l.id from fillrate.lookups l
+       where l.id in (select id from page where old) and l.resolved_at is not null
+         and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = 'waiting')
+         for update skip locked
+    ), dropped as (
+      delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1
+    )
+    select (select count(*) from page) as looked, (select max(id) from page) as last,
+           (select count(*) from dropped) as dropped`.execute(db)
+  const { looked = 0, last = null, dropped = 0 } = rows[0] ?? {}
+  return { dropped, next: looked === batch ? last : null }
+}
+
+/** Deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
+export async function dropDeliveries(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.deliveries where event_id in (
+      select event_id from fillrate.deliveries
+       where received_at < now() - ${interval(keepMs)} and state <> 'received'
+       order by received_at limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Jobs that have ended. @returns how many were deleted */
+export async function dropJobs(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.jobs where id in (
+      select id from fillrate.jobs j
+       where finished_at < now() - ${interval(keepMs)}
+         and not exists (select from fillrate.lookups l where l.job = j.id and l.state = 'submitted')
+       limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** @returns how many were deleted */
+export async function dropChanges(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.changes where id in (
+      select id from (select id, written_at from fillrate.changes order by id limit ${batch}) oldest
+       where written_at < now() - ${interval(keepMs)})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Runs that nothing remembers any more: no row, lookup, job or change. @returns how many were deleted */
+export async function dropRuns(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.runs where id in (
+      select id from fillrate.runs r
+       where finished_at < now() - ${interval(keepMs)}
+         and not exists (select from fillrate.rows where run = r.id)
+         and not exists (select from fillrate.lookups where run = r.id)
+         and not exists (select from fillrate.jobs where run = r.id)
+         and not exists (select from fillrate.changes where run = r.id)
+       order by id limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Ticks of the schedule, but for the latest of each. @returns how many were deleted */
+export async function dropTicks(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.ticks where (schedule, at) in (
+      select schedule, at from fillrate.ticks t
+       where at < now() - ${interval(keepMs)} and state <> 'running'
+         and exists (select from fillrate.ticks later where later.schedule = t.schedule and later.at > t.at)
+       limit ${batch})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
