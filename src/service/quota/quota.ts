@@ -133,7 +133,7 @@ export class Quota {
       const probeAt = this.#probes.nextAt(outlook, now)
       return probeAt !== null && now >= probeAt ? 1 : 0
     }
-    const renewal = this.#renewalDue()
+    const renewal = this.#renewalDue(this.limit)
     if (renewal === null || now < renewal.at) return 0
     // Several calls, so that one answer may carry headers.
     return Math.max(1, Math.min(Math.floor(this.limit * renewal.share), Math.ceil(2 / this.#headerShare)))
@@ -146,7 +146,7 @@ export class Quota {
     const left = this.#places.left(this.limit, now)
     const looks: (number | null)[] = [this.#places.windowEnd, this.#places.nextAt, this.calls.lapsesAt]
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
-    else looks.push(this.#renewalDue()?.at ?? null)
+    else looks.push(this.#renewalDue(this.limit)?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
@@ -244,9 +244,10 @@ export class Quota {
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */
-  #renewalDue(): ReturnType<Renewal['due']> {
+  #renewalDue(limit: number): ReturnType<Renewal['due']> {
     if (this.calls.isMoving) return null
-    return this.#renewal.due(Number.isFinite(this.#kinds.known.length) ? null : this.#kinds.known.least)
+    const { length, least } = this.#kinds.known
+    return this.#renewal.due(Number.isFinite(length) ? null : least, limit)
   }
 
   get #headerShare(): number {

@@ -82,16 +82,18 @@ export class Renewal {
    * When calls are due although none is left, and what share of the limit is certainly renewed by then, of which
    * 0 is one call; null where nothing tells. After a promised call that was told nothing some of the limit has been
    * renewed soon, whatever the service's way of counting; after a full silence, all of it.
+   * @param limit calls a window; of a small one nothing is certainly renewed soon
    * @param least the window is no shorter, in milliseconds; null where it is known well enough for a reckoning,
    *   so that nothing need be tried that Reset does not promise
    */
-  due(least: number | null): { readonly at: number; readonly share: number } | null {
+  due(least: number | null, limit: number): { readonly at: number; readonly share: number } | null {
     const promised = this.#until(this.#told)
     if (promised !== null) return { at: Math.max(promised, this.#floor), share: 0 }
     if (least === null) return null
-    if (this.#tries > 0 && this.#tries <= soonTries && this.#longest > 0) {
+    const isSoon = this.#tries > 0 && this.#tries <= soonTries && limit * soonShare >= 1
+    if (isSoon && this.#longest > 0) {
       const soon = Math.max(firstPatience, this.#longest / 8)
-      return { at: Math.max(this.#floor, this.#triedAt + soon), share: 1 / 16 }
+      return { at: Math.max(this.#floor, this.#triedAt + soon), share: soonShare }
     }
     const silence = Math.max(this.#patience, this.#longest, least)
     return { at: Math.max(this.#floor, this.#triedAt + silence), share: 1 / 4 }
@@ -115,4 +117,6 @@ const margin = 2
 const keptRight = 1000
 const firstPatience = 1000
 const soonTries = 3
+/** Half of what has certainly been renewed by then. */
+const soonShare = 1 / 16
 const longestWindow = 24 * 60 * 60_000
