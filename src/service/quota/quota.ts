@@ -133,10 +133,12 @@ export class Quota {
       const probeAt = this.#probes.nextAt(outlook, now)
       return probeAt !== null && now >= probeAt ? 1 : 0
     }
-    const renewal = this.#renewalDue(this.limit)
+    const renewal = this.#renewalDue()
     if (renewal === null || now < renewal.at) return 0
-    // Several calls, so that one answer may carry headers.
-    return Math.max(1, Math.min(Math.floor(this.limit * renewal.share), Math.ceil(2 / this.#headerShare)))
+    // After a full silence everything is renewed; several calls, so that one answer may carry headers.
+    return renewal.isPromised
+      ? 1
+      : Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare)))
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
@@ -146,7 +148,7 @@ export class Quota {
     const left = this.#places.left(this.limit, now)
     const looks: (number | null)[] = [this.#places.windowEnd, this.#places.nextAt, this.calls.lapsesAt]
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
-    else looks.push(this.#renewalDue(this.limit)?.at ?? null)
+    else looks.push(this.#renewalDue()?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
@@ -188,7 +190,7 @@ export class Quota {
 
   lost(call: Call, now: number): void {
     this.#learning.ended({ call, receivedAt: now, used: null, isCounted: false, end: null }, this.limit)
-    this.#renewal.learnNothing(now, true)
+    this.#renewal.learnNothing(now)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
@@ -198,7 +200,7 @@ export class Quota {
     if (rate !== read) this.limit = null
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
     this.#learnLimit(rate)
-    if (rate.reset === null) this.#renewal.learnNothing(now, this.windowMs !== null)
+    if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
     if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)
@@ -244,10 +246,9 @@ export class Quota {
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */
-  #renewalDue(limit: number): ReturnType<Renewal['due']> {
+  #renewalDue(): ReturnType<Renewal['due']> {
     if (this.calls.isMoving) return null
-    const { length, least } = this.#kinds.known
-    return this.#renewal.due(Number.isFinite(length) ? null : least, limit)
+    return this.#renewal.due(Number.isFinite(this.#kinds.known.length) ? null : this.#kinds.known.least)
   }
 
   get #headerShare(): number {
