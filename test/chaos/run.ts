@@ -118,6 +118,8 @@ async function sequences(server: string): Promise<void> {
 }
 
 const server = await startOwnServer()
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void server.stop().finally(() => process.exit(130)))
 try {
   const ground = await prepareGround(server.url)
   say(`prepared; ${ground.points.length} points at which a run can be killed`)
