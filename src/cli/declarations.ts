@@ -195,11 +195,19 @@ export const declarations = {
     about:
       'The latest bulk jobs, newest first. A job in doubt may have reached the service: it is not sent again before its ' +
       'deadline, so that nothing is paid twice.',
+    words: {
+      placeholder: '[retry|expire JOB]',
+      help: 'retry: posts at once what the service did not take. expire: waits no longer, and has the inputs asked singly',
+      most: 2,
+    },
     flags: {
       state: oneOf(Object.values(Job), `only these: ${listed(Object.values(Job))}`, null, 'STATE'),
       limit: wholeNumber('at the most; default: 20', 1, 20),
     },
-    examples: [['fillrate jobs --state submitted', 'those that wait for their delivery']],
+    examples: [
+      ['fillrate jobs --state submitted', 'those that wait for their delivery'],
+      ['fillrate jobs expire job_4711', 'gives one up; what it may have cost already is told'],
+    ],
     environment: DATABASE,
   }),
   failures: failuresDeclaration,

@@ -22,12 +22,16 @@ export interface ReceivedDelivery {
 /** Keeps deliveries, each event once. @returns the event ids that were new */
 export async function insert(db: Connection, deliveries: readonly ReceivedDelivery[]): Promise<string[]> {
   if (deliveries.length === 0) return []
+  // In one order, so that two receivers with the same events don't wait for each other. A parameter each: bodies are long,
+  // and inside of JSON they would be escaped and read again.
+  const sorted = deliveries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
+  const values = sorted.map(
+    (one) =>
+      sql`(${one.eventId}, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
+  )
   const { rows } = await sql<{ event_id: string }>`
     insert into fillrate.deliveries (event_id, job, job_id, state, reason, body, raw)
-    select v."eventId", v.job, v."jobId", v.state, v.reason, v.body, decode(v.raw, 'base64')
-      from jsonb_to_recordset(${jsonBatch(deliveries)}) as v
-           ("eventId" text, job uuid, "jobId" text, state text, reason text, body text, raw text)
-     order by v."eventId"
+    values ${sql.join(values)}
     on conflict (event_id) do nothing
     returning event_id`.execute(db)
   return rows.map((row) => row.event_id)

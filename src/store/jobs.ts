@@ -126,13 +126,6 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
   )
 }
 
-/** Jobs under a token were certainly not posted: they may be at once, by whoever comes. */
-export async function giveBack(db: Connection, token: string): Promise<void> {
-  await sql`
-    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
-     where state = ${submitting} and lease_token = ${token}`.execute(db)
-}
-
 /** The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. */
 export async function acceptSingle(
   db: Connection,

@@ -2,12 +2,11 @@ import { sql, type RawBuilder } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
 import { interval, unindexed } from './batch.ts'
-import { answerRecords, isUnwritten } from './lookups.ts'
+import { answerRecords, isUnwritten, keepPaidRecords, notErased } from './answers.ts'
 import type { Database } from './open.ts'
 
 const pending = sql.lit(Lookup.pending)
 const leased = sql.lit(Lookup.leased)
-const submitted = sql.lit(Lookup.submitted)
 
 export interface LeasedLookup {
   readonly id: number
@@ -61,13 +60,6 @@ function leaseNext({ run, limit, token, leaseMs, emails }: LeaseOptions): RawBui
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
     )`
-}
-
-/** Lookups under a token were certainly not asked: nothing is in doubt. */
-export async function giveBack(db: Database, token: string): Promise<void> {
-  await sql`
-    update fillrate.lookups set state = ${pending}, lease_token = null, leased_until = null
-     where state = ${leased} and lease_token = ${token}`.execute(db)
 }
 
 /** Extends every lease under these tokens. @returns the tokens that still hold one */
@@ -127,23 +119,4 @@ export async function answer(
     unstored.filter((one) => one.state === Lookup.found),
   )
   return { leased: (rows[0]?.leased ?? []).map((row) => ({ ...row, token: next?.token ?? '' })), unstored }
-}
-
-const notErased = sql`not exists (
-  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
-
-/** The lease is lost, the record is paid for: it answers a lookup that nobody has answered yet. */
-async function keepPaidRecords(db: Database, answers: readonly Answer[]): Promise<void> {
-  if (answers.length === 0) return
-  await sql`
-    with stored as (
-      update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
-             lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
-        from ${answerRecords(answers)}
-       where l.id = k.key and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}
-         and ${notErased}
-      returning l.id, l.state
-    ), ${isUnwritten}
-    select from stored`.execute(db)
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, type LookupFields, type LookupState } from '../domain/lookup.ts'
-import { jsonBatch, keyedBatch, unindexed } from './batch.ts'
+import { Lookup, type LookupState } from '../domain/lookup.ts'
+import { jsonBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -88,47 +88,6 @@ export async function wouldCost(
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key
      order by w.n`.execute(db)
   return rows.map((row) => row.costs)
-}
-
-/** Those of `stored` that are answered now wait for being written back. */
-export const isUnwritten = sql`unwritten as (
-      insert into fillrate.unwritten (lookup) select id from stored where state in (${ANSWERED})
-      on conflict do nothing
-    )`
-
-/** Answers as `v`, by the id of their lookup as `k.key`. */
-export const answerRecords = (answers: readonly { readonly id: number }[]) =>
-  keyedBatch(
-    sql`${answers.map((one) => one.id)}::bigint[]`,
-    answers,
-    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "resolvedAt" timestamptz,
-        "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb`,
-  )
-
-export interface ResultAnswer extends LookupFields {
-  readonly id: number
-  readonly job: string
-}
-
-/** Stores what deliveries answered. A lookup that has an answer already keeps it. @returns how many were stored */
-export async function answerFromResults(
-  tx: StoreTransaction,
-  answers: readonly ResultAnswer[],
-): Promise<number> {
-  if (answers.length === 0) return 0
-  const { rows } = await sql<{ stored: number }>`
-    with stored as (
-      update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
-             lease_token = null, leased_until = null,
-             record = case when v.state = 'found' then v.record else l.record end,
-             confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${answerRecords(answers)}
-       where l.id = k.key and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}
-      returning l.id, l.state
-    ), ${isUnwritten}
-    select count(*) as stored from stored`.execute(tx)
-  return rows[0]?.stored ?? 0
 }
 
 /** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */

@@ -12,7 +12,10 @@ export interface Snapshot {
 export interface Damage {
   readonly rowsLost: number
   readonly recordsLost: number
-  /** Inputs paid more often than once and once for each time that they were counted as in doubt. */
+  /**
+   * Inputs paid more often than once, once for each time that they were counted as in doubt, and once where their job
+   * gave them no result, so that they were asked singly.
+   */
   readonly paidTwice: number
   readonly cellsWrong: number
   /** More lookups in doubt than there are slots, or a job posted twice: never. */
@@ -54,13 +57,14 @@ export async function compare(
   slots: number,
 ): Promise<Damage> {
   const found = await snapshot(pool)
-  const { rows } = await pool.query<{ key: string; doubt: number }>(
-    'select key, in_doubt as doubt from fillrate.lookups where in_doubt > 0',
+  const { rows } = await pool.query<{ key: string; doubt: number; single: number }>(
+    'select key, in_doubt as doubt, single::int from fillrate.lookups where in_doubt > 0 or single',
   )
-  const doubts = new Map(rows.map((row) => [row.key, row.doubt]))
+  const again = new Map(rows.map((row) => [row.key, row.doubt + row.single]))
+  const doubtful = rows.filter((row) => row.doubt > 0).length
   const paid = Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {})
   const unexplained = paid.filter(
-    ([key, one]) => one.single + one.bulk + one.unanswered > 1 + (doubts.get(key.replace(/^\w+:/, '')) ?? 0),
+    ([key, one]) => one.single + one.bulk + one.unanswered > 1 + (again.get(key.replace(/^\w+:/, '')) ?? 0),
   )
   const twice = await changedTwice(pool)
   const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
@@ -69,7 +73,7 @@ export async function compare(
     recordsLost: different(found.records, expected.records).length,
     paidTwice: unexplained.length,
     cellsWrong: different(found.cells, expected.cells).length + twice,
-    otherwise: postedTwice + (doubts.size > slots ? 1 : 0),
+    otherwise: postedTwice + (doubtful > slots ? 1 : 0),
     inDoubt: rows.reduce((sum, row) => sum + row.doubt, 0),
   }
 }

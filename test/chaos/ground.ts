@@ -95,10 +95,14 @@ export interface TrialOptions {
   readonly prepare?: (pool: pg.Pool) => Promise<void>
   /** Another way to the same database. */
   readonly through?: (url: URL) => string
+  /** The run is one of this process, with these options of the application. */
+  readonly inside?: { readonly silentAfterMs: number }
   /** Done before the database is dropped. */
   readonly cleanUp?: () => Promise<void>
   /** Hurts something while the process runs. The process is waited for when it is done. */
-  readonly during?: (trial: Omit<Trial, 'ended' | 'close'> & { readonly process: Started }) => Promise<void>
+  readonly during?: (
+    trial: Omit<Trial, 'ended' | 'close'> & { readonly child: Started['child'] | null },
+  ) => Promise<void>
 }
 
 /** A run in a process of its own, on a database and a service of its own. */
@@ -109,14 +113,11 @@ export async function onTrial(server: string, options: TrialOptions = {}): Promi
   const url = options.through?.(new URL(database.url)) ?? database.url
   const cli = await createCommandLine(url, sandbox, config)
   const port = await freePort()
-  const started = cli.startWith(
-    { FILLRATE_PORT: String(port), ...options.variables },
-    'run',
-    '--json',
-    '--wait',
-    '30s',
-  )
-  await options.during?.({ database, sandbox, port, process: started })
+  const trial = { database, sandbox, port }
+  const started = options.inside
+    ? { child: null, ended: runInside({ ...trial, url }, options.inside.silentAfterMs) }
+    : cli.startWith({ FILLRATE_PORT: String(port), ...options.variables }, 'run', '--json', '--wait', '30s')
+  await options.during?.({ ...trial, child: started.child })
   const ended = await started.ended
   await cli.remove()
   return {
@@ -140,8 +141,38 @@ export async function passTime({ pool }: TestDatabase): Promise<void> {
     )
 }
 
+/** What was never posted, or never delivered, is given up at its deadline, hours later: that time passes too. */
+export async function passDeadlines({ pool }: TestDatabase): Promise<void> {
+  await pool.query(
+    `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('in_doubt', 'submitted')`,
+  )
+}
+
+async function runInside(
+  { url, sandbox, port }: Pick<Trial, 'sandbox' | 'port'> & { readonly url: string },
+  silentAfterMs: number,
+): Promise<Ended> {
+  const app = await openApp({
+    config: parseConfig(config, null),
+    environment: { ...environmentFor(url, sandbox), port },
+    log: pino({ level: process.env['TEST_LOG'] ?? 'silent' }, pino.destination(2)),
+    silentAfterMs,
+  })
+  try {
+    const { status } = await app.run(runRequest({ waitMs: 30_000 }))
+    return { code: status === 'completed' ? 0 : 1, stdout: '', stderr: '' }
+  } catch (error) {
+    return { code: 1, stdout: '', stderr: String(error) }
+  } finally {
+    await app.close()
+  }
+}
+
 /** Another process on the same database and the same address. */
-export async function finish({ database, sandbox, port }: Trial, waitMs: number): Promise<void> {
+export async function finish(
+  { database, sandbox, port }: Pick<Trial, 'database' | 'sandbox' | 'port'>,
+  waitMs: number,
+): Promise<void> {
   const app = await openApp({
     config: parseConfig(config, null),
     environment: { ...environmentFor(database.url, sandbox), port },

@@ -1,5 +1,5 @@
 import { compare, type Damage } from './damage.ts'
-import { CONCURRENCY, PRELOADED, finish, onTrial, passTime, type Ground } from './ground.ts'
+import { CONCURRENCY, PRELOADED, finish, onTrial, passDeadlines, passTime, type Ground } from './ground.ts'
 
 export interface Killed extends Damage {
   readonly point: string
@@ -18,10 +18,7 @@ export async function killAt(ground: Ground, point: string, nth = 1): Promise<Ki
     const made = trial.ended.code === null
     if (made) await passTime(trial.database)
     await finish(trial, 2_000)
-    // What was never posted is given up at its deadline, hours later: that time passes now.
-    await trial.database.pool.query(
-      `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('in_doubt', 'submitted')`,
-    )
+    await passDeadlines(trial.database)
     await finish(trial, 30_000)
     const damage = await compare(trial.database.pool, trial.sandbox, ground.expected, CONCURRENCY)
     return { point, made, ...damage }

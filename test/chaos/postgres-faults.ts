@@ -112,7 +112,7 @@ export function readOnly(ground: Ground): Promise<Survived> {
   )
 }
 
-/** Every fourth write to a source, and to Fillrate's own rows, meets another transaction, or there is no room for it. */
+/** Every seventh write to a source, and to Fillrate's own rows, meets another transaction, or there is no room for it. */
 export function collide(ground: Ground, code: '40P01' | '40001' | '53100'): Promise<Survived> {
   return survive(
     ground,
@@ -124,7 +124,7 @@ export function collide(ground: Ground, code: '40P01' | '40001' | '53100'): Prom
           create sequence chaos.made;
           create function chaos.collide() returns trigger language plpgsql as $$
           begin
-            if random() < 0.25 then
+            if random() < 0.15 then
               perform nextval('chaos.made');
               raise exception 'made on purpose' using errcode = '${code}';
             end if;
@@ -157,14 +157,18 @@ export async function behindPgBouncer(ground: Ground): Promise<Survived> {
   )
 }
 
-/** All connections go silent at once: nobody closes them, and nothing comes any more. */
-export async function silence(ground: Ground): Promise<Survived> {
+/**
+ * All connections go silent at once: nobody closes them, and nothing comes any more.
+ * @param silentAfterMs how long the product waits for one, which by itself is longer than anybody likes to test
+ */
+export async function silence(ground: Ground, silentAfterMs: number): Promise<Survived> {
   const proxy = await startProxy(Number(new URL(ground.server).port))
   let times = 0
   try {
     return await survive(
       ground,
       {
+        inside: { silentAfterMs },
         through: (url) => {
           url.port = String(proxy.port)
           return url.href

@@ -4,6 +4,7 @@ import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
+import * as toGiveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as keptAnswers from '../../store/kept-answers.ts'
 import * as store from '../../store/leases.ts'
@@ -170,7 +171,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 const giveBack =
   (deps: Pick<CallDeps, 'db'>, token: string) =>
   async (error: unknown): Promise<never> => {
-    await throughOutage(() => store.giveBack(deps.db, token), {})
+    await throughOutage(() => toGiveBack.lookups(deps.db, token), {})
     throw error
   }
 

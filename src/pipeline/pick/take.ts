@@ -3,7 +3,7 @@ import type { Source } from '../../sources/source.ts'
 import { ERASED } from '../../store/erase.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as rows from '../../store/rows.ts'
-import type { StoreTransaction } from '../../store/transaction.ts'
+import { MetAnother, type StoreTransaction } from '../../store/transaction.ts'
 import type { Budget } from './budget.ts'
 import type { Candidate } from './candidates.ts'
 import { choose, distinctLookups, foundNothing, lookupId, unusable, type Chosen } from './choose.ts'
@@ -40,6 +40,9 @@ export async function takeCandidates(
   const askable = all.filter((one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one))
   const affordable = new Set(await withinBudget(tx, askable, run))
   const wanted = await lookups.want(tx, [...distinctLookups([...affordable]).values()], run.id, run.live)
+  const admitted = wanted.filter((lookup) => lookup.admitted).length
+  // A job that was given up between the two looks has freed its inputs: what cost nothing then would cost now.
+  if (admitted > run.budget.left) throw new MetAnother('lookups became due while they were counted')
   const byId = new Map(wanted.map((lookup) => [lookupId(lookup), lookup]))
 
   const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
@@ -48,7 +51,6 @@ export async function takeCandidates(
     .filter((one) => !unaffordable.has(one))
     .map((one) => toRow(one, byId, suppressed.has(one), reason))
   const taken = await rows.take(tx, source.name, run.id, run.live, picked, run.dry)
-  const admitted = wanted.filter((lookup) => lookup.admitted).length
   return {
     picked: taken.length,
     admitted,

@@ -61,7 +61,8 @@ export async function end(
         ? Run.interrupted
         : Run.completed
   const totals = withoutSample(report)
-  await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)
+  if (!(await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)))
+    deps.log.warn({ run: run.id }, 'another process has taken this run for dead, and taken its rows over')
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   if (failure !== undefined) throw failure
   return report

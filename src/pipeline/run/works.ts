@@ -30,6 +30,8 @@ export interface WorksOptions {
   readonly calls: { readonly deps: Omit<CallDeps, 'limiter'>; readonly takeTurn: TakeTurn } | null
   /** Ends all of it when what is under way is done. */
   readonly signal: AbortSignal
+  /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
+  readonly beforeSettling?: () => Promise<void>
   readonly onRecovered?: (did: recover.RecoverResult) => void
 }
 
@@ -105,6 +107,7 @@ export class Works {
             paceMs: 50,
             full: 20,
             tick: async () => {
+              await this.#options.beforeSettling?.()
               const did = await settle.tick(deps)
               if (did.answered > 0) this.wakeWriters()
               if (did.deliveries > 0) {

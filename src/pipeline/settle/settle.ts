@@ -1,4 +1,5 @@
 import { Delivery, type DeliveryState } from '../../domain/delivery.ts'
+import { answerFromResults } from '../../store/answers.ts'
 import * as deliveries from '../../store/deliveries.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
@@ -52,7 +53,7 @@ function settleBatch(deps: Pick<Deps, 'db' | 'rules' | 'now'>): Promise<SettledB
     const answers = new Map(
       done.flatMap((one) => one.settlement.answers).map((answer) => [answer.id, answer]),
     )
-    await lookups.answerFromResults(tx, [...answers.values()])
+    await answerFromResults(tx, [...answers.values()])
     await lookups.askSingly(
       tx,
       done.map((one) => one.job.id),

@@ -5,6 +5,7 @@ import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import { RateLimitedError, ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
+import * as giveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
@@ -61,7 +62,7 @@ export async function tick(
     const outgoing = await leaseJobs(deps, run, permits.count, token, bulkFrom).catch(
       async (error: unknown) => {
         // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
-        await throughOutage(() => jobs.giveBack(deps.db, token), {})
+        await throughOutage(() => giveBack.jobs(deps.db, token), {})
         throw error
       },
     )
