@@ -11,7 +11,7 @@ const affordable = cases.filter(({ settings }) => settings.service.limit < 1000)
 
 describe('how much of the limit is used, and how seldom a call is refused', () => {
   test.each(affordable)('$group: $name', (one) => {
-    const measured = playVirtually(one, 5)
+    const measured = playVirtually(one, 3)
     const promised = missed.has(one.name) ? unpromised : one.promised
     expect({ ...measured, isMet: isMet(promised, measured) }).toMatchObject({ isMet: true })
   })
