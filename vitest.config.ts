@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
+    // Most of the time a test waits: for Postgres, for a process, for a lease. By default two cores would take one file at a time.
+    maxWorkers: 3,
     projects: [
       {
         test: {

@@ -1,32 +1,33 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { afterSubmit, type SubmitEvent } from '../../../src/domain/job.ts'
-import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
 import type { Deps } from '../../../src/pipeline/deps.ts'
 import { Budget } from '../../../src/pipeline/pick/budget.ts'
 import { beginPass, pickAgain, tick as pick } from '../../../src/pipeline/pick/pick.ts'
-import { createReceiver, type Receive } from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle/settle.ts'
 import { undo } from '../../../src/pipeline/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back/write-back.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
+<<<<<<< HEAD
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/leases.ts'
+=======
+>>>>>>> faults
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
-import { signWebhook } from '../../../src/webhook/signature.ts'
 import type { TestDatabase } from '../../support/clone.ts'
+import { Calls } from './calls.ts'
 import {
+  grouped,
   sharedCommand,
   WORKERS,
-  worldCommand,
   type Drawn,
   type SharedCommand,
   type WorldCommand,
 } from './commands.ts'
+import { Jobs } from './jobs.ts'
 import { faultsOf, Model, type FinalLookup, type FinalRow } from './model.ts'
+<<<<<<< HEAD
 
 const SECRET = 'model-secret'
 const HOUR = 3_600_000
@@ -64,6 +65,9 @@ interface OpenJob {
 
 const record = (key: string) => ({ email: key, title: `T:${key}`, phone: `P:${key}`, confidence: 0.9 })
 const where = (worlds: readonly number[]): string => `t.world = any ('{${worlds.join(',')}}'::int[])`
+=======
+import { config, HOUR, record, RULES, where } from './world.ts'
+>>>>>>> faults
 
 /**
  * Many worlds in one database, each going through a sequence of its own, in step: at each step the worlds that do the
@@ -75,12 +79,16 @@ export class Batch {
   readonly #model = new Model()
   readonly #deps: Deps
   readonly #source: Source
-  readonly #receive: Receive
+  readonly #calls: Calls
+  readonly #jobs: Jobs
   readonly #count: number
   #runs: number[] = []
+<<<<<<< HEAD
   #held = new Map<number, Held[]>()
   #late = new Map<number, leases.Answer[]>()
   #jobs: OpenJob[] = []
+=======
+>>>>>>> faults
 
   static async open(database: TestDatabase, count: number): Promise<Batch> {
     await database.pool.query(`
@@ -103,7 +111,8 @@ export class Batch {
     this.#database = database
     this.#count = count
     this.#source = source
-    this.#receive = createReceiver(database.db, [SECRET])
+    this.#calls = new Calls(database, this.#model)
+    this.#jobs = new Jobs(database, this.#model)
     this.#deps = {
       db: database.db,
       sources: new Map([[source.name, source]]),
@@ -119,24 +128,7 @@ export class Batch {
 
   /** One step of all worlds, then one of what they share. */
   async step(drawn: readonly number[], shared: number): Promise<void> {
-    const groups = new Map<string, { command: Drawn<WorldCommand>; worlds: number[] }>()
-    drawn.slice(0, this.#count).forEach((number, world) => {
-      const command = worldCommand(number)
-      const name = `${command.name} ${command.worker} ${command.row}`
-      const group = groups.get(name) ?? { command, worlds: [] }
-      group.worlds.push(world)
-      groups.set(name, group)
-    })
-    // Those that say the same but for what does not matter to them go together.
-    const merged = new Map<string, { command: Drawn<WorldCommand>; worlds: number[] }>()
-    for (const { command, worlds } of groups.values()) {
-      const { name, worker, row } = command
-      const key = `${name} ${OF_WORKER.has(name) ? worker : ''} ${OF_ROW.has(name) ? row : ''}`
-      const group = merged.get(key) ?? { command, worlds: [] }
-      group.worlds.push(...worlds)
-      merged.set(key, group)
-    }
-    for (const { command, worlds } of merged.values()) await this.#world(command, worlds)
+    for (const { command, worlds } of grouped(drawn.slice(0, this.#count))) await this.#world(command, worlds)
     await this.#shared(sharedCommand(shared))
   }
 
@@ -147,10 +139,10 @@ export class Batch {
       case 'pick':
         return this.#pick(worker, worlds)
       case 'call':
-        return this.#call(worker, worlds)
+        return this.#call(worlds)
       case 'found':
       case 'repeat': {
-        const answers = await this.#answer(worlds, (key) => ({
+        const answers = await this.#calls.answer(worlds, 'oldest', (key) => ({
           type: 'found',
           record: record(key),
           confidence: 0.9,
@@ -159,18 +151,25 @@ export class Batch {
         return
       }
       case 'not_found':
-        await this.#answer(worlds, () => ({ type: 'not_found' }))
+        await this.#calls.answer(worlds, 'newest', () => ({ type: 'not_found' }))
         return
       case 'fault':
-        await this.#answer(worlds, () => ({ type: 'fault', reason: 'server (500)', retryAfterMs: null }))
+        await this.#calls.answer(worlds, 'oldest', () => ({
+          type: 'fault',
+          reason: 'server (500)',
+          retryAfterMs: null,
+        }))
         return
       case 'crash':
-        for (const world of worlds) this.#held.delete(world)
+        return this.#calls.crash(worlds)
+      case 'expire':
+        await this.#calls.expire(worlds)
+        await recover.tick(this.#deps, null)
         return
       case 'hold':
-        return this.#hold(worlds)
+        return this.#calls.hold(worlds)
       case 'late':
-        return this.#answerLate(worlds)
+        return this.#calls.late(worlds)
       case 'change_input':
         return this.#changeInput(worlds, row)
       case 'edit_title':
@@ -185,18 +184,19 @@ export class Batch {
         return
       case 'submit':
       case 'crash_before_post':
-        return this.#submit(worker, name === 'submit')
+        return this.#jobs.submit(this.#runs[worker] ?? 0, name === 'submit')
       case 'accept':
-        return this.#tell({ type: 'accepted', jobId: null, requestIds: null })
+        return this.#jobs.tell({ type: 'accepted', jobId: null, requestIds: null })
       case 'lose_202':
-        return this.#tell({ type: 'unknown', reason: 'connection' })
+        return this.#jobs.tell({ type: 'unknown', reason: 'connection' })
       case 'deliver':
       case 'deliver_half':
       case 'deliver_failed':
       case 'deliver_twice':
       case 'deliver_foreign':
-        return this.#deliver(name)
+        return this.#jobs.deliver(name)
       case 'settle':
+        this.#calls.unsure(this.#model.given)
         while ((await settle.tick(this.#deps)).deliveries > 0);
         return
       case 'write_back':
@@ -204,12 +204,6 @@ export class Batch {
         return
       case 'pick_again':
         return this.#pickAgain(worker)
-      case 'expire_leases':
-        await this.#database.pool.query(
-          `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
-        )
-        await recover.tick(this.#deps, null)
-        return
       case 'pass_deadlines':
         await this.#database.pool
           .query(`update fillrate.jobs set leased_until = now() - interval '1 s' where leased_until is not null;
@@ -252,7 +246,8 @@ export class Batch {
     await pickAgain(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
-  async #call(worker: number, worlds: readonly number[] | null): Promise<void> {
+  /** The caller asks for every live run. */
+  async #call(worlds: readonly number[] | null): Promise<void> {
     // A lease takes what waits: the other worlds' lookups do not, for this moment.
     if (worlds !== null)
       await this.#database.pool.query(
@@ -260,6 +255,7 @@ export class Batch {
           where state = 'pending'`,
         [worlds],
       )
+<<<<<<< HEAD
     const lease = { run: this.#runs[worker] ?? 0, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
     const leased = await leases.lease(this.#deps.db, { ...lease, emails: true })
     await this.#database.pool.query(
@@ -317,6 +313,24 @@ export class Batch {
     for (const world of worlds) this.#late.delete(world)
     const unique = new Map(answers.map((answer) => [answer.id, answer]))
     await leases.answer(this.#deps.db, [...unique.values()])
+=======
+    const leased: lookups.LeasedLookup[] = []
+    for (const run of this.#runs)
+      for (const from of ['emails', 'single'] as const)
+        leased.push(
+          ...(await lookups.lease(this.#deps.db, {
+            run,
+            from,
+            limit: 100_000,
+            token: randomUUID(),
+            leaseMs: HOUR,
+          })),
+        )
+    await this.#database.pool.query(
+      `update fillrate.lookups set not_before = null where not_before is not null`,
+    )
+    this.#calls.begin(leased)
+>>>>>>> faults
   }
 
   async #changeInput(worlds: readonly number[], row: number): Promise<void> {
@@ -334,69 +348,6 @@ export class Batch {
       [ids],
     )
     for (const id of ids) this.#model.typed.set(`${id} ${column}`, `typed in row ${id}`)
-  }
-
-  async #submit(worker: number, posts: boolean): Promise<void> {
-    const token = randomUUID()
-    const made = await jobs.create(this.#deps.db, {
-      run: this.#runs[worker] ?? 0,
-      ids: [randomUUID(), randomUUID()],
-      least: 1,
-      token,
-      leaseMs: HOUR,
-      deadlineMs: HOUR,
-    })
-    for (const { id, emails } of made) {
-      this.#jobs.push({ id, token, emails, posted: posts, told: !posts })
-      if (posts) for (const email of emails) this.#model.pay(email)
-    }
-  }
-
-  /** What becomes of the submissions that nobody has heard of. */
-  async #tell(event: SubmitEvent): Promise<void> {
-    const waiting = this.#jobs.filter((job) => !job.told)
-    for (const job of waiting) job.told = true
-    await jobs.submitted(
-      this.#deps.db,
-      waiting.map(({ id, token }) => ({
-        id,
-        token,
-        ...afterSubmit({ attempt: 1 }, event, RULES, Date.now(), 0),
-        ...(event.type === 'accepted' && { jobId: `service-${id}` }),
-      })),
-    )
-  }
-
-  async #deliver(how: SharedCommand): Promise<void> {
-    const at = this.#jobs.findIndex((job) => job.posted)
-    const job = this.#jobs[at]
-    if (!job) return
-    const half = how === 'deliver_half'
-    const emails = half ? job.emails.filter((_, n) => n % 2 === 0) : job.emails
-    const failed = how === 'deliver_failed'
-    const results = emails.map((email) => ({ request_id: email, data: failed ? null : record(email) }))
-    const foreign = [
-      { request_id: 'never-asked@example.com', data: record('never-asked@example.com') },
-      { request_id: null, data: record('nobody@example.com') },
-    ]
-    const event = {
-      event_id: randomUUID(),
-      job_id: `service-${job.id}`,
-      status: failed ? 'failed' : 'completed',
-      results: how === 'deliver_foreign' ? [...foreign, ...results] : results,
-    }
-    const posts = [this.#post(event, job.id)]
-    if (how === 'deliver_twice') posts.push(this.#post(event, job.id))
-    if (how === 'deliver_foreign')
-      posts.push(this.#post({ ...event, event_id: randomUUID(), job_id: 'of-another' }, randomUUID()))
-    await Promise.all(posts)
-    if (!failed) for (const email of emails) this.#model.given.add(email)
-    this.#jobs.splice(at, 1)
-  }
-
-  #post(event: object, job: string): Promise<unknown> {
-    const body = Buffer.from(JSON.stringify(event))
-    return this.#receive({ body, signature: signWebhook(body, SECRET), job })
   }
 
   /** A worker's process is gone; another starts. @param andUndo what it has written is taken back */
@@ -417,17 +368,18 @@ export class Batch {
   /** Lets everything come to rest, and holds it against the model. */
   async judge(): Promise<string[]> {
     const all = Array.from({ length: this.#count }, (_, world) => world)
-    this.#held.clear()
-    await this.#answerLate(all)
-    await this.#tell({ type: 'unknown', reason: 'connection' })
+    this.#calls.crash(all)
+    await this.#calls.late(all)
+    await this.#jobs.tell({ type: 'unknown', reason: 'connection' })
     for (let round = 0; round < 8; round++) {
-      for (const name of ['expire_leases', 'settle', 'pass_deadlines'] as const)
+      await this.#calls.expire(all)
+      for (const name of ['settle', 'pass_deadlines'] as const)
         await this.#shared({ name, worker: 0, row: 0 })
       if (round === 0) for (let worker = 1; worker < WORKERS; worker++) await this.#die(worker)
       await this.#pick(0, all)
       await this.#pickAgain(0)
-      await this.#call(0, null)
-      await this.#answer(all, (key) => ({ type: 'found', record: record(key), confidence: 0.9 }))
+      await this.#call(null)
+      await this.#calls.answer(all, 'all', (key) => ({ type: 'found', record: record(key), confidence: 0.9 }))
       await this.#shared({ name: 'write_back', worker: 0, row: 0 })
       const { rows } = await this.#database.pool.query<{ open: number }>(
         `select count(*)::int as open from worlds t left join fillrate.rows r on r.key = t.id::text where r.state = 'waiting'`,
@@ -442,9 +394,6 @@ export class Batch {
     const { rows: asked } = await this.#database.pool.query<FinalLookup>(
       `select key, state, record ->> 'title' as title, in_doubt, single from fillrate.lookups`,
     )
-    return faultsOf(this.#model, rows, asked)
+    return [...this.#calls.faults, ...faultsOf(this.#model, rows, asked)]
   }
 }
-
-const OF_WORKER: ReadonlySet<WorldCommand> = new Set(['pick', 'call'])
-const OF_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone'])

@@ -5,11 +5,15 @@ const WORLD = [
   'pick',
   'call',
   'call',
+  'call',
   'found',
   'found',
   'not_found',
   'fault',
+  'fault',
   'crash',
+  'expire',
+  'expire',
   'hold',
   'late',
   'repeat',
@@ -36,7 +40,6 @@ const SHARED = [
   'write_back',
   'write_back',
   'pick_again',
-  'expire_leases',
   'pass_deadlines',
   'worker_dies',
   'undo',
@@ -62,5 +65,24 @@ const read = <Name>(names: readonly Name[], drawn: number): Drawn<Name> => ({
   worker: (drawn >> 5) % WORKERS,
   row: (drawn >> 8) % 3,
 })
-export const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
+const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
 export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)
+
+const OF_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])
+const OF_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone'])
+
+/** The worlds that do the same, together. @param drawn by world */
+export function grouped(
+  drawn: readonly number[],
+): Iterable<{ readonly command: Drawn<WorldCommand>; readonly worlds: readonly number[] }> {
+  const groups = new Map<string, { command: Drawn<WorldCommand>; worlds: number[] }>()
+  drawn.forEach((number, world) => {
+    const command = worldCommand(number)
+    const { name, worker, row } = command
+    const same = `${name} ${OF_WORKER.has(name) ? worker : ''} ${OF_ROW.has(name) ? row : ''}`
+    const group = groups.get(same) ?? { command, worlds: [] }
+    group.worlds.push(world)
+    groups.set(same, group)
+  })
+  return groups.values()
+}

@@ -1,0 +1,143 @@
+import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
+import * as lookups from '../../../src/store/lookups.ts'
+import type { TestDatabase } from '../../support/clone.ts'
+import type { Model } from './model.ts'
+import { record, RULES, worldOf } from './world.ts'
+
+type Held = lookups.LeasedLookup & { readonly key: string }
+type Which = 'oldest' | 'newest' | 'all'
+
+/** The calls under way, by world: asked under a token, and not answered yet, whether or not the lease still holds. */
+export class Calls {
+  /** What was wrong on the way, in words. */
+  readonly faults: string[] = []
+  readonly #database: TestDatabase
+  readonly #model: Model
+  readonly #held = new Map<number, Held[]>()
+  readonly #late = new Map<number, lookups.Answer[]>()
+  /** By key: the token under which it is asked now, as far as that is certain. */
+  readonly #holders = new Map<string, string>()
+
+  constructor(database: TestDatabase, model: Model) {
+    this.#database = database
+    this.#model = model
+  }
+
+  begin(leased: readonly lookups.LeasedLookup[]): void {
+    for (const lookup of leased) {
+      const key = lookup.input['email'] ?? ''
+      const world = worldOf(key)
+      this.#held.set(world, [...(this.#held.get(world) ?? []), { ...lookup, key }])
+      this.#model.pay(key)
+      this.#holders.set(key, lookup.token)
+    }
+  }
+
+  /** Their processes are gone, with whatever was on the wire. */
+  crash(worlds: readonly number[]): void {
+    for (const world of worlds) this.#held.delete(world)
+  }
+
+  /** It is not certain whether the leases of these still hold. */
+  unsure(keys: Iterable<string>): void {
+    for (const key of keys) this.#holders.delete(key)
+  }
+
+  /** Time passes: no lease of these worlds holds any more. */
+  async expire(worlds: readonly number[]): Promise<void> {
+    const these = new Set(worlds)
+    this.unsure([...this.#holders.keys()].filter((key) => these.has(worldOf(key))))
+    await this.#database.pool.query(
+      `update fillrate.lookups set leased_until = now() - interval '1 s'
+        where state = 'leased' and substring(key from '^w(\\d+)-')::int = any ($1::int[])`,
+      [worlds],
+    )
+  }
+
+  /** Answers calls under way in these worlds, in one write. */
+  async answer(
+    worlds: readonly number[],
+    which: Which,
+    event: (key: string) => AskEvent,
+  ): Promise<readonly lookups.Answer[]> {
+    const held = worlds.flatMap((world) => this.#take(world, which))
+    const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key)))
+    for (const batch of onceEach(answers)) await lookups.answer(this.#database.db, batch)
+    const stale = new Set(held.filter((lookup, n) => answers[n]?.state !== 'found' && this.#isStale(lookup)))
+    for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.key)
+    await this.#expectHeld([...stale])
+    return answers
+  }
+
+  /** Their process is paused with a record in its hands. */
+  hold(worlds: readonly number[]): void {
+    for (const world of worlds) {
+      const answers = this.#take(world, 'all').map((lookup) => this.#found(lookup))
+      this.#late.set(world, [...(this.#late.get(world) ?? []), ...answers])
+    }
+  }
+
+  /** It wakes, and stores what it has. */
+  async late(worlds: readonly number[]): Promise<void> {
+    const answers = worlds.flatMap((world) => this.#late.get(world) ?? [])
+    for (const world of worlds) this.#late.delete(world)
+    for (const { record: given } of answers) {
+      const { email } = given as ReturnType<typeof record>
+      this.#model.given.add(email)
+      this.#holders.delete(email)
+    }
+    for (const batch of onceEach(answers)) await lookups.answer(this.#database.db, batch)
+  }
+
+  #take(world: number, which: Which): Held[] {
+    const held = this.#held.get(world) ?? []
+    const token = which === 'all' ? null : held.at(which === 'oldest' ? 0 : -1)?.token
+    const isTaken = (lookup: Held): boolean => token === null || lookup.token === token
+    this.#held.set(
+      world,
+      held.filter((lookup) => !isTaken(lookup)),
+    )
+    return held.filter(isTaken)
+  }
+
+  #found = (lookup: Held): lookups.Answer => ({
+    id: lookup.id,
+    token: lookup.token,
+    ...afterAsk(lookup, { type: 'found', record: record(lookup.key), confidence: 0.9 }, RULES, Date.now(), 0),
+  })
+
+  #answerTo(lookup: Held, event: AskEvent): lookups.Answer {
+    if (event.type === 'found') this.#model.given.add(lookup.key)
+    if (event.type === 'fault') this.#model.pay(lookup.key, -1)
+    const { id, token } = lookup
+    return { id, token, ...afterAsk(lookup, event, RULES, Date.now(), 0), notBefore: null }
+  }
+
+  #isStale({ key, token }: Held): boolean {
+    const holder = this.#holders.get(key)
+    return holder !== undefined && holder !== token
+  }
+
+  /** Whoever has lost a lease has changed nothing: its successor still holds its own. */
+  async #expectHeld(stale: readonly Held[]): Promise<void> {
+    if (stale.length === 0) return
+    const { rows } = await this.#database.pool.query<{ key: string; token: string | null }>(
+      `select key, lease_token::text as token from fillrate.lookups where key = any ($1)`,
+      [stale.map((lookup) => lookup.key)],
+    )
+    for (const { key, token } of rows)
+      if (token !== this.#holders.get(key))
+        this.faults.push(`the lease of ${key} was taken from its holder by somebody who had lost it`)
+  }
+}
+
+/** One lookup's answers under two tokens never go together in the product, either. */
+function onceEach(answers: readonly lookups.Answer[]): lookups.Answer[][] {
+  const batches: Map<number, lookups.Answer>[] = []
+  for (const answer of answers) {
+    const batch = batches.find((one) => !one.has(answer.id))
+    if (batch) batch.set(answer.id, answer)
+    else batches.push(new Map([[answer.id, answer]]))
+  }
+  return batches.map((batch) => [...batch.values()])
+}

@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto'
+import { afterSubmit, type SubmitEvent } from '../../../src/domain/job.ts'
+import { createReceiver, type Receive } from '../../../src/pipeline/receive.ts'
+import * as store from '../../../src/store/jobs.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import type { TestDatabase } from '../../support/clone.ts'
+import type { SharedCommand } from './commands.ts'
+import type { Model } from './model.ts'
+import { HOUR, record, RULES } from './world.ts'
+
+const SECRET = 'model-secret'
+
+interface OpenJob {
+  readonly id: string
+  readonly token: string
+  readonly emails: readonly string[]
+  readonly posted: boolean
+  told: boolean
+}
+
+/** The jobs, the service's work on them, and its deliveries. */
+export class Jobs {
+  readonly #database: TestDatabase
+  readonly #model: Model
+  readonly #receive: Receive
+  readonly #jobs: OpenJob[] = []
+
+  constructor(database: TestDatabase, model: Model) {
+    this.#database = database
+    this.#model = model
+    this.#receive = createReceiver(database.db, [SECRET])
+  }
+
+  /** @param posted false: the process dies before the post */
+  async submit(run: number, posted: boolean): Promise<void> {
+    const token = randomUUID()
+    const made = await store.create(this.#database.db, {
+      run,
+      ids: [randomUUID(), randomUUID()],
+      least: 1,
+      token,
+      leaseMs: HOUR,
+      deadlineMs: HOUR,
+    })
+    for (const { id, emails } of made) {
+      this.#jobs.push({ id, token, emails, posted, told: !posted })
+      if (posted) for (const email of emails) this.#model.pay(email)
+    }
+  }
+
+  /** What becomes of the submissions that nobody has heard of. */
+  async tell(event: SubmitEvent): Promise<void> {
+    const waiting = this.#jobs.filter((job) => !job.told)
+    for (const job of waiting) job.told = true
+    await store.submitted(
+      this.#database.db,
+      waiting.map(({ id, token }) => ({
+        id,
+        token,
+        ...afterSubmit({ attempt: 1 }, event, RULES, Date.now(), 0),
+        ...(event.type === 'accepted' && { jobId: `service-${id}` }),
+      })),
+    )
+  }
+
+  /** The service delivers the job that has waited longest, in one of its ways. */
+  async deliver(how: SharedCommand): Promise<void> {
+    const at = this.#jobs.findIndex((job) => job.posted)
+    const job = this.#jobs[at]
+    if (!job) return
+    const emails = how === 'deliver_half' ? job.emails.filter((_, n) => n % 2 === 0) : job.emails
+    const failed = how === 'deliver_failed'
+    const results = emails.map((email) => ({ request_id: email, data: failed ? null : record(email) }))
+    const foreign = [
+      { request_id: 'never-asked@example.com', data: record('never-asked@example.com') },
+      { request_id: null, data: record('nobody@example.com') },
+    ]
+    const event = {
+      event_id: randomUUID(),
+      job_id: `service-${job.id}`,
+      status: failed ? 'failed' : 'completed',
+      results: how === 'deliver_foreign' ? [...foreign, ...results] : results,
+    }
+    const posts = [this.#post(event, job.id)]
+    if (how === 'deliver_twice') posts.push(this.#post(event, job.id))
+    if (how === 'deliver_foreign')
+      posts.push(this.#post({ ...event, event_id: randomUUID(), job_id: 'of-another' }, randomUUID()))
+    await Promise.all(posts)
+    if (!failed) for (const email of emails) this.#model.given.add(email)
+    this.#jobs.splice(at, 1)
+  }
+
+  #post(event: object, job: string): Promise<unknown> {
+    const body = Buffer.from(JSON.stringify(event))
+    return this.#receive({ body, signature: signWebhook(body, SECRET), job })
+  }
+}

@@ -1,0 +1,41 @@
+import { parseConfig } from '../../../src/config/parse.ts'
+
+export const HOUR = 3_600_000
+
+export const RULES = {
+  attempts: 50,
+  concurrency: 32,
+  bulkMinimum: 1,
+  bulkDeadlineMs: HOUR,
+  refreshAfterMs: 1_000 * HOUR,
+  retryNotFoundAfterMs: 1_000 * HOUR,
+  sourceTimeoutMs: 60_000,
+}
+
+export const config = parseConfig(
+  {
+    sources: {
+      worlds: {
+        kind: 'person',
+        table: 'worlds',
+        inputs: { email: 't.email' },
+        outputs: { title: 'title', phone: { field: 'phone', policy: 'tracked' } },
+      },
+    },
+  },
+  null,
+)
+
+/** What the service knows of an address: nobody else's could be taken for it. */
+export const record = (key: string) => ({
+  email: key,
+  title: `T:${key}`,
+  phone: `P:${key}`,
+  confidence: 0.9,
+})
+
+/** The addresses of world 7 begin with `w7-`. */
+export const worldOf = (key: string): number => Number(/^w(\d+)-/.exec(key)?.[1])
+
+/** The condition under which a pick reads these worlds alone. */
+export const where = (worlds: readonly number[]): string => `t.world = any ('{${worlds.join(',')}}'::int[])`
