@@ -8,11 +8,7 @@ import * as settle from '../../../src/pipeline/settle/settle.ts'
 import { undo } from '../../../src/pipeline/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back/write-back.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-<<<<<<< HEAD
-import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/leases.ts'
-=======
->>>>>>> faults
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
@@ -27,47 +23,7 @@ import {
 } from './commands.ts'
 import { Jobs } from './jobs.ts'
 import { faultsOf, Model, type FinalLookup, type FinalRow } from './model.ts'
-<<<<<<< HEAD
-
-const SECRET = 'model-secret'
-const HOUR = 3_600_000
-const RULES = {
-  attempts: 50,
-  concurrency: 32,
-  bulkMinimum: 1,
-  bulkDeadlineMs: HOUR,
-  refreshAfterMs: 1_000 * HOUR,
-  retryNotFoundAfterMs: 1_000 * HOUR,
-  sourceTimeoutMs: 60_000,
-}
-const config = parseConfig(
-  {
-    sources: {
-      worlds: {
-        kind: 'person',
-        table: 'worlds',
-        inputs: { email: 't.email' },
-        outputs: { title: 'title', phone: { field: 'phone', policy: 'tracked' } },
-      },
-    },
-  },
-  null,
-)
-
-type Held = leases.LeasedLookup & { readonly key: string }
-interface OpenJob {
-  readonly id: string
-  readonly token: string
-  readonly emails: readonly string[]
-  posted: boolean
-  told: boolean
-}
-
-const record = (key: string) => ({ email: key, title: `T:${key}`, phone: `P:${key}`, confidence: 0.9 })
-const where = (worlds: readonly number[]): string => `t.world = any ('{${worlds.join(',')}}'::int[])`
-=======
 import { config, HOUR, record, RULES, where } from './world.ts'
->>>>>>> faults
 
 /**
  * Many worlds in one database, each going through a sequence of its own, in step: at each step the worlds that do the
@@ -83,12 +39,6 @@ export class Batch {
   readonly #jobs: Jobs
   readonly #count: number
   #runs: number[] = []
-<<<<<<< HEAD
-  #held = new Map<number, Held[]>()
-  #late = new Map<number, leases.Answer[]>()
-  #jobs: OpenJob[] = []
-=======
->>>>>>> faults
 
   static async open(database: TestDatabase, count: number): Promise<Batch> {
     await database.pool.query(`
@@ -255,82 +205,21 @@ export class Batch {
           where state = 'pending'`,
         [worlds],
       )
-<<<<<<< HEAD
-    const lease = { run: this.#runs[worker] ?? 0, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
-    const leased = await leases.lease(this.#deps.db, { ...lease, emails: true })
-    await this.#database.pool.query(
-      `update fillrate.lookups set not_before = null where not_before is not null`,
-    )
-    for (const lookup of leased) {
-      const key = lookup.input['email'] ?? ''
-      const world = Number(/^w(\d+)-/.exec(key)?.[1])
-      this.#held.set(world, [...(this.#held.get(world) ?? []), { ...lookup, key }])
-      this.#model.pay(key)
-    }
-  }
-
-  /** The answers of all calls under way in these worlds, stored in one write. */
-  async #answer(worlds: readonly number[], event: (key: string) => AskEvent): Promise<leases.Answer[]> {
-    const held = worlds.flatMap((world) => this.#held.get(world) ?? [])
-    for (const world of worlds) this.#held.delete(world)
-    const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key)))
-    await leases.answer(this.#deps.db, answers)
-    return answers
-  }
-
-  #answerTo(lookup: Held, event: AskEvent): leases.Answer {
-    if (event.type === 'found') this.#model.given.add(lookup.key)
-    if (event.type === 'fault') this.#model.pay(lookup.key, -1)
-    return {
-      id: lookup.id,
-      token: lookup.token,
-      ...afterAsk(lookup, event, RULES, Date.now(), 0),
-      notBefore: null,
-    }
-  }
-
-  /** The process is paused with the answer in its hands. */
-  #hold(worlds: readonly number[]): void {
-    for (const world of worlds) {
-      const answers = (this.#held.get(world) ?? []).map((lookup) => ({
-        id: lookup.id,
-        token: lookup.token,
-        ...afterAsk(
-          lookup,
-          { type: 'found', record: record(lookup.key), confidence: 0.9 },
-          RULES,
-          Date.now(),
-          0,
-        ),
-      }))
-      this.#held.delete(world)
-      this.#late.set(world, [...(this.#late.get(world) ?? []), ...answers])
-    }
-  }
-
-  async #answerLate(worlds: readonly number[]): Promise<void> {
-    const answers = worlds.flatMap((world) => this.#late.get(world) ?? [])
-    for (const world of worlds) this.#late.delete(world)
-    const unique = new Map(answers.map((answer) => [answer.id, answer]))
-    await leases.answer(this.#deps.db, [...unique.values()])
-=======
-    const leased: lookups.LeasedLookup[] = []
+    const leased: leases.LeasedLookup[] = []
     for (const run of this.#runs)
-      for (const from of ['emails', 'single'] as const)
-        leased.push(
-          ...(await lookups.lease(this.#deps.db, {
-            run,
-            from,
-            limit: 100_000,
-            token: randomUUID(),
-            leaseMs: HOUR,
-          })),
-        )
+      leased.push(
+        ...(await leases.lease(this.#deps.db, {
+          run,
+          emails: true,
+          limit: 100_000,
+          token: randomUUID(),
+          leaseMs: HOUR,
+        })),
+      )
     await this.#database.pool.query(
       `update fillrate.lookups set not_before = null where not_before is not null`,
     )
     this.#calls.begin(leased)
->>>>>>> faults
   }
 
   async #changeInput(worlds: readonly number[], row: number): Promise<void> {

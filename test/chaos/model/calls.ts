@@ -1,10 +1,10 @@
 import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
-import * as lookups from '../../../src/store/lookups.ts'
+import * as leases from '../../../src/store/leases.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import type { Model } from './model.ts'
 import { record, RULES, worldOf } from './world.ts'
 
-type Held = lookups.LeasedLookup & { readonly key: string }
+type Held = leases.LeasedLookup & { readonly key: string }
 type Which = 'oldest' | 'newest' | 'all'
 
 /** The calls under way, by world: asked under a token, and not answered yet, whether or not the lease still holds. */
@@ -14,7 +14,7 @@ export class Calls {
   readonly #database: TestDatabase
   readonly #model: Model
   readonly #held = new Map<number, Held[]>()
-  readonly #late = new Map<number, lookups.Answer[]>()
+  readonly #late = new Map<number, leases.Answer[]>()
   /** By key: the token under which it is asked now, as far as that is certain. */
   readonly #holders = new Map<string, string>()
 
@@ -23,7 +23,7 @@ export class Calls {
     this.#model = model
   }
 
-  begin(leased: readonly lookups.LeasedLookup[]): void {
+  begin(leased: readonly leases.LeasedLookup[]): void {
     for (const lookup of leased) {
       const key = lookup.input['email'] ?? ''
       const world = worldOf(key)
@@ -59,10 +59,10 @@ export class Calls {
     worlds: readonly number[],
     which: Which,
     event: (key: string) => AskEvent,
-  ): Promise<readonly lookups.Answer[]> {
+  ): Promise<readonly leases.Answer[]> {
     const held = worlds.flatMap((world) => this.#take(world, which))
     const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key)))
-    for (const batch of onceEach(answers)) await lookups.answer(this.#database.db, batch)
+    for (const batch of onceEach(answers)) await leases.answer(this.#database.db, batch)
     const stale = new Set(held.filter((lookup, n) => answers[n]?.state !== 'found' && this.#isStale(lookup)))
     for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.key)
     await this.#expectHeld([...stale])
@@ -86,7 +86,7 @@ export class Calls {
       this.#model.given.add(email)
       this.#holders.delete(email)
     }
-    for (const batch of onceEach(answers)) await lookups.answer(this.#database.db, batch)
+    for (const batch of onceEach(answers)) await leases.answer(this.#database.db, batch)
   }
 
   #take(world: number, which: Which): Held[] {
@@ -100,13 +100,13 @@ export class Calls {
     return held.filter(isTaken)
   }
 
-  #found = (lookup: Held): lookups.Answer => ({
+  #found = (lookup: Held): leases.Answer => ({
     id: lookup.id,
     token: lookup.token,
     ...afterAsk(lookup, { type: 'found', record: record(lookup.key), confidence: 0.9 }, RULES, Date.now(), 0),
   })
 
-  #answerTo(lookup: Held, event: AskEvent): lookups.Answer {
+  #answerTo(lookup: Held, event: AskEvent): leases.Answer {
     if (event.type === 'found') this.#model.given.add(lookup.key)
     if (event.type === 'fault') this.#model.pay(lookup.key, -1)
     const { id, token } = lookup
@@ -132,8 +132,8 @@ export class Calls {
 }
 
 /** One lookup's answers under two tokens never go together in the product, either. */
-function onceEach(answers: readonly lookups.Answer[]): lookups.Answer[][] {
-  const batches: Map<number, lookups.Answer>[] = []
+function onceEach(answers: readonly leases.Answer[]): leases.Answer[][] {
+  const batches: Map<number, leases.Answer>[] = []
   for (const answer of answers) {
     const batch = batches.find((one) => !one.has(answer.id))
     if (batch) batch.set(answer.id, answer)
