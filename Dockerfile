@@ -1,4 +1,6 @@
 # syntax=docker/dockerfile:1
+# What is built, what is needed to run it, and the two put together without the rest.
+
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -15,14 +17,19 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --omit=dev --omit=optional
 
 FROM node:24-slim
-ENV NODE_ENV=production
+ENV NODE_ENV=production \
+    FILLRATE_HOST=0.0.0.0 \
+    FILLRATE_PORT=8080
 WORKDIR /app
 COPY --from=packages /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+COPY assets ./assets
 COPY package.json ./
-# A user without rights and without a home; the configuration is mounted at /work.
+# A user without rights, who can write nowhere; the configuration is mounted at /work.
 USER node
 WORKDIR /work
 EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.FILLRATE_PORT + '/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "/app/dist/src/main.js"]
 CMD ["serve"]

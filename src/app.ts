@@ -3,7 +3,6 @@ import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
-import { ConfigProblems } from './config/problems.ts'
 import { bulkOf, type Bulk } from './daemon/bulk.ts'
 import { takeTurn } from './daemon/caller.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
@@ -14,13 +13,22 @@ import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
 import { slotsOf } from './pipeline/look-up/slots.ts'
+import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
 import type { Story } from './pipeline/explain/story.ts'
 import { changeFollowing, type Following } from './pipeline/following.ts'
 import { plan as makePlan, type Plan } from './pipeline/plan.ts'
 import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
+import {
+  budgetOf,
+  chooseSource,
+  chooseSources,
+  demand,
+  refuseImpossibleRoute,
+  toNumber,
+} from './pipeline/request.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
-import { rulesOf } from './pipeline/rules.ts'
+import { rulesOf, SOURCE_TIMEOUT_MS } from './pipeline/rules.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
 import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
@@ -38,6 +46,8 @@ export interface AppOptions {
   readonly config: Config
   readonly environment: Environment
   readonly log: Logger
+  /** How long Postgres may say nothing before a connection is given up, in milliseconds. Default: 75 s. */
+  readonly silentAfterMs?: number
   /** Told of every statement sent. */
   readonly onStatement?: (sql: string) => void
 }
@@ -103,6 +113,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   )
   const db = openDatabase({
     url,
+    silentAfterMs: options.silentAfterMs ?? SOURCE_TIMEOUT_MS + 15_000,
     ...(options.onStatement && { onStatement: options.onStatement }),
     onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
   })
@@ -132,7 +143,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   const { config, environment, log } = options
   const bulk = bulkOf(environment)
   const rules = rulesOf(config)
-  const deps = { db, sources, log, rules, now: Date.now, random: Math.random }
+  const meter = new Meter(db, log)
+  const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -148,14 +160,17 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       auth: environment.auth,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
+      onEnded: (endpoint, status) => meter.called(endpoint, status),
       onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
     }))
   const scopeOf = (): string | null =>
     environment.baseUrl === null || environment.apiKeys.length === 0
       ? null
       : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
+  const explain = async (source: string, key: string): Promise<Story> =>
+    tell(deps, chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, sources: [...sources.keys()], scope: scopeOf() })
+    openReceiver({ db, environment, log, onDelivered, sources: () => sources, explain })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassOptions): Promise<Source[]> => {
@@ -164,12 +179,14 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     return chosen
   }
 
+  // One for all runs of the process: it is the service that is down.
+  const breaker = createBreaker()
   /** What a run needs to call the service. */
   const calling = (receiver: Pick<OpenReceiver, 'publicUrl'> | null): RunDeps => ({
     ...deps,
     owner,
     client: openClient(),
-    breaker: createBreaker(),
+    breaker,
     slots,
     webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
     takeTurn: () =>
@@ -180,6 +197,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         log,
         concurrency: rules.concurrency,
         reserve: config.service.reserve,
+        meter,
+        breaker,
       }),
   })
   const notifier = new Notifier({
@@ -255,7 +274,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         { signal, onStarted },
       ),
     follow: (action, name) => changeFollowing(db, chooseSource(sources, name), action),
-    explain: async (source, key) => tell(deps, chooseSource(sources, source), key),
+    explain,
     undo: (request) => takeBack({ ...deps, owner }, request),
     retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) =>
@@ -263,48 +282,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     close: async () => {
       await notifier.close()
       await client?.close()
+      await meter.close()
       await db.destroy()
     },
   }
-}
-
-function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
-  if (names.length === 0) return [...sources.values()]
-  return [...new Set(names)].map((name) => chooseSource(sources, name))
-}
-
-function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
-  const source = sources.get(name)
-  if (source) return source
-  throw problem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
-}
-
-/** A run never spends by surprise: somebody must have said how much. */
-function budgetOf(request: PassOptions, config: Config): number | null {
-  const budget = request.budget ?? config.budget
-  if (budget === null)
-    throw problem(
-      'budget',
-      'none',
-      'how many lookups this run may ask',
-      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
-    )
-  return toNumber(budget)
-}
-
-const toNumber = (budget: number | 'unlimited' | null): number | null =>
-  budget === 'unlimited' ? null : budget
-
-function refuseImpossibleRoute(route: RouteOption, bulk: Bulk): void {
-  if (route === 'bulk' && !bulk.possible)
-    throw problem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
-}
-
-function demand<T>(value: T | null, name: string, expected: string): T {
-  if (value === null) throw problem(name, 'not set', expected, 'set it in the environment or in a .env file')
-  return value
-}
-
-function problem(place: string, found: string, expected: string, todo: string | null = null): ConfigProblems {
-  return new ConfigProblems('the command and its environment', [{ place, found, expected, todo }])
 }

@@ -1,8 +1,16 @@
 /**
- * What `import 'fillrate'` gives: the configuration's types, and the service's client and the webhook's signature for
- * use on their own.
+ * What `import 'fillrate'` gives: the configuration's types, Fillrate for a program with a scheduler of its own, and the
+ * service's client and the webhook's signature for use on their own.
  */
-export { defineConfig } from './config/define.ts'
+export { defineConfig, type ConfigInput } from './config/define.ts'
+export { createFillrate } from './library.ts'
+export type { Fillrate, FillrateOptions, PassOptions, RunOptions } from './library.ts'
+export { ConfigProblems } from './config/problems.ts'
+export type { Story } from './pipeline/explain/story.ts'
+export type { Plan } from './pipeline/plan.ts'
+export type { RunProgress } from './pipeline/run/progress.ts'
+export type { RunReport } from './pipeline/run/report.ts'
+export type { UndoReport } from './pipeline/undo/report.ts'
 export { EnrichmentClient } from './service/client.ts'
 export type {
   Answer,

@@ -26,7 +26,7 @@ export const USAGE = `npm run bench -- [--rows 20000] [--rounds 3] [--latency 0,
 
   --rows N          rows of the table (20,000)
   --rounds N        how often each contender runs, in turn (3)
-  --latency MS,…    the service's latencies, a table for each (0,20)
+  --latency MS,…    the service's latencies, a table for each (0,20,100)
   --memory          also the peak memory and the rate at ten times the rows
   --memory-rows N   at so many rows instead
   --concurrency N   calls under way at once (32)
@@ -43,7 +43,7 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
     options: {
       rows: { type: 'string', default: '20000' },
       rounds: { type: 'string', default: '3' },
-      latency: { type: 'string', default: '0,20' },
+      latency: { type: 'string', default: '0,20,100' },
       memory: { type: 'boolean', default: false },
       'memory-rows': { type: 'string' },
       concurrency: { type: 'string', default: '32' },

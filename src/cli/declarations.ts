@@ -15,10 +15,13 @@ import {
   toggle,
   wholeNumber,
 } from './flag.ts'
+import { forgetDeclaration } from './forget-declaration.ts'
 import { followDeclaration, scheduleDeclaration, startDeclaration } from './daemon-declarations.ts'
 import { initDeclaration } from './init/declaration.ts'
+import { pauseDeclaration, resumeDeclaration } from './pause-declarations.ts'
 import {
   explainDeclaration,
+  failuresDeclaration,
   remapDeclaration,
   retryDeclaration,
   undoDeclaration,
@@ -139,19 +142,22 @@ export const declarations = {
   }),
   retry: retryDeclaration,
   undo: undoDeclaration,
+  forget: forgetDeclaration,
   remap: remapDeclaration,
   start: startDeclaration,
+  pause: pauseDeclaration,
+  resume: resumeDeclaration,
   serve: declare({
     group: 'work',
-    summary: 'keeps the receiver open, and writes back what it receives',
+    summary: 'receiver, dashboard and metrics; writes back what it receives',
     about:
       'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
-      'a run need not stay for them.',
+      'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
     flags: {
       port: port('default: FILLRATE_PORT, else any that is free', null),
       host: text('HOST', 'default: FILLRATE_HOST, else 127.0.0.1'),
     },
-    examples: [['fillrate serve --port 8080', '']],
+    examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
     exits: [0, 1, 2],
     environment: [...SERVICE, ...RECEIVER, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
     onInterrupt: CLOSING,
@@ -189,30 +195,22 @@ export const declarations = {
     about:
       'The latest bulk jobs, newest first. A job in doubt may have reached the service: it is not sent again before its ' +
       'deadline, so that nothing is paid twice.',
+    words: {
+      placeholder: '[retry|expire JOB]',
+      help: 'retry: posts at once what the service did not take. expire: waits no longer, and has the inputs asked singly',
+      most: 2,
+    },
     flags: {
       state: oneOf(Object.values(Job), `only these: ${listed(Object.values(Job))}`, null, 'STATE'),
       limit: wholeNumber('at the most; default: 20', 1, 20),
     },
-    examples: [['fillrate jobs --state submitted', 'those that wait for their delivery']],
-    environment: DATABASE,
-  }),
-  failures: declare({
-    group: 'look',
-    summary: 'rows that could not be enriched, by reason',
-    about:
-      'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves. Rows ' +
-      'that the service simply does not know are not among them.',
-    flags: {
-      csv: text('FILE', 'all of them as source,key,state,reason,settled_at; - for standard output'),
-      source: text('SOURCE', 'only of this source'),
-      limit: wholeNumber('rows at the most; default: 10, with --csv all', 1, null),
-    },
     examples: [
-      ['fillrate failures', ''],
-      ['fillrate failures --source contacts --csv contacts.csv', ''],
+      ['fillrate jobs --state submitted', 'those that wait for their delivery'],
+      ['fillrate jobs expire job_4711', 'gives one up; what it may have cost already is told'],
     ],
     environment: DATABASE,
   }),
+  failures: failuresDeclaration,
   explain: explainDeclaration,
   sandbox: declare({
     group: 'try',

@@ -16,6 +16,8 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/explain.ts')).explain(command, context)
     case 'failures':
       return (await import('./commands/failures.ts')).failures(command, context)
+    case 'forget':
+      return (await import('./commands/forget.ts')).forget(command, context)
     case 'follow':
       return (await import('./commands/follow.ts')).follow(command, context)
     case 'help':
@@ -26,6 +28,9 @@ export async function dispatch(command: Command, context: Context): Promise<Exit
       return (await import('./commands/jobs.ts')).jobs(command, context)
     case 'migrate':
       return (await import('./commands/migrate.ts')).migrate(command, context)
+    case 'pause':
+    case 'resume':
+      return (await import('./commands/pause.ts')).pause(command, context)
     case 'plan':
       return (await import('./commands/plan.ts')).plan(command, context)
     case 'remap':

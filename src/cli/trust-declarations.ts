@@ -1,6 +1,12 @@
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../domain/row.ts'
+import {
+  FAILED_ROW_STATES,
+  FAILURE_STATES,
+  RETRY_STATES,
+  type FailureState,
+  type RetryState,
+} from '../domain/row.ts'
 import { DATABASE, declare, FINISHING, sources } from './declare.ts'
-import { listed, readBy, text, toggle } from './flag.ts'
+import { listed, readBy, text, toggle, wholeNumber } from './flag.ts'
 
 // The commands by which a run is explained, repeated and taken back.
 
@@ -24,6 +30,31 @@ export const explainDeclaration = declare({
   environment: DATABASE,
 })
 
+export const failuresDeclaration = declare({
+  group: 'look',
+  summary: 'rows that could not be enriched, by reason',
+  about:
+    'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves; and why ' +
+    'cells of other rows were left out. Rows that the service simply does not know are not among them.',
+  flags: {
+    csv: text('FILE', 'all of them as source,key,state,reason,settled_at; - for standard output'),
+    source: text('SOURCE', 'only of this source'),
+    state: readBy(
+      'STATE,…',
+      `only these: ${listed(FAILURE_STATES)}`,
+      null as readonly FailureState[] | null,
+      (given) => readStates(given, FAILURE_STATES),
+      { repeats: true },
+    ),
+    limit: wholeNumber('rows at the most; default: 10, with --csv all', 1, null),
+  },
+  examples: [
+    ['fillrate failures', ''],
+    ['fillrate failures --state refused --csv refused.csv', ''],
+  ],
+  environment: DATABASE,
+})
+
 export const retryDeclaration = declare({
   group: 'work',
   summary: 'makes failed rows due, and only those: the next run picks them',
@@ -37,7 +68,7 @@ export const retryDeclaration = declare({
       'STATE,…',
       `only these: ${listed(RETRY_STATES)}; default: the first three`,
       FAILED_ROW_STATES as readonly RetryState[],
-      readRetryStates,
+      (given) => readStates(given, RETRY_STATES),
       { repeats: true },
     ),
     reason: text('TEXT', 'only rows with this in their reason, in any case'),
@@ -74,17 +105,20 @@ export const remapDeclaration = declare({
     'were added, maps that were changed, a lower minConfidence. The policies hold as in every run. Rows that an undo has ' +
     'taken back are written too. It is a run itself, and can be taken back.',
   words: { placeholder: 'SOURCE', help: 'a source of the configuration', most: 1, least: 1 },
-  flags: { dryRun: toggle('tells what would be written, with the first rows, and writes nothing') },
+  flags: {
+    dryRun: toggle('tells what would be written, with the first rows, and writes nothing'),
+    sample: wholeNumber('rows to show before and after, with --dry-run; default: 20', 0, null),
+  },
   examples: [['fillrate remap contacts --dry-run', 'first look, then the same without it']],
   exits: [0, 1, 2, 3, 130],
   environment: DATABASE,
   onInterrupt: FINISHING,
 })
 
-function readRetryStates(given: string): readonly RetryState[] {
+function readStates<State extends string>(given: string, states: readonly State[]): readonly State[] {
   return given.split(',').map((word) => {
-    const state = RETRY_STATES.find((one) => one === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
-    if (state === undefined) throw new Error(listed(RETRY_STATES))
+    const state = states.find((one) => one === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
+    if (state === undefined) throw new Error(listed(states))
     return state
   })
 }

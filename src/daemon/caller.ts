@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import { LEASE_MS } from '../pipeline/deps.ts'
+import type { Meter } from '../pipeline/meter.ts'
 import type { Turn } from '../pipeline/run/turn.ts'
+import type { Breaker } from '../service/breaker.ts'
 import { createLimiter } from '../service/limiter.ts'
+import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
+import { throughOutage } from '../store/outage.ts'
+import * as outages from '../store/outages.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import * as rateTold from '../store/rate-told.ts'
 
 export interface CallerOptions {
   readonly db: Database
@@ -16,10 +21,20 @@ export interface CallerOptions {
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
+  /** Told how the quota stands. */
+  readonly meter?: Meter
+  /** Told of an outage that the caller before met; its own is kept for the caller after. */
+  readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
 }
 
-/** A lease that could not be renewed is given up this long before it runs out, so that two never call at once. */
-const SAFETY_MS = 3_000
+/** How long a turn holds without being renewed; somebody who waits for it looks every second. */
+const LEASE_MS = 6_000
+
+/** How often it is renewed, and told how it stands. */
+const RENEW_MS = 1_500
+
+/** A turn that could not be renewed is given up this long before it runs out, so that two never call at once. */
+const SAFETY_MS = 2_000
 
 /**
  * Elects the caller: whoever holds the lease of the scope. Renewed every few seconds; a process that dies is followed
@@ -27,17 +42,34 @@ const SAFETY_MS = 3_000
  * @returns a turn, or null while another process is the caller
  */
 export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
-  const { db, scope, owner, log } = options
+  const { db, scope, owner, log, breaker } = options
   const token = randomUUID()
+  const turn = { scope, token }
   let renewedAt = performance.now()
-  if (!(await callers.acquire(db, scope, token, owner, LEASE_MS))) return null
+  const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS).catch((error: unknown) => {
+    // It may be ours and the answer lost: nobody would renew it, and the next try would wait until it runs out.
+    void throughOutage(() => callers.release(db, scope, token), {}).catch(() => {})
+    throw error
+  })
+  if (!acquired) return null
 
   const known = await rateLimits.recall(db, scope)
+  const spentForMs = await rateTold.spentFor(db, scope)
+  const outage = await outages.find(db, scope)
+  if (outage !== null) breaker.inherit(outage)
+  let isDown = outage !== null
   let remembering: Promise<void> = Promise.resolve()
-  const limiter = createLimiter({
+  const limiter: Limiter = createLimiter({
     concurrency: options.concurrency,
     reserve: options.reserve,
     warm: known,
+    spentForMs,
+    keepSpent: async (forMs) => {
+      const { limit, windowMs } = limiter.state()
+      if (limit === null) return
+      if (!(await rateTold.noteSpent(db, turn, { limit, windowMs }, forMs)))
+        throw new Error('this process is not the caller any more')
+    },
     onChange: (limit) => {
       remembering = remembering
         .then(() => rateLimits.remember(db, scope, limit))
@@ -46,8 +78,15 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
         })
     },
   })
+  const unwatch = options.meter?.watch(scope, () => limiter.state())
   const lost = new AbortController()
   let renewing = false
+  let isShared = false
+  const keepOutage = async (): Promise<void> => {
+    const kept = breaker.kept()
+    if (kept !== null || isDown) await outages.keep(db, turn, kept)
+    isDown = kept !== null
+  }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MS) {
       log.warn({ scope }, 'the turn as the caller could not be renewed in time: calling stops')
@@ -60,13 +99,22 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     try {
       if (await callers.acquire(db, scope, token, owner, LEASE_MS)) renewedAt = began
       else lost.abort(new Error('another process is the caller now'))
+      const state = limiter.state()
+      if (state.foreign && !isShared)
+        log.warn(
+          { scope },
+          'another client spends the same key: room is left for it, and calls may be refused. Give each client a key of its own',
+        )
+      isShared = state.foreign
+      await rateTold.tell(db, turn, toldOf(state))
+      await keepOutage()
     } catch (error) {
       log.warn({ reason: (error as Error).message }, 'the turn as the caller was not renewed, will try again')
     } finally {
       renewing = false
     }
   }
-  const timer = setInterval(() => void renew(), LEASE_MS / 5)
+  const timer = setInterval(() => void renew(), RENEW_MS)
   log.debug({ scope, owner }, 'this process is the caller')
 
   return {
@@ -74,8 +122,12 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     lost: lost.signal,
     end: async () => {
       clearInterval(timer)
+      const [state, spent] = [limiter.state(), limiter.spentForMs()]
+      unwatch?.()
       await limiter.stop()
       await remembering
+      await leaveWord(options, turn, state, spent)
+      await keepOutage().catch(() => {})
       await callers.release(db, scope, token).catch((error: unknown) => {
         log.warn(
           { reason: (error as Error).message },
@@ -85,3 +137,33 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     },
   }
 }
+
+/** What the next caller and `status` find: whether something is left of the limit, and how this turn went. */
+async function leaveWord(
+  { db, log }: CallerOptions,
+  turn: { readonly scope: string; readonly token: string },
+  state: RateState,
+  spentForMs: number | null,
+): Promise<void> {
+  if (state.limit === null) return
+  try {
+    await rateTold.noteSpent(db, turn, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
+    await rateTold.tell(db, turn, { ...toldOf(state), waiting: null })
+  } catch (error) {
+    log.warn({ reason: (error as Error).message }, 'how the limit stands could not be kept for the next run')
+  }
+}
+
+const toldOf = (rate: RateState): rateTold.RateTold => ({
+  state: rate.state,
+  limit: rate.limit,
+  window_ms: rate.windowMs,
+  used: rate.used,
+  permitted: rate.permitted,
+  utilisation: rate.utilisation,
+  window_used: rate.windowUsed,
+  next_window_at: rate.nextWindowAt === null ? null : new Date(rate.nextWindowAt).toISOString(),
+  waiting: rate.waiting,
+  throttled: rate.throttled,
+  foreign: rate.foreign,
+})

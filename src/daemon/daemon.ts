@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import type { Story } from '../pipeline/explain/story.ts'
+import type { Source } from '../sources/source.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
@@ -10,8 +12,8 @@ import { openReceiver, type OpenReceiver } from './receiver.ts'
 
 /** What a generation is to the daemon: Fillrate opened with one configuration. */
 export interface DaemonApp {
-  readonly sources: ReadonlyMap<string, unknown>
-  readonly scope: string | null
+  readonly sources: ReadonlyMap<string, Source>
+  explain(source: string, key: string): Promise<Story>
   start(options: {
     readonly signal: AbortSignal
     readonly receiver: Pick<OpenReceiver, 'publicUrl'>
@@ -56,11 +58,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       environment,
       log,
       onDelivered: () => delivered(),
-      get sources() {
-        return [...(app?.sources.keys() ?? [])]
-      },
-      get scope() {
-        return app?.scope ?? null
+      sources: () => app?.sources ?? new Map(),
+      explain: async (source, key) => {
+        if (app === null) throw new Error('no configuration is in force yet')
+        return app.explain(source, key)
       },
     })
   const ended = new AbortController()

@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
 import { request } from 'undici'
 import type { Environment } from '../config/environment.ts'
-import { ConfigProblems } from '../config/problems.ts'
+import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { createReceiver } from '../pipeline/receive.ts'
-import { status } from '../pipeline/status.ts'
+import type { Story } from '../pipeline/explain/story.ts'
+import type { Source } from '../sources/source.ts'
 import { pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
 import { openServer } from './http/server.ts'
@@ -13,8 +14,9 @@ export interface ReceiverOptions {
   readonly environment: Environment
   readonly log: Logger
   readonly onDelivered: () => void
-  readonly sources: readonly string[]
-  readonly scope: string | null
+  readonly sources: () => ReadonlyMap<string, Source>
+  /** One row's story, for the dashboard. */
+  readonly explain: (source: string, key: string) => Promise<Story>
 }
 
 export interface OpenReceiver {
@@ -25,7 +27,8 @@ export interface OpenReceiver {
   close(): Promise<void>
 }
 
-const LOOPBACK = '127.0.0.1'
+/** Where the receiver listens when it is not told. */
+export const LOOPBACK = '127.0.0.1'
 
 /**
  * Opens the receiver. Where its port is taken by another Fillrate process (`fillrate serve`, another run), that one
@@ -47,25 +50,22 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenReceiv
         if (pending === null) return 'the database does not answer'
         return pending.length > 0 ? 'the schema is missing or old: run `fillrate migrate`' : null
       },
-      status: () => status(db, options.sources, options.scope),
-      token: environment.dashboardToken,
+      board: {
+        db,
+        log,
+        sources: options.sources,
+        explain: options.explain,
+        token: environment.dashboardToken,
+      },
       log,
     })
-    const listens = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}`
+    const listens = urlOf(host, server.port)
     log.info({ listens }, 'the receiver is open')
     return { publicUrl: publicUrlOf(environment, listens), listens, close: () => server.close() }
   } catch (error) {
     if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
-    const taken = `http://${host}:${port}`
-    if (!(await isFillrate(taken)))
-      throw new ConfigProblems('the environment', [
-        {
-          place: 'FILLRATE_PORT',
-          found: `port ${port} of ${host} is taken by another program`,
-          expected: 'a free port',
-          todo: 'choose another port, or end the program that has it',
-        },
-      ])
+    const taken = urlOf(host, port)
+    if (!(await isFillrate(host, port))) throw new ConfigProblems('the environment', [portTaken(host, port)])
     log.info({ listens: taken }, 'another Fillrate process on this machine receives for this one')
     return { publicUrl: publicUrlOf(environment, taken), listens: null, close: async () => {} }
   }
@@ -74,9 +74,24 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenReceiv
 const publicUrlOf = (environment: Environment, listens: string): string =>
   (environment.publicUrl ?? listens).replace(/\/+$/, '')
 
-async function isFillrate(url: string): Promise<boolean> {
+/** Somebody has the port who is no Fillrate process. */
+export const portTaken = (host: string, port: number): Problem => ({
+  place: 'FILLRATE_PORT',
+  found: `port ${port} of ${host} is taken by another program`,
+  expected: 'a free port',
+  todo: 'Choose another port, or end the program that has it.',
+})
+
+const urlOf = (host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** Whether a Fillrate process listens there. */
+export async function isFillrate(host: string, port: number): Promise<boolean> {
   try {
-    const { body } = await request(`${url}/healthz`, { headersTimeout: 2_000, bodyTimeout: 2_000 })
+    const { body } = await request(`${urlOf(host, port)}/healthz`, {
+      headersTimeout: 2_000,
+      bodyTimeout: 2_000,
+    })
     const answer = (await body.json()) as { service?: unknown }
     return answer.service === 'fillrate'
   } catch {

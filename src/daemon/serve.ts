@@ -1,5 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { Works } from '../pipeline/run/works.ts'
+import { Burst } from './burst.ts'
 import type { OpenReceiver } from './receiver.ts'
 
 export interface ServeOptions {
@@ -13,12 +14,17 @@ export interface ServeOptions {
  * `fillrate run --wait 0` need not stay for its deliveries.
  */
 export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
+  const burst = new Burst()
   const works = new Works(deps, {
     sources: [...deps.sources.values()],
     calls: null,
     signal: options.signal,
+    beforeSettling: () => burst.standBack(options.signal),
   })
-  const receiver = await options.receiver(works.wakeSettling)
+  const receiver = await options.receiver(() => {
+    burst.came()
+    works.wakeSettling()
+  })
   options.onListening?.(receiver.listens)
   try {
     await Promise.all(works.steps().map((step) => step.begin()))

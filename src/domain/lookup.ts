@@ -75,7 +75,13 @@ export function afterAsk(
     case 'fault': {
       const attempts = lookup.attempts + 1
       if (attempts >= rules.attempts)
-        return answered('failed', `${event.reason} (${attempts} tries)`, attempts, now, RETRY_FAILED_AFTER_MS)
+        return answered(
+          'failed',
+          `${event.reason} (${attempts} ${attempts === 1 ? 'try' : 'tries'})`,
+          attempts,
+          now,
+          RETRY_FAILED_AFTER_MS,
+        )
       return waiting(event.reason, attempts, now + backoffMs(attempts, event.retryAfterMs, random))
     }
     case 'put_back':

@@ -20,6 +20,16 @@ export const ROW_STATES = Object.values(Row)
 /** Some rows failed: what exit code 3 and `fillrate failures` are about. Nobody can repair a miss. */
 export const FAILED_ROW_STATES = ['refused', 'write_rejected', 'failed'] as const satisfies RowState[]
 
+/** States of rows that could not be enriched, those first that most want somebody to act. A plain miss is none. */
+export const FAILURE_STATES = [
+  'failed',
+  'refused',
+  'write_rejected',
+  'invalid_input',
+  'below_confidence',
+] as const satisfies RowState[]
+export type FailureState = (typeof FAILURE_STATES)[number]
+
 /** In the notes of a row: the run that has taken its write back. */
 export const UNDONE = 'undone'
 

@@ -6,6 +6,7 @@ import type { Limiter } from '../service/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import type { Slots } from './look-up/slots.ts'
+import type { Meter } from './meter.ts'
 
 /** What every step works with. Each takes only the part that it needs. */
 export interface Deps {
@@ -16,6 +17,8 @@ export interface Deps {
   readonly now: () => number
   readonly random: () => number
   readonly rules: Rules
+  /** Counts for whoever looks on. */
+  readonly meter?: Meter
 }
 
 /** What the steps that call the service need besides. Only the caller has it. */

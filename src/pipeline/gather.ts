@@ -1,14 +1,15 @@
 /**
- * Makes many small writes into few large ones: while one write is under way, the next items gather, and go together
+ * Makes many small writes into few large ones: while writes are under way, the next items gather, and go together
  * in the next write. Nothing waits for a timer, so a lone item goes at once.
  *
  * @param write stores a batch; when it throws, everyone whose item was in it is told
- * @param most items in one write
+ * @param options.most items in one write
+ * @param options.writers writes under way at once; with two, one waits for the disk while the other gathers
  * @returns adds one item; resolves when the write that held it has succeeded
  */
 export function gather<Item, Result = void>(
   write: (items: Item[]) => Promise<Result>,
-  most = 500,
+  { most = 500, writers = 1 }: { readonly most?: number; readonly writers?: number } = {},
 ): (item: Item) => Promise<Result> {
   interface Entry {
     readonly item: Item
@@ -16,10 +17,10 @@ export function gather<Item, Result = void>(
     readonly reject: (error: unknown) => void
   }
   let gathered: Entry[] = []
-  let writing = false
+  let writing = 0
 
   async function drain(): Promise<void> {
-    writing = true
+    writing++
     // One turn of the event loop, so that answers that are read in the same turn go together.
     await new Promise((resolve) => setImmediate(resolve))
     while (gathered.length > 0) {
@@ -32,12 +33,12 @@ export function gather<Item, Result = void>(
         for (const entry of batch) entry.reject(error)
       }
     }
-    writing = false
+    writing--
   }
 
   return (item) =>
     new Promise((resolve, reject) => {
       gathered.push({ item, resolve, reject })
-      if (!writing) void drain()
+      if (writing < writers) void drain()
     })
 }

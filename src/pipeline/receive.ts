@@ -27,10 +27,13 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * Many deliveries at once share an INSERT. Rejects when Postgres would not store it: then the sender must try again.
  */
 export function createReceiver(db: Database, secrets: readonly string[]): Receive {
-  const store = gather(async (batch: deliveries.ReceivedDelivery[]) => {
-    const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
-    return new Set(await deliveries.insert(db, [...unique.values()]))
-  }, 50)
+  const store = gather(
+    async (batch: deliveries.ReceivedDelivery[]) => {
+      const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
+      return new Set(await deliveries.insert(db, [...unique.values()]))
+    },
+    { most: 50 },
+  )
   return async (post) => {
     if (!verifyWebhook(post.body, post.signature, secrets)) return 'bad_signature'
     const delivery = read(post)

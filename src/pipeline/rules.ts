@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts'
 import type { Rules } from './deps.ts'
 
 /** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
-const SOURCE_TIMEOUT_MS = 60_000
+export const SOURCE_TIMEOUT_MS = 60_000
 
 /** What a configuration says to the steps. */
 export const rulesOf = (config: Config): Rules => ({

@@ -5,6 +5,7 @@ import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import type { KnownLimit } from '../store/rate-limits.ts'
+import * as pauses from '../store/pauses.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
@@ -17,6 +18,8 @@ export interface Status {
   readonly limit: KnownLimit | null
   readonly live_runs: number
   readonly last_run: runs.StoredRun | null
+  /** Sources that no run picks from. */
+  readonly paused: readonly pauses.Pause[]
 }
 
 export async function status(
@@ -40,5 +43,6 @@ export async function status(
     limit: scope === null ? null : await rateLimits.recall(db, scope),
     live_runs: (await runs.live(db)).length,
     last_run: (await runs.list(db, 1))[0] ?? null,
+    paused: await pauses.list(db),
   }
 }

@@ -10,6 +10,9 @@ import {
   UnavailableError,
 } from './errors.ts'
 
+import { InheritedOutage } from './inherited-outage.ts'
+import type { KeptOutage } from './inherited-outage.ts'
+
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 export type BreakerOptions = {
@@ -22,11 +25,23 @@ export type BreakerOptions = {
 }
 
 export type Breaker = {
-  /** Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged. */
-  execute<T>(call: () => Promise<T>): Promise<T>
+  /**
+   * Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged.
+   * @param subject what the call is about, to be told by `takeFailed`
+   */
+  execute<T>(call: () => Promise<T>, subject?: number): Promise<T>
   readonly state: BreakerState
   /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
   readonly nextProbeAt: number | null
+  /**
+   * What became of the call about this subject is stored. @returns the subjects of the faults in a row that opened the
+   * circuit, each once, when it is open and they are stored
+   */
+  takeFailed(stored: number): readonly number[]
+  /** What the process that calls next must know of an open circuit; null while it is closed. */
+  kept(): KeptOutage | null
+  /** Takes over an open circuit, unless this one knows better by itself. */
+  inherit(kept: KeptOutage): void
   /** Tells each change of state; gives the function that ends this. */
   onChange(listener: (state: BreakerState) => void): () => void
 }
@@ -46,6 +61,10 @@ const states: Readonly<Record<CircuitState, BreakerState>> = {
 export function createBreaker(options: BreakerOptions = {}): Breaker {
   const { failures = 10, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
   let nextProbeAt: number | null = null
+  let pauseMs = firstPauseMs
+  /** Subjects of the faults in a row, with whether they are stored. */
+  let failed = new Map<number, boolean>()
+  let inherited: InheritedOutage | null = null
 
   const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
     duration: previousMs ?? 0,
@@ -53,6 +72,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       const grown = previousMs === null ? firstPauseMs : Math.min(previousMs * 2, longestPauseMs)
       const duration = Math.max(grown, retryAfterOf(result))
       nextProbeAt = Date.now() + duration
+      pauseMs = grown
       return { ...pause(grown), duration }
     },
   })
@@ -64,23 +84,55 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   )
   policy.onReset(() => (nextProbeAt = null))
 
+  async function probeInherited<T>(outage: InheritedOutage, call: () => Promise<T>): Promise<T> {
+    if (!outage.mayProbe(Date.now())) throw openError(outage.probeAt)
+    try {
+      const answer = await outage.probe(call)
+      inherited = null
+      return answer
+    } catch (error) {
+      if (isAnswered(error)) inherited = null
+      else outage.lengthen(Date.now(), retryAfterOf({ error: error as Error }))
+      throw error
+    }
+  }
+
   return {
-    async execute<T>(call: () => Promise<T>): Promise<T> {
+    async execute<T>(call: () => Promise<T>, subject?: number): Promise<T> {
+      if (inherited !== null) return probeInherited(inherited, call)
       // Cockatiel would make it wait for the probe's outcome, with a permit of the rate limit in its hand.
       if (policy.state === CircuitState.HalfOpen) throw openError(nextProbeAt)
       try {
         const outcome = await policy.execute(() => settle(call))
+        failed = new Map()
         if (outcome.ok) return outcome.value
         throw outcome.error
       } catch (error) {
+        if (subject !== undefined && isFault(error) && failed.size < failures) failed.set(subject, false)
         throw isBrokenCircuitError(error) ? openError(nextProbeAt) : error
       }
     },
     get state() {
+      if (inherited !== null) return inherited.isProbing ? 'half_open' : 'open'
       return states[policy.state]
     },
     get nextProbeAt() {
-      return nextProbeAt
+      return inherited === null ? nextProbeAt : inherited.probeAt
+    },
+    takeFailed(stored) {
+      if (failed.has(stored)) failed.set(stored, true)
+      if (policy.state === CircuitState.Closed) return []
+      const taken = [...failed].filter(([, isStored]) => isStored).map(([subject]) => subject)
+      for (const subject of taken) failed.delete(subject)
+      return taken
+    },
+    kept() {
+      if (inherited !== null) return { probeInMs: inherited.probeAt - Date.now(), pauseMs: inherited.pauseMs }
+      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), pauseMs }
+    },
+    inherit(kept) {
+      if (policy.state === CircuitState.Closed)
+        inherited = new InheritedOutage(kept, Date.now(), longestPauseMs)
     },
     onChange(listener) {
       const subscription = policy.onStateChange((state) => listener(states[state]))

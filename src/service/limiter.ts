@@ -1,42 +1,16 @@
 import Bottleneck from 'bottleneck'
+import type { KnownLimit, RateState } from './rate-state.ts'
 import { Permitted } from './quota/permitted.ts'
 import { Permits } from './quota/permits.ts'
 import { Quota } from './quota/quota.ts'
+import { SpentNote } from './quota/spent-note.ts'
+import type { KeepSpent } from './quota/spent-note.ts'
 import { WaitingList } from './quota/waiting-list.ts'
 import type { Priority, Waiting } from './quota/waiting-list.ts'
 
+export type { KnownLimit, RateState } from './rate-state.ts'
 export type { Priority } from './quota/waiting-list.ts'
 export type { Permits } from './quota/permits.ts'
-
-/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
-export interface KnownLimit {
-  readonly limit: number
-  readonly windowMs: number | null
-  /** Milliseconds since the epoch. */
-  readonly observedAt: number
-}
-
-export interface RateState {
-  /** The quota's named state; docs/rate.md draws them. */
-  readonly state: string
-  readonly limit: number | null
-  readonly windowMs: number | null
-  /** Calls counted against the limit since the limiter started. */
-  readonly used: number
-  /** What the limit would have permitted while there was work; null while unlimited or unknown. */
-  readonly permitted: number | null
-  /** Used of permitted, 0 to 1. */
-  readonly utilisation: number | null
-  readonly windowUsed: number
-  /** Milliseconds since the epoch. */
-  readonly nextWindowAt: number | null
-  /** Why it waits, in words; null when it does not. */
-  readonly waiting: string | null
-  /** 429s seen. */
-  readonly throttled: number
-  /** Another client seems to spend the key. */
-  readonly foreign: boolean
-}
 
 export interface LimiterOptions {
   /** Calls under way at once; the pump bounds them too, so this is only a hint. */
@@ -44,6 +18,10 @@ export interface LimiterOptions {
   /** Milliseconds since the epoch, never going back. */
   readonly now?: () => number
   readonly warm?: KnownLimit | null
+  /** For so long from now the process that called before may have used the limit up, in milliseconds. */
+  readonly spentForMs?: number
+  /** Without it, nobody is told that the limit is used up. */
+  readonly keepSpent?: KeepSpent
   /** The share of the quota that is kept for what is urgent. */
   readonly reserve?: number
   /** The limit or its window was learnt, or has changed. */
@@ -56,7 +34,11 @@ export interface Limiter {
    * signal's reason when it is aborted, leaving nothing behind.
    */
   acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
+  /** As many permits as there are at this moment, up to `upTo`; null where whoever asks must wait. */
+  acquireNow(upTo: number): Permits | null
   state(): RateState
+  /** For how long nothing may be left for whoever calls next, in milliseconds; null where something is. */
+  spentForMs(): number | null
   /** Leaves no timer and no queue; whoever waits is rejected. */
   stop(): Promise<void>
 }
@@ -83,6 +65,7 @@ class BottleneckLimiter implements Limiter {
   readonly #quota: Quota
   readonly #waiting = new WaitingList()
   readonly #permitted = new Permitted()
+  readonly #spent: SpentNote
   readonly #reserve: number
   readonly #onChange: ((known: KnownLimit) => void) | undefined
   /** Turns queued or begun, and of these the ones whose permit is in the reservoir. */
@@ -97,8 +80,11 @@ class BottleneckLimiter implements Limiter {
   constructor(options: LimiterOptions) {
     this.#now = options.now ?? monotonic
     this.#onChange = options.onChange
-    const isLate = options.warm == null || this.#now() - options.warm.observedAt > believedFor
-    this.#quota = new Quota(isLate ? null : options.warm)
+    const now = this.#now()
+    const isLate = options.warm == null || now - options.warm.observedAt > believedFor
+    const { spentForMs = 0 } = options
+    this.#quota = new Quota(isLate ? null : options.warm, spentForMs > 0 ? now + spentForMs : null)
+    this.#spent = new SpentNote(this.#quota, options.keepSpent ?? null, () => this.#changed())
     this.#reserve = options.reserve ?? 0.1
   }
 
@@ -107,7 +93,7 @@ class BottleneckLimiter implements Limiter {
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-    const granted = this.#grantUnlimited(upTo)
+    const granted = this.acquireNow(upTo)
     if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -135,9 +121,20 @@ class BottleneckLimiter implements Limiter {
     })
   }
 
+  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
+  acquireNow(upTo: number): Permits | null {
+    const now = this.#now()
+    if (this.#stopped !== null || this.#waiting.count > 0 || this.#quota.state(now) !== 'unlimited')
+      return null
+    this.#quota.grant(upTo, now)
+    this.#note()
+    return this.#permitsOf(upTo)
+  }
+
   state(): RateState {
     const now = this.#now()
     const { limit, windowMs, calls, throttled, isShared } = this.#quota
+    const nextWindowAt = this.#quota.nextWindowAt(now)
     const allowed = this.#permitted.calls(now)
     const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
     return {
@@ -148,11 +145,20 @@ class BottleneckLimiter implements Limiter {
       permitted,
       utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
       windowUsed: this.#quota.windowUsed(now),
-      nextWindowAt: this.#quota.nextWindowAt(now),
+      nextWindowAt,
+      nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
       waiting: this.#waiting.count === 0 ? null : this.#quota.whyNot(now),
       throttled,
       foreign: isShared,
     }
+  }
+
+  spentForMs(): number | null {
+    const now = this.#now()
+    const { limit, calls } = this.#quota
+    const free = this.#quota.free(now)
+    if (limit === null || free === null || (free >= 1 && !calls.isMoving)) return null
+    return Math.max(1, this.#quota.spentUntil(now) - now)
   }
 
   stop(): Promise<void> {
@@ -179,15 +185,6 @@ class BottleneckLimiter implements Limiter {
       void this.#bottleneck.incrementReservoir(1)
     }
     this.#setTimer(now)
-  }
-
-  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
-  #grantUnlimited(upTo: number): Permits | null {
-    const now = this.#now()
-    if (this.#waiting.count > 0 || this.#quota.state(now) !== 'unlimited') return null
-    this.#quota.grant(upTo, now)
-    this.#note()
-    return this.#permitsOf(upTo)
   }
 
   #permitsOf(count: number): Permits {
@@ -229,10 +226,8 @@ class BottleneckLimiter implements Limiter {
   #grantable(waiting: Waiting | null, now: number): number {
     const { limit } = this.#quota
     const isKept = limit !== null && waiting?.priority !== 'sync' && now <= this.#urgentUntil
-    return this.#quota.grantable(
-      now,
-      isKept ? Math.floor(this.#reserve * limit * this.#quota.windowLeft(now)) : 0,
-    )
+    const kept = isKept ? Math.floor(this.#reserve * limit * this.#quota.windowLeft(now)) : 0
+    return this.#spent.permits(this.#quota.grantable(now, kept), now)
   }
 
   /** Something was sent, answered or given back. */

@@ -27,6 +27,8 @@ export type LineOptions = {
   userAgent?: string
   /** Told once for each key that the service refuses. */
   onKeyRefused?: (refusal: KeyRefusal) => void
+  /** Told of each call when it has ended; status null: no answer came. */
+  onEnded?: (endpoint: Endpoint, status: number | null) => void
 }
 
 export type CallOptions = { signal?: AbortSignal | undefined; call?: CallObserver | undefined }
@@ -50,6 +52,7 @@ export class Line {
   readonly #timeoutMs: number
   readonly #userAgent: string
   readonly #onKeyRefused: ((refusal: KeyRefusal) => void) | undefined
+  readonly #onEnded: LineOptions['onEnded']
   #closed: Promise<void> | null = null
 
   /** Opens no connection. Throws a TypeError for an option that cannot be right, without its secrets. */
@@ -62,6 +65,7 @@ export class Line {
     this.#timeoutMs = positive('timeoutMs', options.timeoutMs ?? 30_000)
     this.#userAgent = options.userAgent ?? 'fillrate'
     this.#onKeyRefused = options.onKeyRefused
+    this.#onEnded = options.onEnded
     this.#pool = new Pool(origin, {
       connections: positive('connections', options.connections ?? 32),
       pipelining: 1,
@@ -92,6 +96,7 @@ export class Line {
     })
     const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
     const { head, broken } = exchanged
+    this.#onEnded?.(endpoint, head?.status ?? null)
     if (head === null)
       throw brokenError(broken ?? { kind: 'connection', cause: undefined }, exchanged, context)
     if (head.status === 401) throw this.#refuse(key, exchanged, context)

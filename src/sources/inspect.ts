@@ -4,27 +4,24 @@ import { eligible, joins } from './inputs.ts'
 import type { Source } from './mapped.ts'
 import { listed } from './near.ts'
 import { pageQuery, type PageOptions } from './page.ts'
-
-/** Something that does not stop a run, and that its owner would want to know. */
-export interface SourceFinding {
-  readonly source: string
-  readonly place: string
-  readonly found: string
-  readonly todo: string
-}
+import type { SourceProblem } from './problems.ts'
 
 /** Rows above which reading all of them, page after page, is worth a word. */
 const LARGE = 50_000
 
-/** Looks at an open source's data and plans: what `check` says beyond what is refused. Reads one row. */
-export async function inspectSource(db: Db, source: Source): Promise<SourceFinding[]> {
-  const add = (place: string, found: string, todo: string): SourceFinding => ({
+/**
+ * Looks at an open source's data and plans, for what does not stop a run and its owner would want to know. Reads one
+ * row.
+ */
+export async function inspectSource(db: Db, source: Source): Promise<SourceProblem[]> {
+  const add = (place: string, found: string, expected: string, todo: string): SourceProblem => ({
     source: source.name,
     place,
     found,
+    expected,
     todo,
   })
-  const findings: SourceFinding[] = []
+  const findings: SourceProblem[] = []
   const rows = await query(
     db,
     `select from ${source.table.sql} as t ${joins(source)} where ${eligible(source)} limit 1`,
@@ -32,10 +29,11 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
   if (rows.length === 0)
     findings.push(
       source.mapping.where === null
-        ? add('table', 'no row', 'Nothing to do, until rows are added or the joins find some.')
+        ? add('table', 'no row', 'rows', 'Nothing to do, until rows are added or the joins find some.')
         : add(
             'where',
-            'a condition that no row meets',
+            `${source.mapping.where}\na condition that no row meets`,
+            'a condition that some rows meet',
             'Check the condition, or whether the table has rows.',
           ),
     )
@@ -48,6 +46,7 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
       add(
         'joins',
         'each page reads or sorts the whole table',
+        'pages that follow the index of the key',
         'Make the joins left joins over indexed columns, so that the key’s index can be followed.',
       ),
     )
@@ -60,6 +59,7 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
       add(
         'changedAt',
         `${changedAt}, which no index serves: each pass reads the whole table`,
+        'an index on it, so that a pass costs what has changed',
         `create index concurrently on ${source.table.sql} (${changedAt.replaceAll(/\bt\./g, '')})`,
       ),
     )
@@ -69,6 +69,7 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceFindi
         add(
           `outputs.${column}`,
           `no map; a value that is not one of ${listed(fit.labels)} will be skipped`,
+          'a map to the labels, or values that are labels already',
           'Give a `map` from the service’s values to the labels.',
         ),
       )

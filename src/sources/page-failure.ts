@@ -11,12 +11,13 @@ import { isRefusal, type DatabaseError } from './refused.ts'
  * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more
  * than one, an expression that fails on one row's data. Halves the page, which takes some ten statements.
  * @param db not the transaction in which the page failed: that one can't be asked any more
+ * @param page the page, or the keys of rows that were read by them
  * @returns null when the error says nothing of the source's rows
  */
 export async function explainPageFailure(
   db: Db,
   source: Source,
-  options: PageOptions,
+  page: PageOptions | { readonly keys: readonly string[] },
   error: unknown,
 ): Promise<SourceProblems | null> {
   const duplicate = duplicateKey(error)
@@ -29,7 +30,7 @@ export async function explainPageFailure(
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
   if (!isRefusal(error)) return null
-  const key = await failingKey(db, source, options)
+  const key = await failingKey(db, source, page)
   if (key === null) return null
   const input = await failingInput(db, source, key)
   return asProblems(error, {
@@ -44,13 +45,12 @@ export async function explainPageFailure(
 const asProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
   new SourceProblems([problem], { cause })
 
-async function failingKey(db: Db, source: Source, options: PageOptions): Promise<string | null> {
-  const rows = sql<{ key: string }>`
-    select ${sql.raw(keyText(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))}
-     where ${pageConditions(source, options)} limit ${options.limit}`
-  const found = await refusedOr(async () => (await rows.execute(db)).rows.map((row) => row.key))
-  if ('error' in found) return null
-  let keys = found.value
+async function failingKey(
+  db: Db,
+  source: Source,
+  page: Parameters<typeof explainPageFailure>[2],
+): Promise<string | null> {
+  let keys = 'keys' in page ? page.keys : await keysOf(db, source, page)
   while (keys.length > 1) {
     const half = keys.slice(0, Math.ceil(keys.length / 2))
     const read = await refusedOr(() => keysQuery(source, half).execute(db))
@@ -60,6 +60,15 @@ async function failingKey(db: Db, source: Source, options: PageOptions): Promise
   if (last === undefined) return null
   const read = await refusedOr(() => keysQuery(source, keys).execute(db))
   return 'error' in read ? last : null
+}
+
+/** None where they can't be read either. */
+async function keysOf(db: Db, source: Source, options: PageOptions): Promise<readonly string[]> {
+  const rows = sql<{ key: string }>`
+    select ${sql.raw(keyText(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))}
+     where ${pageConditions(source, options)} limit ${options.limit}`
+  const found = await refusedOr(async () => (await rows.execute(db)).rows.map((row) => row.key))
+  return 'error' in found ? [] : found.value
 }
 
 async function failingInput(

@@ -5,6 +5,8 @@ export interface DatabaseError {
   readonly message: string
   readonly constraint?: string | null | undefined
   readonly column?: string | null | undefined
+  /** The functions that it came through. */
+  readonly where?: string | null | undefined
 }
 
 /**
@@ -29,13 +31,25 @@ export const FAULTS_OF_NO_ROW = [
   'XX',
 ]
 
+/**
+ * Of the classes above, what says something of a row all the same where a function of the user's has raised it: a
+ * trigger may refuse a row for lack of a privilege (42501) just as by a text of its own.
+ */
+export const RAISED_CLASS = '42'
+
+/** What the context of such an error holds, for JavaScript and Postgres alike. Our own block is no function of theirs. */
+export const RAISED_IN = '(?:PL/[A-Za-z0-9]+|SQL) function (?!inline_code_block)'
+
+const isRaised = ({ code, where }: Pick<DatabaseError, 'code' | 'where'>): boolean =>
+  code.startsWith(RAISED_CLASS) && new RegExp(RAISED_IN).test(where ?? '')
+
 /** Whether the database refused what was to be written, so that other rows of the batch may still be written. */
 export const isRefusal = (error: unknown): error is DatabaseError =>
   error instanceof Error &&
   'code' in error &&
   typeof error.code === 'string' &&
   /^[\dA-Z]{5}$/.test(error.code) &&
-  !FAULTS_OF_NO_ROW.includes(error.code.slice(0, 2))
+  (!FAULTS_OF_NO_ROW.includes(error.code.slice(0, 2)) || isRaised(error as unknown as DatabaseError))
 
 /** Why the database refused a row, in words and without the row's values, which may be personal. */
 export function refusalInWords({ code, message, constraint, column }: DatabaseError): string {

@@ -8,6 +8,22 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
   return sql`${JSON.stringify(values)}::jsonb`
 }
 
+/**
+ * A batch of records `v`, one for each key `k.key`, for a join by that key. The planner takes every
+ * `jsonb_to_recordset` for a hundred rows, so it reads the whole table for one record, or goes through a thousand
+ * records for each of a thousand rows; of an array it knows the length.
+ * @param keys as many as records, with the cast to their type: sql`${ids}::bigint[]`
+ * @param columns of the records: sql`state text, record jsonb`
+ */
+export function keyedBatch(
+  keys: RawBuilder<unknown>,
+  records: readonly object[],
+  columns: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  return sql`unnest(${keys}) with ordinality as k (key, n)
+       cross join lateral jsonb_to_record(${jsonBatch(records)} -> (k.n - 1)::integer) as v (${columns})`
+}
+
 /** Milliseconds as an interval. */
 export function interval(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`

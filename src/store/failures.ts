@@ -1,19 +1,22 @@
 import { sql, type RawBuilder } from 'kysely'
-import { Row, type RowState } from '../domain/row.ts'
+import { FAILURE_STATES, Row, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 
-/** States of rows that could not be enriched, those first that most want somebody to act. A plain miss is none. */
-export const FAILURE_STATES = [
-  Row.failed,
-  Row.refused,
-  Row.writeRejected,
-  Row.invalidInput,
-  Row.belowConfidence,
-] as const satisfies RowState[]
-export type FailureState = (typeof FAILURE_STATES)[number]
+/** Which of them: null is all. */
+export interface FailureFilter {
+  readonly source: string | null
+  readonly states: readonly FailureState[] | null
+}
 
 const states = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
 const ofSource = (source: string | null) => (source === null ? sql`true` : sql`source = ${source}`)
+const matching = ({ source, states: wanted }: FailureFilter) =>
+  sql`state in (${wanted === null ? states : sql.join(wanted)}) and ${ofSource(source)}`
+
+/** The reason without what is each row's own: how low a confidence was. */
+const sharedReason = sql`
+  case when state = ${sql.lit(Row.belowConfidence)}
+       then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
 
 export interface FailureReason {
   readonly source: string
@@ -23,16 +26,33 @@ export interface FailureReason {
 }
 
 /** Why rows failed, with their numbers, most frequent first. Of a confidence too low only the bound is told. */
-export async function countReasons(db: Database, source: string | null): Promise<FailureReason[]> {
+export async function countReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
   const { rows } = await sql<FailureReason>`
-    select source, state,
-           case when state = ${sql.lit(Row.belowConfidence)}
-                then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end as reason,
-           count(*) as rows
+    select source, state, ${sharedReason} as reason, count(*) as rows
       from fillrate.rows
-     where state in (${states}) and ${ofSource(source)}
+     where ${matching(filter)}
      group by 1, 2, 3
      order by array_position(array[${states}], state), rows desc, 1, 3`.execute(db)
+  return rows
+}
+
+export interface LeftOutCells {
+  readonly source: string
+  readonly column: string
+  readonly reason: string
+  readonly rows: number
+}
+
+/** Nothing can be done about what a record lacks, or is too unsure of. */
+const NO_FAULT = ['absent', 'below_confidence']
+
+/** Cells for which a record has a value that was not written, by the reason, most frequent first. */
+export async function countLeftOutCells(db: Database, source: string | null): Promise<LeftOutCells[]> {
+  const { rows } = await sql<LeftOutCells>`
+    select r.source, c."column", c.reason, count(*) as rows
+      from fillrate.rows r, jsonb_to_recordset(r.notes -> 'cells') as c ("column" text, reason text)
+     where r.notes ? 'cells' and ${ofSource(source)} and c.reason <> all(${NO_FAULT}::text[])
+     group by 1, 2, 3 order by rows desc, 1, 2, 3`.execute(db)
   return rows
 }
 
@@ -45,10 +65,10 @@ export interface FailedRow {
 }
 
 /** The rows that failed last. */
-export async function latest(db: Database, source: string | null, limit: number): Promise<FailedRow[]> {
+export async function latest(db: Database, filter: FailureFilter, limit: number): Promise<FailedRow[]> {
   const { rows } = await sql<FailedRow>`
     select source, key, state, reason, settled_at from fillrate.rows
-     where state in (${states}) and ${ofSource(source)}
+     where ${matching(filter)}
      order by settled_at desc, source, key limit ${limit}`.execute(db)
   return rows
 }
@@ -59,7 +79,7 @@ export async function latest(db: Database, source: string | null, limit: number)
  */
 export async function* pages(
   db: Database,
-  source: string | null,
+  filter: FailureFilter,
   limit: number | null,
   size = 5_000,
 ): AsyncGenerator<FailedRow[]> {
@@ -70,11 +90,35 @@ export async function* pages(
       after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`
     const { rows }: { rows: FailedRow[] } = await sql<FailedRow>`
       select source, key, state, reason, settled_at from fillrate.rows
-       where state in (${states}) and ${ofSource(source)} and ${beyond}
+       where ${matching(filter)} and ${beyond}
        order by source, key limit ${Math.min(left, size)}`.execute(db)
     if (rows.length > 0) yield rows
     if (rows.length < size) return
     left -= rows.length
     after = rows.at(-1) ?? null
   }
+}
+
+/** The rows behind a reason: null is any. `reason` as `countReasons` tells it. */
+export interface BehindFilter {
+  readonly source: string | null
+  readonly state: FailureState | null
+  readonly reason: string | null
+}
+
+/** A page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
+export async function behind(
+  db: Database,
+  { source, state, reason }: BehindFilter,
+  after: Pick<FailedRow, 'source' | 'key'> | null,
+  limit: number,
+): Promise<FailedRow[]> {
+  const { rows } = await sql<FailedRow>`
+    select source, key, state, reason, settled_at from fillrate.rows
+     where state in (${states}) and ${ofSource(source)}
+       and ${state === null ? sql`true` : sql`state = ${state}`}
+       and ${reason === null ? sql`true` : sql`${sharedReason} = ${reason}`}
+       and ${after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`}
+     order by source, key limit ${limit}`.execute(db)
+  return rows
 }

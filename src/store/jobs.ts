@@ -153,7 +153,7 @@ export interface JobOfDelivery {
   readonly jobId: string | null
   readonly state: JobState
   readonly requestIds: unknown
-  /** In the order of submission. */
+  /** In the order of submission. One that was erased keeps its place, without an address. */
   readonly members: { readonly id: number; readonly email: string; readonly open: boolean }[]
 }
 
@@ -165,9 +165,9 @@ export async function ofDeliveries(
 ): Promise<JobOfDelivery[]> {
   const { rows } = await sql<JobOfDelivery>`
     select j.id, j.job_id as "jobId", j.state, j.request_ids as "requestIds",
-           (select jsonb_agg(jsonb_build_object('id', l.id, 'email', l.input ->> 'email',
-                     'open', l.state = ${Lookup.submitted} and l.job = j.id) order by m.n)
-              from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as members
+           (select jsonb_agg(jsonb_build_object('id', m.id, 'email', coalesce(l.input ->> 'email', ''),
+                     'open', coalesce(l.state = ${Lookup.submitted} and l.job = j.id, false)) order by m.n)
+              from unnest(j.members) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
      where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
      order by j.id for no key update of j`.execute(tx)

@@ -14,7 +14,9 @@ export async function dropRecords(
 ): Promise<{ readonly dropped: number; readonly next: number | null }> {
   const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
-      select id, resolved_at < now() - ${interval(keepMs)} and not to_write as old from fillrate.lookups
+      select id, resolved_at < now() - ${interval(keepMs)} 
+             and not exists (select from fillrate.unwritten u where u.lookup = lookups.id) as old
+        from fillrate.lookups
        where id > ${after} order by id limit ${batch}
     ), chosen as (
       select l.id from fillrate.lookups l

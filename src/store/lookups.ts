@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, type LookupFields, type LookupState } from '../domain/lookup.ts'
-import { interval, jsonBatch, unindexed } from './batch.ts'
+import { Lookup, type LookupState } from '../domain/lookup.ts'
+import { jsonBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -48,6 +48,7 @@ export async function want(
 ): Promise<WantedLookup[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<WantedLookup>`
+    with wanted as (
     insert into fillrate.lookups as l (kind, key, input, state, run)
     select w.kind, w.key, w.input, ${pending}, ${run}
       from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
@@ -63,9 +64,13 @@ export async function want(
       asked_at    = case when ${takeable(live)} then null else l.asked_at end,
       wanted_at   = case when ${takeable(live)} then now() else l.wanted_at end,
       resolved_at = case when ${takeable(live)} then null else l.resolved_at end,
-      due_at      = case when ${takeable(live)} then null else l.due_at end,
-      to_write    = not ${takeable(live)} and l.state in (${ANSWERED})
-    returning l.id, l.kind, l.key, l.state, l.run = ${run} and l.wanted_at = now() as admitted`.execute(tx)
+      due_at      = case when ${takeable(live)} then null else l.due_at end
+    returning l.id, l.kind, l.key, l.state, l.run = ${run} and l.wanted_at = now() as admitted
+    ), answered as (
+      insert into fillrate.unwritten (lookup) select id from wanted where state in (${ANSWERED})
+      on conflict do nothing
+    )
+    select * from wanted`.execute(tx)
   return rows
 }
 
@@ -83,143 +88,6 @@ export async function wouldCost(
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key
      order by w.n`.execute(db)
   return rows.map((row) => row.costs)
-}
-
-export interface LeasedLookup {
-  readonly id: number
-  readonly kind: LookupKind
-  readonly input: Record<string, string>
-  readonly attempts: number
-  readonly token: string
-}
-
-/**
- * Leases up to `limit` of a run's waiting lookups, oldest first.
- * @param from `single`: those that never go in bulk. `emails`: those that may.
- * @param unlessWaiting with `emails`: none when at least so many of them wait (they make a job)
- */
-export async function lease(
-  db: Connection,
-  options: {
-    readonly run: number
-    readonly from: 'single' | 'emails'
-    readonly limit: number
-    readonly token: string
-    readonly leaseMs: number
-    readonly unlessWaiting?: number | undefined
-  },
-): Promise<LeasedLookup[]> {
-  const { run, from, limit, token, leaseMs, unlessWaiting } = options
-  // Literally the predicates of the partial indexes: the planner uses them for nothing else.
-  const predicate =
-    from === 'single'
-      ? sql`state = ${pending} and (kind <> 'email' or single)`
-      : sql`state = ${pending} and kind = 'email' and not single`
-  const ready = sql`run = ${run} and ${predicate} and (not_before is null or not_before <= now())`
-  const tooFew =
-    unlessWaiting === undefined
-      ? sql`true`
-      : sql`(select count(*) from (select 1 from fillrate.lookups where ${ready} limit ${unlessWaiting}::integer) w) < ${unlessWaiting}::integer`
-  const { rows } = await sql<LeasedLookup>`
-    with claimed as (
-      select id from fillrate.lookups
-       where ${ready} and ${tooFew}
-       order by run, id limit ${limit} for no key update skip locked
-    )
-    update fillrate.lookups l
-       set state = ${leased}, lease_token = ${token}, leased_until = now() + ${interval(leaseMs)}, asked_at = now()
-      from claimed where l.id = claimed.id
-    returning l.id, l.kind, l.input, l.attempts, l.lease_token as token`.execute(db)
-  return rows
-}
-
-/** Extends every lease under these tokens. @returns the tokens that still hold one */
-export async function extendLeases(
-  db: Connection,
-  tokens: readonly string[],
-  leaseMs: number,
-): Promise<Set<string>> {
-  if (tokens.length === 0) return new Set()
-  const { rows } = await sql<{ token: string }>`
-    update fillrate.lookups set leased_until = now() + ${interval(leaseMs)}
-     where state = ${leased} and lease_token = any(${[...tokens]}::uuid[])
-    returning lease_token as token`.execute(db)
-  return new Set(rows.map((row) => row.token))
-}
-
-export interface Answer extends LookupFields {
-  readonly id: number
-  readonly token: string
-}
-
-/**
- * Stores the answers of leased lookups. Where the lease was lost meanwhile, a record is still kept if none is there,
- * and never put over a newer one.
- */
-export async function answer(db: Connection, answers: readonly Answer[]): Promise<void> {
-  if (answers.length === 0) return
-  const { rows } = await sql<{ id: number }>`
-    update fillrate.lookups l
-       set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-           resolved_at = v."resolvedAt", due_at = v."dueAt", lease_token = null, leased_until = null,
-           record = case when v.state = 'found' then v.record else l.record end,
-           confidence = case when v.state = 'found' then v.confidence else l.confidence end,
-           to_write = v.state in (${ANSWERED})
-      from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.state = ${leased}`)} and l.lease_token = v.token
-    returning l.id`.execute(db)
-  if (rows.length === answers.length) return
-  const stored = new Set(rows.map((row) => row.id))
-  await keepPaidRecords(
-    db,
-    answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
-  )
-}
-
-/** The lease is lost, the record is paid for: it answers a lookup that nobody has answered yet. */
-async function keepPaidRecords(db: Connection, answers: readonly Answer[]): Promise<void> {
-  if (answers.length === 0) return
-  await sql`
-    update fillrate.lookups l
-       set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
-           lease_token = null, leased_until = null, record = v.record, confidence = v.confidence, to_write = true
-      from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.record is null and l.state in (${pending}, ${leased}, ${submitted})`)}`.execute(
-    db,
-  )
-}
-
-/** The planner knows how many these are, and takes the primary key; of `v` it only guesses that it has 100 rows. */
-const isOneOf = (answers: readonly { readonly id: number }[]) =>
-  sql`l.id = any(${answers.map((one) => one.id)}::bigint[]) and l.id = v.id`
-
-const answerRecords = (answers: readonly object[]) => sql`jsonb_to_recordset(${jsonBatch(answers)}) as v (
-  id bigint, token uuid, job uuid, state text, reason text, attempts integer, "notBefore" timestamptz,
-  "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision)`
-
-export interface ResultAnswer extends LookupFields {
-  readonly id: number
-  readonly job: string
-}
-
-/** Stores what deliveries answered. A lookup that has an answer already keeps it. @returns how many were stored */
-export async function answerFromResults(
-  tx: StoreTransaction,
-  answers: readonly ResultAnswer[],
-): Promise<number> {
-  if (answers.length === 0) return 0
-  const result = await sql`
-    update fillrate.lookups l
-       set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
-           lease_token = null, leased_until = null,
-           record = case when v.state = 'found' then v.record else l.record end,
-           confidence = case when v.state = 'found' then v.confidence else l.confidence end,
-           to_write = true
-      from ${answerRecords(answers)}
-     where ${isOneOf(answers)} and ${unindexed(sql`l.state in (${submitted}, ${pending}, ${leased})`)}`.execute(
-    tx,
-  )
-  return Number(result.numAffectedRows ?? 0)
 }
 
 /** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */
@@ -244,6 +112,16 @@ async function freeMembers(
        set state = ${pending}, single = single or ${single}, reason = ${reason}, not_before = null
      where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
+}
+
+/** The only try of these so far met an outage of the service, and is not held against them. */
+export async function forgive(db: Connection, ids: readonly number[]): Promise<void> {
+  if (ids.length === 0) return
+  await sql`
+    update fillrate.lookups set attempts = 0
+     where id = any(${[...ids]}::bigint[]) and ${unindexed(sql`state = ${pending}`)} and attempts = 1`.execute(
+    db,
+  )
 }
 
 /** Leases that ran out: their calls may have been answered and paid for, which is counted. @returns how many */

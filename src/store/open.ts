@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Schema } from './schema.ts'
@@ -12,6 +13,11 @@ export interface OpenOptions {
   readonly name?: string
   /** Told of every statement sent, for tests and benchmarks that count them. */
   readonly onStatement?: (sql: string) => void
+  /**
+   * A connection from which nothing came for so long is given up, in milliseconds: its other end may be gone without a
+   * word. Must be longer than any statement may take. Left out: it is waited for.
+   */
+  readonly silentAfterMs?: number
   /** Told when an idle connection is lost. The pool opens another by itself. */
   readonly onLost?: (error: Error) => void
 }
@@ -37,10 +43,23 @@ export function openDatabase(options: OpenOptions): Database {
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
+    // Node probes once a second after this, ten times: a machine that is gone is noticed in 20 s.
+    keepAliveInitialDelayMillis: 10_000,
     types,
   })
   // Without a listener, a connection that Postgres ends while idle would end the process.
   pool.on('error', (error) => options.onLost?.(error))
+  const { silentAfterMs } = options
+  pool.on('connect', (client) => {
+    // The pool listens to idle connections alone: one that ends between two statements of a transaction would end the
+    // process. Its next statement fails, and tells.
+    client.on('error', () => {})
+    if (silentAfterMs === undefined) return
+    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+    stream.setTimeout(silentAfterMs, () =>
+      stream.destroy(new Error(`the connection went silent for ${silentAfterMs / 1000} s`)),
+    )
+  })
   return new Kysely<Schema>({
     dialect: new PostgresDialect({ pool }),
     ...(options.onStatement && {

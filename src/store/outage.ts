@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** SQLSTATE classes of a server that is away, starting, stopping or full: nothing is wrong with the statement. */
-const AWAY_CLASS = /^(08|57P|53)/
+/**
+ * SQLSTATEs of a server that is away, starting, stopping or full, that takes no writes for now (a standby, after a
+ * failover), or in which two transactions met: nothing is wrong with the statement.
+ */
+const AWAY_STATE = /^(08...|57P..|53...|25006|40P01|40001|55P03)$/
 const AWAY_SYSTEM = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -12,13 +15,13 @@ const AWAY_SYSTEM = new Set([
   'EHOSTUNREACH',
 ])
 const AWAY_MESSAGE =
-  /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i
+  /connection terminated|connection went silent|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i
 
 /** Whether Postgres was away, and the same statement may well succeed later. */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = (error as { code?: string }).code ?? ''
-  return AWAY_CLASS.test(code) || AWAY_SYSTEM.has(code) || AWAY_MESSAGE.test(error.message)
+  return AWAY_STATE.test(code) || AWAY_SYSTEM.has(code) || AWAY_MESSAGE.test(error.message)
 }
 
 /**

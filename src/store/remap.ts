@@ -74,12 +74,14 @@ export async function writeAgain(
        set state = ${waiting}, reason = null, run = ${run}, picked_at = now(), settled_at = null, next_at = null,
            notes = null, cells_written = 0, cells_kept = 0, cells_conflicts = 0
       from jsonb_to_recordset(${jsonBatch(values)}) as v (key text, "inputHash" text, lookup bigint)
-     where r.source = ${source} and r.key = any(${open.map((row) => row.key)}::text[]) and r.key = v.key
+     where r.source = ${source} and r.key = v.key
        and r.lookup = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
     returning r.lookup`.execute(tx)
   await sql`
-    update fillrate.lookups set to_write = true
-     where id = any(${[...new Set(taken.map((row) => row.lookup))]}::bigint[])`.execute(tx)
+    insert into fillrate.unwritten (lookup)
+    select unnest(${[...new Set(taken.map((row) => row.lookup))]}::bigint[]) on conflict do nothing`.execute(
+    tx,
+  )
   return taken.length
 }
 
@@ -87,9 +89,7 @@ export async function writeAgain(
 export async function anyToWrite(db: Connection, source: string, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (
-      select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
-       where r.source = ${source} and r.state = ${waiting} and r.run = ${run} and l.to_write) as any`.execute(
-    db,
-  )
+      select from fillrate.rows r join fillrate.unwritten u on u.lookup = r.lookup
+       where r.source = ${source} and r.state = ${waiting} and r.run = ${run}) as any`.execute(db)
   return rows[0]?.any ?? false
 }

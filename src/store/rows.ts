@@ -1,7 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
-import { jsonBatch, unindexed } from './batch.ts'
+import { jsonBatch, keyedBatch, unindexed } from './batch.ts'
+import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -138,14 +139,15 @@ export async function claimAnswered(
   const { rows } = await sql<AnsweredRow>`
     select r.key, r."inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
            l.confidence, l.due_at as "dueAt"
-      from fillrate.lookups l
+      from fillrate.unwritten u
+      join fillrate.lookups l on l.id = u.lookup
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
-        where lookup = l.id and state = ${waiting} and not dry and ${unindexed(sql`source = ${source}`)}
+        where lookup = u.lookup and ${unindexed(sql`source = ${source} and state = ${waiting} and not dry`)}
           for no key update skip locked offset 0
      ) r
-     where l.to_write
-     order by l.id limit ${limit}`.execute(tx)
+     where ${unindexed(sql`l.state in (${ANSWERED})`)}
+     order by u.lookup limit ${limit}`.execute(tx)
   return rows
 }
 
@@ -174,26 +176,28 @@ export interface Cells {
 /** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
 export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
   if (settled.length === 0) return
+  const records = keyedBatch(
+    sql`${settled.map((row) => row.key)}::text[]`,
+    settled,
+    sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
+  )
   await sql`
     update fillrate.rows r
-       set state = s.state, reason = s.reason, next_at = s."nextAt",
-           settled_at = case when s.state = ${waiting} then null else now() end,
-           lookup = case when s.state = ${waiting} then null else r.lookup end,
-           tried = case when s.missed then r.tried || r.lookup else r.tried end,
-           dry = r.dry and s.state = ${waiting},
-           written = case when s.written is null then r.written else coalesce(r.written, '{}') || s.written end,
-           notes = coalesce(s.notes, r.notes), cells_written = (s.cells ->> 'written')::integer,
-           cells_kept = (s.cells ->> 'kept')::integer, cells_conflicts = (s.cells ->> 'conflicts')::integer
-      from jsonb_to_recordset(${jsonBatch(settled)}) as s
-           (key text, state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb,
-            missed boolean)
-     where r.source = ${source} and r.key = any(${settled.map((row) => row.key)}::text[]) and r.key = s.key
-       and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
+       set state = v.state, reason = v.reason, next_at = v."nextAt",
+           settled_at = case when v.state = ${waiting} then null else now() end,
+           lookup = case when v.state = ${waiting} then null else r.lookup end,
+           tried = case when v.missed then r.tried || r.lookup else r.tried end,
+           dry = r.dry and v.state = ${waiting},
+           written = case when v.written is null then r.written else coalesce(r.written, '{}') || v.written end,
+           notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
+           cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
+      from ${records}
+     where r.source = ${source} and r.key = k.key and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**
- * Lookups that no row waits for any more are done with; those that still have one that may be written stay flagged.
- * Locked by a statement of their own: an update that waited for a pick would still look for rows with its old snapshot,
+ * Lookups that no row waits for any more are done with; those that still have one that may be written stay unwritten.
+ * Locked by a statement of their own: a delete that waited for a pick would still look for rows with its old snapshot,
  * miss the one just picked, and leave it waiting for ever.
  */
 export async function clearWritten(tx: StoreTransaction, lookups: readonly number[]): Promise<void> {
@@ -202,22 +206,22 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
-    update fillrate.lookups l set to_write = false
-     where l.id = any(${ids}) and ${unindexed(sql`l.to_write`)}
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)`.execute(
-    tx,
-  )
+    delete from fillrate.unwritten u where u.lookup = any(${ids}) and not ${isAwaited}`.execute(tx)
 }
 
+/** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
+const isAwaited = sql<boolean>`exists (
+       select from fillrate.rows r
+        where r.lookup = u.lookup and ${unindexed(sql`r.state = ${waiting} and not r.dry`)} offset 0)`
+
 /**
- * Takes the flag from lookups that no row waits for, or only rows of dry runs: every write back would
+ * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
  * look at them again, for as long as no run takes their rows. @returns how many
  */
 export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
-    select l.id from fillrate.lookups l
-     where l.to_write
-       and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = ${waiting} and not r.dry offset 0)
+    select l.id from fillrate.unwritten u join fillrate.lookups l on l.id = u.lookup
+     where not ${isAwaited}
      order by l.id limit ${limit} for no key update of l skip locked`.execute(tx)
   await clearWritten(
     tx,

@@ -48,7 +48,9 @@ export interface Schema {
     resolved_at: Date | null
     due_at: Date | null
     in_doubt: Generated<number>
-    to_write: Generated<boolean>
+  }
+  'fillrate.unwritten': {
+    lookup: number
   }
   'fillrate.rows': {
     source: string
@@ -98,6 +100,7 @@ export interface Schema {
     raw: Buffer | null
     settled_at: Date | null
   }
+  'fillrate.kept_answers': { lookup: number; received_at: Generated<Date>; status: number; body: string }
   'fillrate.changes': {
     id: Generated<number>
     run: number | null
@@ -117,6 +120,9 @@ export interface Schema {
     limit: number
     window_ms: number | null
     observed_at: Date
+    spent_until: Date | null
+    told: Json | null
+    told_at: Date | null
   }
   'fillrate.followed': {
     id: Generated<number>
@@ -138,5 +144,17 @@ export interface Schema {
     leased_until: Date | null
     ended_at: Date | null
   }
+  'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
   'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
+  'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
+  'fillrate.coverage': {
+    source: string
+    at: Generated<Date>
+    eligible: number
+    filled: Json
+    took_ms: number
+  }
+  'fillrate.requests': { at: Date; endpoint: string; status: string; calls: number }
+  'fillrate.counters': { name: string; labels: string; value: number }
+  'fillrate.quotas': { scope: string; rate: Json; observed_at: Generated<Date> }
 }

@@ -39,10 +39,11 @@ export interface LookupStory {
   readonly not_before: Date | null
   readonly leased_until: Date | null
   readonly due_at: Date | null
-  readonly to_write: boolean
   /** Rows that share it, this one among them. */
   readonly rows: number
   readonly record: unknown
+  /** The latest answer that was no record; null where none was kept. */
+  readonly kept: { readonly status: number; readonly body: string; readonly received_at: string } | null
 }
 
 export interface JobStory {
@@ -93,8 +94,10 @@ export async function ofLookups(db: Database, ids: readonly number[]): Promise<L
   if (ids.length === 0) return []
   const { rows } = await sql<LookupStory>`
     select id, kind, input, state, reason, attempts, in_doubt, confidence, run, job, asked_at, resolved_at, not_before,
-           leased_until, due_at, to_write, record,
-           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows
+           leased_until, due_at, record,
+           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows,
+           (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
+              from fillrate.kept_answers k where k.lookup = l.id) as kept
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])
      order by array_position(${[...ids]}::bigint[], id)`.execute(db)
   return rows

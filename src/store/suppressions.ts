@@ -10,6 +10,43 @@ export function suppressionHash(kind: LookupKind, key: string): string {
   return createHash('sha256').update(`${kind}\n${key}`).digest('hex')
 }
 
+/** Whether anything was ever erased: mostly nothing was, and then there is nothing to compare. */
+export async function any(db: Database | StoreTransaction): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.suppressions) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+/** Which of these hashes are tombstones. */
+export async function among(db: Database | StoreTransaction, hashes: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ hash: string }>`
+    select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
+  return rows.map((row) => row.hash)
+}
+
+/** Leaves the tombstones of what is erased, each once. */
+export async function insert(
+  tx: StoreTransaction,
+  lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
+): Promise<void> {
+  if (lookups.length === 0) return
+  const hashes = lookups.map((one) => ({ kind: one.kind, hash: suppressionHash(one.kind, one.key) }))
+  await sql`
+    insert into fillrate.suppressions (kind, hash)
+    select v.kind, v.hash from jsonb_to_recordset(${jsonBatch(hashes)}) as v (kind text, hash text)
+     order by v.kind, v.hash
+    on conflict do nothing`.execute(tx)
+}
+
+/**
+ * Waits for everybody who has looked for tombstones and not committed yet, and keeps others from looking until this
+ * transaction ends: whoever looks later sees what it inserts. Every look holds the table until its transaction ends.
+ */
+export async function shutOut(tx: StoreTransaction): Promise<void> {
+  await sql`set local lock_timeout = '10s'`.execute(tx)
+  await sql`lock table fillrate.suppressions in access exclusive mode`.execute(tx)
+}
+
 /** Which of these are suppressed, in the same order. */
 export async function areSuppressed(
   db: Database | StoreTransaction,

@@ -9,6 +9,18 @@ export type StoreTransaction = Transaction<Schema>
 const MET = new Set(['40P01', '40001', '55P03'])
 const TRIES = 5
 
+/** What a transaction has read is no longer so: it goes again, as after a serialization failure. */
+export class MetAnother extends Error {
+  override readonly name = 'MetAnother'
+  readonly code = '40001'
+}
+
+/**
+ * A transaction that waits for its client for so long is ended by Postgres: the client is stopped, or gone without a
+ * word, and holds locks that others need. None of ours ever does anything but SQL.
+ */
+const ABANDONED_MS = 30_000
+
 /**
  * Runs `act` in one short transaction, again when it met another one. `act` must do nothing but SQL.
  * @param statementTimeoutMs bounds every statement in it; set for this transaction alone, because a session
@@ -22,8 +34,11 @@ export async function inTransaction<T>(
   for (let attempt = 1; ; attempt++) {
     try {
       return await db.transaction().execute(async (tx) => {
-        if (statementTimeoutMs !== undefined)
-          await sql`set local statement_timeout = ${sql.lit(Math.round(statementTimeoutMs))}`.execute(tx)
+        await sql`
+          select set_config('idle_in_transaction_session_timeout', ${String(ABANDONED_MS)}, true)
+                 ${statementTimeoutMs === undefined ? sql`` : sql`, set_config('statement_timeout', ${String(Math.round(statementTimeoutMs))}, true)`}`.execute(
+          tx,
+        )
         return await act(tx)
       })
     } catch (error) {

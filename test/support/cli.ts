@@ -21,6 +21,8 @@ export interface Started {
 export interface CommandLine {
   readonly folder: string
   start(...words: string[]): Started
+  /** The same with other variables. Undefined takes one away. */
+  startWith(environment: Record<string, string | undefined>, ...words: string[]): Started
   run(...words: string[]): Promise<Ended>
   /** Other variables, for this call alone. Undefined takes one away. */
   runWith(environment: Record<string, string | undefined>, ...words: string[]): Promise<Ended>
@@ -66,6 +68,7 @@ export async function createCommandLine(
   return {
     folder,
     start: (...words) => start({}, words),
+    startWith: (changes, ...words) => start(changes, words),
     run: (...words) => start({}, words).ended,
     runWith: (changes, ...words) => start(changes, words).ended,
     configure,

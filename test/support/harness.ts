@@ -7,6 +7,9 @@ import type { RunReport } from '../../src/pipeline/run/report.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
+import { environmentFor, runRequest } from './environment.ts'
+
+export { environmentFor, runRequest } from './environment.ts'
 
 /** Fillrate on a database and a sandbox of its own, as a user runs it but for the process. */
 export interface Harness {
@@ -63,35 +66,6 @@ export async function startHarness(options: {
       await sandbox.close()
       await database.drop()
     },
-  }
-}
-
-export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
-  return {
-    sources: [],
-    limit: null,
-    where: null,
-    route: 'auto',
-    waitMs: 60_000,
-    signal: new AbortController().signal,
-    ...request,
-  }
-}
-
-export function environmentFor(databaseUrl: string, sandbox: Sandbox): Environment {
-  return {
-    databaseUrl,
-    baseUrl: sandbox.url,
-    apiKeys: sandbox.keys,
-    auth: 'bearer',
-    webhookSecrets: [sandbox.webhookSecret],
-    publicUrl: null,
-    port: null,
-    host: null,
-    dashboardToken: null,
-    notifyUrl: null,
-    notifySecrets: [],
-    logLevel: 'silent',
   }
 }
 

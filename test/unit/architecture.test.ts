@@ -14,8 +14,9 @@ const FLOORS: Readonly<Record<string, number>> = {
   daemon: 3,
   'app.ts': 4,
   cli: 4,
-  'index.ts': 5,
-  'main.ts': 5,
+  'library.ts': 5,
+  'index.ts': 6,
+  'main.ts': 6,
 }
 
 const files = globSync('src/**/*.ts')

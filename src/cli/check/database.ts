@@ -1,19 +1,25 @@
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
-import { openSource } from '../../sources/source.ts'
+import type { Problem } from '../../config/problems.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
+import { openSource } from '../../sources/source.ts'
 import { openDatabase, type Database } from '../../store/open.ts'
 import { addressOf } from '../render/database-error.ts'
-import { counted } from '../render/numbers.ts'
+import type { ClockReading } from './clock.ts'
 import { checkFollow } from './follow.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
+import { missingRights } from './rights.ts'
+import { checkSource } from './source.ts'
 
-/** The database, our schema in it, and every source held against it; each told as soon as it is known. */
+/**
+ * The database, our schema in it, and every source held against it; each told as soon as it is known.
+ * @returns what time it is there; null when it does not answer
+ */
 export async function* checkDatabase(
   url: string | null,
   config: Config | null,
-  env: NodeJS.ProcessEnv,
-): AsyncGenerator<Finding> {
+  { env, now }: { readonly env: NodeJS.ProcessEnv; readonly now: () => number },
+): AsyncGenerator<Finding, ClockReading | null> {
   if (url === null) {
     yield wrongBecause('database', [
       {
@@ -24,7 +30,7 @@ export async function* checkDatabase(
       },
     ])
     yield* skipped(config, 'the database is not known')
-    return
+    return null
   }
   const db = openDatabase({ url, max: 1 })
   try {
@@ -32,23 +38,17 @@ export async function* checkDatabase(
     yield connected
     if (connected.verdict === 'wrong') {
       yield* skipped(config, 'the database does not answer')
-      return
+      return null
     }
+    const clock = await readClock(db, now)
     yield await checkSchema(db, env)
     for (const mapping of Object.values(config?.sources ?? {})) {
-      const name = `source ${mapping.name}`
-      try {
-        const source = await openSource(db, mapping)
-        yield finding(
-          name,
-          'ok',
-          `${source.mapping.table}, ${counted(source.outputs.length, 'column')} to fill`,
-        )
-        if (mapping.follow) yield await checkFollow(db, source)
-      } catch (error) {
-        yield findingOf(name, error, env)
-      }
+      const checked = await checkSource(db, mapping, env)
+      yield checked
+      if (mapping.follow && checked.verdict !== 'wrong')
+        yield await checkFollow(db, await openSource(db, mapping))
     }
+    return clock
   } finally {
     await db.destroy()
   }
@@ -71,19 +71,46 @@ async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   }
 }
 
+/** Asked twice, because the first answer may have waited for the connection. */
+async function readClock(db: Database, now: () => number): Promise<ClockReading> {
+  const read = async (): Promise<ClockReading> => {
+    const asked = now()
+    const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
+    return {
+      whose: 'Postgres',
+      tells: rows[0]?.now.getTime() ?? 0,
+      resolutionMs: 1,
+      asked,
+      answered: now(),
+    }
+  }
+  await read()
+  return read()
+}
+
 async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   try {
     const pending = await pendingMigrations(db)
-    if (pending.length === 0) return finding('schema', 'ok', 'up to date')
-    return wrongBecause('schema', [
-      {
-        place: 'the schema "fillrate"',
-        found: `without ${pending.join(', ')}`,
-        expected: 'the schema of this version',
-        todo: 'Run `fillrate migrate`.',
-      },
-    ])
+    const problem = await (pending.length === 0 ? missingRights(db) : missingMigrations(db, pending))
+    return problem === null ? finding('schema', 'ok', 'up to date') : wrongBecause('schema', [problem])
   } catch (error) {
     return findingOf('schema', error, env)
+  }
+}
+
+async function missingMigrations(db: Database, pending: readonly string[]): Promise<Problem> {
+  const { rows } = await sql<{ there: boolean; mayCreate: boolean; database: string; role: string }>`
+    select to_regnamespace('fillrate') is not null as there,
+           has_database_privilege(current_database(), 'create') as "mayCreate",
+           quote_ident(current_database()) as database, quote_ident(current_user) as role`.execute(db)
+  const { there = false, mayCreate = true, database = '', role = '' } = rows[0] ?? {}
+  return {
+    place: 'the schema "fillrate"',
+    found: there ? `without ${pending.join(', ')}` : 'not there yet',
+    expected: 'the schema of this version',
+    todo:
+      there || mayCreate
+        ? 'Run `fillrate migrate`.'
+        : `This role may not create it. First: grant create on database ${database} to ${role}. Then run \`fillrate migrate\`.`,
   }
 }

@@ -1,16 +1,18 @@
 import { basename } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { readEnvironment, type Environment } from '../../config/environment.ts'
+import { checkBulk } from '../check/bulk.ts'
+import { judgeClocks } from '../check/clock.ts'
 import { checkDatabase } from '../check/database.ts'
 import { finding, findingOf, type Finding } from '../check/finding.ts'
-import { checkBulk, checkKey, checkService } from '../check/service.ts'
+import { checkKey, checkService } from '../check/service.ts'
 import type { Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { findingLines, verdictLine } from '../render/check.ts'
 import { writeJson } from '../render/json.ts'
 import { count, counted } from '../render/numbers.ts'
-import { readConfig } from '../settings.ts'
+import { openLog, readConfig } from '../settings.ts'
 
 /** Looks at everything that a run needs, in the order in which one thing needs another. */
 export async function check(command: Command<'check'>, context: Context): Promise<ExitCode> {
@@ -27,7 +29,7 @@ export async function check(command: Command<'check'>, context: Context): Promis
 }
 
 async function* findings(command: Command<'check'>, context: Context): AsyncGenerator<Finding> {
-  const { env } = context
+  const { env, now } = context
   let config: Config | null = null
   try {
     config = await readConfig(command, context)
@@ -42,10 +44,11 @@ async function* findings(command: Command<'check'>, context: Context): AsyncGene
     yield findingOf('environment', error, env)
     return
   }
-  yield* checkDatabase(environment.databaseUrl, config, env)
-  yield await checkService(environment)
+  const inDatabase = yield* checkDatabase(environment.databaseUrl, config, { env, now })
+  const inService = yield* checkService(environment, now)
   yield checkKey(environment)
-  yield checkBulk(environment)
+  yield await checkBulk(environment, openLog(command, context, environment))
+  yield judgeClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 
 function* aboutConfig(config: Config): Generator<Finding> {

@@ -21,13 +21,15 @@ export async function failures(command: Command<'failures'>, context: Context): 
   return withDatabase(context, async (db) => {
     await refuseUnknown(db, flags.source)
     if (flags.csv !== null) return writeCsv(db, command, context, flags.csv)
-    const reasons = await store.countReasons(db, flags.source)
-    const rows = await store.latest(db, flags.source, flags.limit ?? SHOWN)
+    const filter = { source: flags.source, states: flags.state }
+    const reasons = await store.countReasons(db, filter)
+    const rows = await store.latest(db, filter, flags.limit ?? SHOWN)
+    // Rows of any state have such cells.
+    const cells = flags.state === null ? await store.countLeftOutCells(db, flags.source) : []
     const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-    if (flags.json) writeJson(context.stdout, { total, reasons, rows })
-    else
-      for (const line of failureLines({ total, reasons, rows }, context.stdout, context.now()))
-        context.stdout.line(line)
+    const found = { total, reasons, cells, rows }
+    if (flags.json) writeJson(context.stdout, found)
+    else for (const line of failureLines(found, context.stdout, context.now())) context.stdout.line(line)
     return Exit.done
   })
 }
@@ -60,10 +62,11 @@ async function writeCsv(
     if (file === null) stdout.write(text)
     else await file.write(text)
   }
+  const filter = { source: flags.source, states: flags.state }
   let written = 0
   try {
     await write(HEAD)
-    for await (const page of store.pages(db, flags.source, flags.limit)) {
+    for await (const page of store.pages(db, filter, flags.limit)) {
       signal.throwIfAborted()
       await write(
         page

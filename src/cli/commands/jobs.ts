@@ -1,16 +1,21 @@
 import { Job, type JobState } from '../../domain/job.ts'
 import * as store from '../../store/jobs.ts'
-import type { Command } from '../command.ts'
+import { quote } from '../../config/show.ts'
+import { actOnJob } from '../../pipeline/act-on-job.ts'
+import { usageOf, type Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
-import { count, distance } from '../render/numbers.ts'
+import { count, counted, distance } from '../render/numbers.ts'
 import type { Style } from '../render/paint.ts'
 import { stateWords } from '../render/states.ts'
 import { table } from '../render/table.ts'
+import { openLog } from '../settings.ts'
+import { UsageError } from '../usage-error.ts'
 
 export async function jobs(command: Command<'jobs'>, context: Context): Promise<ExitCode> {
+  if (command.words.length > 0) return act(command, context)
   const { flags } = command
   const { stdout, now } = context
   const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
@@ -38,6 +43,35 @@ export async function jobs(command: Command<'jobs'>, context: Context): Promise<
   )
   for (const line of lines) stdout.line(line)
   return Exit.done
+}
+
+async function act(command: Command<'jobs'>, context: Context): Promise<ExitCode> {
+  const { flags, words } = command
+  const { stdout, stderr } = context
+  const [action, id] = words
+  if ((action !== 'retry' && action !== 'expire') || id === undefined)
+    throw new UsageError(`expected retry or expire and a job, found ${words.map(quote).join(' ')}`, {
+      usage: usageOf('jobs'),
+      help: 'fillrate jobs --help',
+      suggestion: '`fillrate jobs` lists them.',
+    })
+  const done = await withDatabase(context, (db, environment) =>
+    actOnJob({ db, log: openLog(command, context, environment) }, action, id),
+  )
+  if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, told: 'there is no such job' })
+  if (done === null) {
+    if (!flags.json) stderr.line(`fillrate: there is no job ${quote(id)}. \`fillrate jobs\` lists them.`)
+    return Exit.usage
+  }
+  if (!flags.json) {
+    const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
+    stdout.line(`${mark} Job ${done.job}: ${done.told}.`)
+    if (done.freed > 0)
+      stdout.line(
+        `  ${counted(done.freed, 'input')} will be asked singly${done.maybe_paid > 0 ? `; the service may have worked on ${count(done.maybe_paid)} of them, which are then paid twice` : ''}.`,
+      )
+  }
+  return done.state === null ? Exit.failed : Exit.done
 }
 
 const STATE_STYLES: Readonly<Record<JobState, Style>> = {

@@ -4,7 +4,7 @@ import { fields, type Field } from './fields.ts'
 import { counted, distance, moment } from './numbers.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { table } from './table.ts'
-import { clean, wrap } from './text.ts'
+import { clean, cut, wrap } from './text.ts'
 import { valueText } from './value.ts'
 
 /** One row's story: what it is, what was asked and answered, what was written, and what comes next. */
@@ -108,6 +108,7 @@ function askedLines({ lookup, tried, job, deliveries, row }: Story, output: Outp
     if (row.exists) list.push(['Asked', would, notes])
   } else {
     list.push(['Asked', question(lookup), callsOf(lookup, now)], ['Answer', answer(lookup, now)])
+    if (lookup.kept !== null) list.push(['No record', ...keptWords(lookup.kept, now)])
   }
   if (job !== null) {
     const ended =
@@ -157,6 +158,15 @@ function answer(lookup: AskedLookup, now: number): string {
       ...(due === null ? [] : [due.getTime() <= now ? 'due' : `due again ${distance(due, now)}`]),
     ].join(', '),
   )
+}
+
+/** Characters of it that are shown; `--json` has all that is kept. */
+const EXCERPT = 200
+
+function keptWords(kept: NonNullable<AskedLookup['kept']>, now: number): [text: string, more: string] {
+  const body = clean(kept.body.replaceAll(/\s+/g, ' ').trim())
+  const shown = body === '' ? 'nothing' : cut(body, EXCERPT)
+  return [shown, `answered with ${kept.status} ${distance(new Date(kept.received_at), now)}`]
 }
 
 function recordLines({ fields: list }: Story, output: Output): string[] {

@@ -1,4 +1,5 @@
-import type { FailedRow, FailureReason, FailureState } from '../../store/failures.ts'
+import { FAILURE_HELP } from '../../pipeline/failure-help.ts'
+import type { FailedRow, FailureReason, LeftOutCells } from '../../store/failures.ts'
 import type { Output } from '../output.ts'
 import { fields } from './fields.ts'
 import { count, counted, distance } from './numbers.ts'
@@ -8,6 +9,8 @@ import { table } from './table.ts'
 export interface Failures {
   readonly total: number
   readonly reasons: readonly FailureReason[]
+  /** Of rows in any state, also of those that were enriched. */
+  readonly cells: readonly LeftOutCells[]
   /** The latest, as many as are to be shown. */
   readonly rows: readonly FailedRow[]
 }
@@ -15,21 +18,13 @@ export interface Failures {
 /** Reasons shown at the most: of more, those with the fewest rows are only counted. */
 const REASONS = 25
 
-/** What becomes of such rows by themselves, and what one can do. */
-const HELP: Readonly<Record<FailureState, string>> = {
-  failed: 'the service gave no answer; asked again by a run from the next day on, or after `fillrate retry`',
-  refused:
-    'the service does not take the question; asked again when the row changes, or after `fillrate retry`',
-  write_rejected:
-    'the answer is kept, and the database would not have it in its column; `fillrate retry` has it written without a call',
-  invalid_input: 'not asked; correct the row, and the next run picks it',
-  below_confidence:
-    'answered, but less surely than minConfidence asks for; with a lower one, `fillrate remap SOURCE` writes it without a call',
-}
-
-export function failureLines({ total, reasons, rows }: Failures, output: Output, now: number): string[] {
+export function failureLines(
+  { total, reasons, cells, rows }: Failures,
+  output: Output,
+  now: number,
+): string[] {
   const { paint } = output
-  if (total === 0) return [`${paint('good', '✓')} No row has failed.`]
+  if (total === 0) return [`${paint('good', '✓')} No row has failed.`, ...cellLines(cells, output)]
   const shown = reasons.slice(0, REASONS)
   const rest = reasons.slice(REASONS)
   const sources = new Set(reasons.map((reason) => reason.source)).size
@@ -61,9 +56,10 @@ export function failureLines({ total, reasons, rows }: Failures, output: Output,
     '',
     paint('heading', 'What becomes of them'),
     ...fields(
-      states.map((state) => [stateWords(state), HELP[state]]),
+      states.map((state) => [stateWords(state), FAILURE_HELP[state]]),
       output,
     ),
+    ...cellLines(cells, output),
     '',
     paint(
       'heading',
@@ -85,3 +81,38 @@ export function failureLines({ total, reasons, rows }: Failures, output: Output,
       : []),
   ]
 }
+
+/** What a record held and its column did not get. */
+function cellLines(cells: readonly LeftOutCells[], output: Output): string[] {
+  if (cells.length === 0) return []
+  const sources = new Set(cells.map((cell) => cell.source)).size
+  const rest = cells.length - REASONS
+  return [
+    '',
+    output.paint('heading', 'Cells that were left out, in rows that are otherwise written'),
+    ...table(
+      cells.slice(0, REASONS),
+      [
+        { title: 'rows', text: (one) => count(one.rows), number: true },
+        ...(sources > 1 ? [{ title: 'source', text: (one: LeftOutCells) => one.source, least: 6 }] : []),
+        { title: 'column', text: (one) => one.column, least: 8 },
+        { title: 'reason', text: (one) => cellWords(one.reason), least: 12 },
+      ],
+      output,
+    ),
+    ...(rest > 0 ? [output.paint('quiet', `and ${counted(rest, 'more reason', 'more reasons')}`)] : []),
+  ]
+}
+
+/** What a cell's reason means, where its name alone does not say it. */
+const CELL_WORDS: Readonly<Record<string, string>> = {
+  unmapped: 'its `map` has no entry for the value',
+  no_match: 'the value does not match `matches`',
+  no_value: 'its `sql` gives nothing for the value: no such row in another table, perhaps',
+  too_long: "the text is longer than the column; `tooLong: 'truncate'` cuts it",
+  out_of_range: 'the number is out of the range of the column',
+  no_such_label: 'no label of the enum is like the value; a `map` makes one of it',
+  group_incomplete: 'another cell of its group has no value, and a group is written whole',
+}
+
+const cellWords = (reason: string): string => CELL_WORDS[reason] ?? stateWords(reason)

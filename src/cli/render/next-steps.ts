@@ -24,12 +24,16 @@ export function nextSteps(report: RunReport, output: Output): string[] {
 
 /** Pure. */
 export function stepsAfter(
-  report: Pick<RunReport, 'status' | 'rows' | 'jobs' | 'left_out' | 'dry_run'>,
+  report: Pick<RunReport, 'status' | 'rows' | 'cells' | 'jobs' | 'left_out' | 'dry_run'>,
 ): Step[] {
-  const { rows, jobs, status, left_out: leftOut } = report
+  const { rows, cells, jobs, status, left_out: leftOut } = report
   const steps: Step[] = []
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
-  if (failed > 0 && !report.dry_run) steps.push(['fillrate failures', `why ${counted(failed, 'row')} failed`])
+  const why = [
+    ...(failed > 0 ? [`${counted(failed, 'row')} failed`] : []),
+    ...(cells.conflicts > 0 ? [`${counted(cells.conflicts, 'cell')} did not fit`] : []),
+  ]
+  if (why.length > 0 && !report.dry_run) steps.push(['fillrate failures', `why ${why.join(' and ')}`])
   if (status === 'failed' || status === 'refused')
     steps.push(['fillrate check', 'what is wrong, and what to do about it'])
   if (status === 'budget_reached' || leftOut > 0) {

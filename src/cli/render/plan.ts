@@ -7,7 +7,7 @@ import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent } from './numbers.ts'
 import { sum } from './sum.ts'
-import { cut, pad, width, wrap } from './text.ts'
+import { pad, width, wrap } from './text.ts'
 
 export interface PlanSettings {
   /** As given or configured; null is neither. */
@@ -48,10 +48,14 @@ interface Step {
   readonly why: string
 }
 
+/** Reasons shown by name: of several inputs, each with a fault, there are many combinations. */
+const REASONS = 12
+
 function steps(source: SourcePlan): Step[] {
   const left = (label: string, rows: number, why: string): Step => ({ label, rows, sum: false, why })
   const total = (label: string, rows: number, why = ''): Step => ({ label, rows, sum: true, why })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
+  const rest = invalid.slice(REASONS)
   const whole = source.filtered_out + source.where_out > 0
   return [
     ...(whole ? [total('in the table', source.table)] : []),
@@ -63,7 +67,12 @@ function steps(source: SourcePlan): Step[] {
     left('held', source.held, 'by a run that is under way'),
     left('beyond the limit', source.beyond_limit, 'by --limit'),
     total('to pick', source.picked),
-    ...invalid.map(([reason, rows]) => left('invalid input', rows, reason)),
+    ...invalid.slice(0, REASONS).map(([reason, rows]) => left('invalid input', rows, reason)),
+    left(
+      'invalid input',
+      rest.reduce((all, [, rows]) => all + rows, 0),
+      `for ${counted(rest.length, 'more reason', 'more reasons')}; --json has them`,
+    ),
     left('suppressed', source.suppressed, 'never to be asked'),
     total('to look up', source.askable),
   ]
@@ -77,12 +86,16 @@ function sourceLines(
   const { paint } = output
   const lines = steps(source)
     .filter((step) => step.sum || step.rows > 0)
-    .map(({ label, rows, sum, why }, n) => {
+    .flatMap(({ label, rows, sum, why }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
       const start = `${sign} ${pad(label, widths.labels)}${count(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - width(start) - 4
-      const reason = why === '' || room < 12 ? '' : `  ${paint('quiet', cut(why, room))}`
-      return `  ${sum ? paint('heading', start) : start}${reason}`
+      const [first = '', ...more] = room < 12 ? [] : wrap(why, room)
+      const indent = ' '.repeat(width(start) + 4)
+      return [
+        `  ${sum ? paint('heading', start) : start}${first === '' ? '' : `  ${paint('quiet', first)}`}`,
+        ...more.map((line) => indent + paint('quiet', line)),
+      ]
     })
   return [paint('heading', source.source), ...lines]
 }

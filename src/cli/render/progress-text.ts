@@ -4,6 +4,7 @@ import { bar } from './bar.ts'
 import { limitText } from './limit.ts'
 import { count, counted, duration, percent, perSecond as speed } from './numbers.ts'
 import type { Paint } from './paint.ts'
+import { FOREIGN } from './rate-told.ts'
 import { cut, width } from './text.ts'
 
 export interface Frame {
@@ -19,7 +20,7 @@ const GAUGE = 10
  *
  *     ███████████░░░░░░   62%  3,104 of 5,000 rows  48/s  39 s left
  *     1,204 asked  300 in jobs  3 jobs out  2,911 cells written
- *     limit 200 calls in 2 s  ███████░░░ 143 in this window  98.4% used
+ *     limit 200 calls in 2 s  ███████░░░ 143 in this window  98.4% used  next in 1.2 s
  *     waits for the next window
  *
  * What matters least gives way where the terminal is narrow.
@@ -29,31 +30,36 @@ export function progressBlock(progress: RunProgress, perSecond: number | null, f
   const edge = frame.columns - 2
   const columns = Math.floor(frame.columns * 0.28)
   const parts = [percentOf(progress), rowsOf(progress), ...timing(progress, perSecond)]
-  const { waiting } = progress
+  const notice = noticeOf(progress)
   return [
     columns < NARROWEST_BAR
       ? fitting(parts, edge)
       : `${bar(shareOf(progress), columns, paint)}  ${fitting(parts, edge - columns - 2)}`,
     fitting(work(progress), edge),
     limitLine(progress.rate, edge, paint),
-    waiting === null ? '' : paint('warn', waiting),
+    notice === null ? '' : paint('warn', notice),
   ].map((line) => ` ${line}`.trimEnd())
 }
 
 /** The same as one line of text, for a log. */
 export function progressLine(progress: RunProgress, perSecond: number | null): string {
-  const { rate, waiting } = progress
+  const { rate } = progress
+  const notice = noticeOf(progress)
   const parts = [
     [`${rowsOf(progress)} (${percentOf(progress).trim()})`, ...timing(progress, perSecond)],
     work(progress),
     [
       ...(rate?.limit == null ? [] : [limitText(rate.limit, rate.windowMs), ...used(rate)]),
-      ...(waiting === null ? [] : [waiting]),
+      ...(notice === null ? [] : [notice]),
     ],
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
   return [duration(progress.elapsedMs), ...text].join('; ')
 }
+
+/** Why it waits, or else that somebody else spends the key. */
+const noticeOf = ({ waiting, rate }: RunProgress): string | null =>
+  waiting ?? (rate?.foreign ? FOREIGN : null)
 
 const shareOf = ({ picked, settled }: RunProgress): number => (picked === 0 ? 0 : settled / picked)
 
@@ -97,6 +103,7 @@ function used(rate: RateState): [string, ...string[]] {
   return [
     `${count(rate.windowUsed)} in this window`,
     ...(rate.utilisation === null ? [] : [`${percent(rate.utilisation)} used`]),
+    ...(rate.nextWindowInMs === null ? [] : [`next in ${duration(rate.nextWindowInMs)}`]),
     ...(rate.throttled > 0 ? [`${count(rate.throttled)} refused`] : []),
   ]
 }

@@ -1,31 +1,32 @@
-import type { Status } from '../../pipeline/status.ts'
+import type { StatusReport } from '../../pipeline/status-report.ts'
 import type { Coverage } from '../../sources/coverage.ts'
-import type { KnownLimit } from '../../store/rate-limits.ts'
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
 import { count, counted, distance, percent } from './numbers.ts'
+import { toldFields } from './rate-told.ts'
 import { rowLines } from './row-lines.ts'
 import { stateWords } from './states.ts'
 import { sum } from './sum.ts'
 import { cut, pad, width } from './text.ts'
 
-export interface StatusView {
-  readonly status: Omit<Status, 'limit'>
-  readonly limits: readonly (KnownLimit & { readonly scope: string })[]
-  /** By source; a text says why it is not known. */
-  readonly coverage: Readonly<Record<string, Coverage | string>>
-}
-
 /** How things stand: each source with its rows, whose states add up, and its columns; then jobs, runs and the limit. */
-export function statusLines({ status, limits, coverage }: StatusView, output: Output, now: number): string[] {
-  const names = Object.keys({ ...coverage, ...status.rows })
+export function statusLines(report: StatusReport, output: Output, now: number): string[] {
+  const { limits, coverage, rows, paused } = report
+  const names = Object.keys({ ...coverage, ...rows })
+  const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
-    ...names.flatMap((name) => [...sourceLines(name, status.rows[name], coverage[name], output), '']),
+    ...names.flatMap((name) => [
+      ...sourceLines(name, rows[name], coverage[name], pausedText(pauseOf(name), now), output),
+      '',
+    ]),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...fields(
-      [...workFields(status, now), ...limits.slice(0, 3).map((limit) => limitField(limit, now))],
+      [
+        ...workFields(report, now),
+        ...limits.slice(0, 3).flatMap((limit) => [limitField(limit, now), ...toldFields(limit.told, now)]),
+      ],
       output,
     ),
   ]
@@ -33,18 +34,22 @@ export function statusLines({ status, limits, coverage }: StatusView, output: Ou
 
 function sourceLines(
   name: string,
-  rows: Status['rows'][string] | undefined,
+  rows: StatusReport['rows'][string] | undefined,
   coverage: Coverage | string | undefined,
+  paused: string | null,
   output: Output,
 ): string[] {
   const { paint } = output
-  const lines = [paint('heading', name)]
+  const lines = [`${paint('heading', name)}${paused === null ? '' : `  ${paint('warn', paused)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...rowLines({ ...rows, picked: rows.total }, output, 'ever picked'))
   if (typeof coverage === 'string') lines.push('', ...fields([['coverage', coverage]], output))
   else if (coverage !== undefined) lines.push('', ...coverageLines(coverage, output))
   return lines
 }
+
+const pausedText = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
+  pause === null ? null : `paused ${distance(pause.paused_at, now)}`
 
 const LONGEST_COLUMN = 32
 
@@ -65,7 +70,7 @@ export function coverageLines({ eligible, columns }: Coverage, output: Output): 
 }
 
 function workFields(
-  { jobs, deliveries, live_runs: live, last_run: last }: StatusView['status'],
+  { jobs, deliveries, live_runs: live, last_run: last }: StatusReport,
   now: number,
 ): Field[] {
   const ended =
@@ -86,10 +91,10 @@ function summed(states: Readonly<Partial<Record<string, number>>>): string {
 }
 
 function limitField(
-  { scope, limit, windowMs, observedAt }: StatusView['limits'][number],
+  { scope, limit, window_ms: windowMs, observed_at: observedAt }: StatusReport['limits'][number],
   now: number,
 ): Field {
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
-  return ['Limit', `${limitText(limit, windowMs)}, seen ${distance(new Date(observedAt), now)}`, whose]
+  return ['Limit', `${limitText(limit, windowMs)}, seen ${distance(observedAt, now)}`, whose]
 }

@@ -1,6 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Receive } from '../../pipeline/receive.ts'
+import { board, type BoardOptions } from './board.ts'
 import { webhook } from './webhook.ts'
 
 export interface ServerOptions {
@@ -12,9 +13,8 @@ export interface ServerOptions {
   readonly onDelivered: () => void
   /** Why the process can't work now; null when it can. */
   readonly notReady: () => Promise<string | null>
-  readonly status: () => Promise<object>
-  /** Demanded for everything but the webhook and health, where it is set. */
-  readonly token: string | null
+  /** What people and programs look at. Null: nothing. */
+  readonly board: Omit<BoardOptions, 'host'> | null
   readonly log: Logger
 }
 
@@ -46,11 +46,7 @@ export async function openServer(options: ServerOptions): Promise<HttpServer> {
       onFailed: (error) => options.log.error({ reason: error.message }, 'a delivery could not be stored'),
     })
   health(server, options)
-  server.get('/api/status', async (request, reply) => {
-    if (options.token !== null && request.headers.authorization !== `Bearer ${options.token}`)
-      return reply.code(401).send({ error: 'FILLRATE_DASHBOARD_TOKEN is wanted as a bearer token' })
-    return options.status()
-  })
+  if (options.board) board(server, { ...options.board, host: options.host })
   await server.listen({ host: options.host, port: options.port })
   const address = server.server.address()
   const port = typeof address === 'object' && address ? address.port : options.port

@@ -24,6 +24,10 @@ export function webhook(server: FastifyInstance, options: WebhookOptions): void 
     )
     for (const path of ['/webhooks/enrichment', '/webhooks/enrichment/:job'])
       scope.post<{ Params: { job?: string } }>(path, { bodyLimit: BODY_LIMIT }, async (request, reply) => {
+        // The signature is over the JSON text, and nothing is unpacked before it is verified.
+        const packed = request.headers['content-encoding'] ?? 'identity'
+        if (packed !== 'identity')
+          return reply.code(415).send({ error: 'the body must not be compressed: it is signed as it comes' })
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
         try {
           const receipt = await options.receive({

@@ -7,10 +7,10 @@ import { isRefusal, refusalInWords } from '../../sources/refused.ts'
 import type { Source } from '../../sources/source.ts'
 import * as runs from '../../store/runs.ts'
 import * as store from '../../store/story.ts'
-import { areSuppressed } from '../../store/suppressions.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import { readKeys } from '../pick/candidates.ts'
+import { suppressedRows } from '../pick/suppressed.ts'
 import { changeOf, columnsOf, fieldsOf, mappedInputs } from './cells.ts'
 import { nextOf, type Situation } from './next.ts'
 import type { AskedLookup, State, Story } from './story.ts'
@@ -42,7 +42,7 @@ export async function explain(deps: ExplainDeps, source: Source, typed: string):
       outside: now.exists ? outsideOf(inside) : 'deleted',
       lacks: inside.lacks,
       question: asked?.kind ?? null,
-      suppressed: asked !== null && (await areSuppressed(db, [asked]))[0] === true,
+      suppressed: inside.inputs !== null && (await suppressedRows(db, source, [inside.inputs])).size > 0,
       inputsChanged,
       undone: row?.state === Row.unchanged && UNDONE in (row.notes ?? {}),
       row,

@@ -1,8 +1,16 @@
 import type { AskEvent } from '../../domain/lookup.ts'
+import type { Breaker } from '../../service/breaker.ts'
 import type { Answer, EnrichmentClient } from '../../service/client.ts'
-import { CircuitOpenError, RateLimitedError, ServiceError } from '../../service/errors.ts'
+import {
+  CircuitOpenError,
+  MalformedAnswerError,
+  RateLimitedError,
+  ServiceError,
+} from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
-import type { LeasedLookup } from '../../store/lookups.ts'
+import { cleanText } from '../../domain/clean-text.ts'
+import type { KeptAnswer } from '../../store/kept-answers.ts'
+import type { LeasedLookup } from '../../store/leases.ts'
 import type { CallDeps } from '../deps.ts'
 
 /** One call's outcome, or a reason to stop the whole run, or the job that the service made of a single lookup. */
@@ -12,6 +20,8 @@ export type Asked =
       /** The service refuses us for good. */
       readonly stop: ServiceError | null
       readonly throttled: boolean
+      /** An answer that is no record, for people to look at. */
+      readonly toKeep: Pick<KeptAnswer, 'status' | 'body'> | null
     }
   | { readonly event: null; readonly acceptedAs: string | null }
 
@@ -23,7 +33,7 @@ export async function ask(
   signal: AbortSignal,
 ): Promise<Asked> {
   try {
-    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }))
+    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup.id)
     switch (answer.outcome) {
       case 'accepted':
         return { event: null, acceptedAs: answer.jobId }
@@ -33,14 +43,30 @@ export async function ask(
         return decided({ type: 'not_found' })
     }
   } catch (error) {
-    if (error instanceof ServiceError) return afterFailure(error)
+    if (error instanceof ServiceError) return sparing(afterFailure(error), lookup, deps.breaker)
     throw error
   } finally {
     call.end()
   }
 }
 
-const decided = (event: AskEvent): Asked => ({ event, stop: null, throttled: false })
+/**
+ * A service that is down uses up nobody's attempts: while the circuit is open, a fault is not held against a lookup
+ * that never failed while the service answered others.
+ */
+function sparing(asked: Asked, lookup: LeasedLookup, { state }: Pick<Breaker, 'state'>): Asked {
+  if (asked.event === null || asked.event.type !== 'fault' || state === 'closed' || lookup.attempts > 0)
+    return asked
+  const { event } = asked
+  return { ...asked, event: { type: 'put_back', reason: event.reason, retryAfterMs: event.retryAfterMs } }
+}
+
+const decided = (event: AskEvent, toKeep: Pick<KeptAnswer, 'status' | 'body'> | null = null): Asked => ({
+  event,
+  stop: null,
+  throttled: false,
+  toKeep,
+})
 
 function send(
   client: EnrichmentClient,
@@ -64,9 +90,9 @@ function afterFailure(error: ServiceError): Asked {
   const reason = describeFailure(error)
   switch (error.remedy) {
     case 'refuse':
-      return decided({ type: 'refused', reason })
+      return decided({ type: 'refused', reason }, toKeep(error))
     case 'retry':
-      return decided({ type: 'fault', reason, retryAfterMs: error.retryAfterMs })
+      return decided({ type: 'fault', reason, retryAfterMs: error.retryAfterMs }, toKeep(error))
     case 'wait':
     case 'next_key':
     case 'stop': {
@@ -76,9 +102,22 @@ function afterFailure(error: ServiceError): Asked {
         event: { type: 'put_back', reason, retryAfterMs },
         stop: error.remedy === 'stop' ? error : null,
         throttled: error instanceof RateLimitedError,
+        toKeep: null,
       }
     }
   }
+}
+
+/** Characters of a body that are kept: enough to see what it is. */
+const KEPT_BODY = 8_000
+
+/** What the service says of an input that it refuses, and what it sent in place of a record. A plain fault says nothing. */
+function toKeep(error: ServiceError): Pick<KeptAnswer, 'status' | 'body'> | null {
+  if (error.status === null) return null
+  const isMalformed = error instanceof MalformedAnswerError
+  if (!isMalformed && error.remedy !== 'refuse') return null
+  const body = isMalformed ? error.body.toString('utf8', 0, KEPT_BODY) : error.detail
+  return { status: error.status, body: cleanText(body) }
 }
 
 /** A failure in a few words that many lookups share, so that failures can be counted by it. */

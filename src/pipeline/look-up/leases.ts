@@ -1,5 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import * as lookups from '../../store/lookups.ts'
+import * as store from '../../store/leases.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 
 /**
@@ -19,10 +18,6 @@ export class Leases {
     this.#deps = deps
     this.lost = this.#controller.signal
     this.#timer = setInterval(() => void this.#extend(), LEASE_MS / 3)
-  }
-
-  mint(): string {
-    return randomUUID()
   }
 
   hold(token: string, count: number): void {
@@ -55,7 +50,7 @@ export class Leases {
     this.#extending = true
     const began = performance.now()
     try {
-      await lookups.extendLeases(this.#deps.db, [...this.#held.keys()], LEASE_MS)
+      await store.extend(this.#deps.db, [...this.#held.keys()], LEASE_MS)
       this.#extendedAt = began
     } catch (error) {
       this.#deps.log.warn({ reason: (error as Error).message }, 'leases not extended, will try again')

@@ -1,13 +1,18 @@
+import { randomUUID } from 'node:crypto'
 import { afterAsk } from '../../domain/lookup.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
-import type { PermittedCall } from '../../service/quota/permits.ts'
+import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
+import * as toGiveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
+import * as keptAnswers from '../../store/kept-answers.ts'
+import * as store from '../../store/leases.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { eraseAnswered, hashesOf } from '../forget/in-answers.ts'
 import { gather } from '../gather.ts'
 import { ask } from './ask.ts'
 import { Leases } from './leases.ts'
@@ -38,7 +43,8 @@ export interface LookUpOptions {
  *
  * A permit comes first, then the lease, then the call: so no more lookups are leased than there are calls on the
  * wire, and a crash leaves at most one a slot in doubt. A slot is free again when its answer is stored, not when it
- * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together.
+ * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together,
+ * and where permits are at hand their write leases what these slots ask next.
  */
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
@@ -46,35 +52,88 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const priority = priorityOf(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
-  const store = gather(async (answers: lookups.Answer[]) => {
-    await throughOutage(() => lookups.answer(deps.db, answers), {
-      onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
+  /** Slots of answered calls in which the next is under way already. */
+  let handedOn = 0
+  const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
+    // To look at later only: a run does not fail for it.
+    await keptAnswers.keep(deps.db, answers).catch((error: unknown) => {
+      deps.log.warn({ reason: (error as Error).message }, 'an answer that is no record was not kept')
     })
-    options.onAnswer?.()
   })
 
-  async function handle(lookup: lookups.LeasedLookup, call: PermittedCall): Promise<void> {
+  const waiting = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
+  }
+
+  /** How many more may be begun. */
+  const room = (): number =>
+    stop !== null || options.signal.aborted
+      ? 0
+      : Math.min(options.most - count.asked - underWay.size, openCalls(deps.breaker, deps.now()))
+
+  const settle = gather(
+    async (answers: store.Answer[]) => {
+      const free = deps.slots.mayKeep(priority) ? Math.min(answers.length, room()) : 0
+      const permits = free > 0 ? deps.limiter.acquireNow(free) : null
+      try {
+        const { leased, unstored } = await throughOutage(async () => {
+          const next = permits && nextLease(deps, run, permits.count)
+          const answered = store.answer(deps.db, answers, next)
+          return next === null ? answered : answered.catch(giveBack(deps, next.token))
+        }, waiting)
+        await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
+        if (permits !== null) begin(leased, permits)
+        handedOn += leased.length
+      } finally {
+        permits?.release()
+      }
+      deps.meter?.lookedUp(answers.map((answer) => answer.state))
+      options.onAnswer?.()
+    },
+    { writers: 2 },
+  )
+
+  function begin(leased: readonly store.LeasedLookup[], permits: Permits): void {
+    leases.hold(leased[0]?.token ?? '', leased.length)
+    for (const lookup of leased) {
+      const task = handle(lookup, permits.use()).finally(() => {
+        underWay.delete(task)
+        if (handedOn > 0) handedOn--
+        else deps.slots.give(1)
+      })
+      task.catch(() => {}) // told below, when all are done
+      underWay.add(task)
+    }
+  }
+
+  async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
-      await jobs.acceptSingle(deps.db, lookup, asked.acceptedAs, run.id, deps.rules.bulkDeadlineMs)
+      const { acceptedAs } = asked
+      await throughOutage(
+        () => jobs.acceptSingle(deps.db, lookup, acceptedAs, run.id, deps.rules.bulkDeadlineMs),
+        waiting,
+      )
     } else {
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'fault') count.retried++
+      if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
-      await store({ id: lookup.id, token: lookup.token, ...fields })
+      await settle({ id: lookup.id, token: lookup.token, ...fields, hashes: hashesOf(fields.record) })
     }
     count.asked++
     leases.drop(lookup.token)
+    // These came before it was known that the service is down.
+    await lookups.forgive(deps.db, deps.breaker.takeFailed(lookup.id))
   }
 
   try {
-    while (count.asked + underWay.size < options.most && stop === null && !options.signal.aborted) {
-      const open = openCalls(deps.breaker, deps.now())
-      if (open === 0) break
+    while (room() > 0) {
       const slots = deps.slots.free(priority)
-      const free = Math.min(slots, options.most - count.asked - underWay.size, open)
+      const free = Math.min(slots, room())
       if (slots === 0) {
         await deps.slots.wait(priority, options.signal)
         continue
@@ -89,19 +148,12 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       let unused = taken
       try {
         if (taken === 0) continue
-        const leased = await leaseNext(deps, run, taken, leases.mint())
+        const next = nextLease(deps, run, taken)
+        const leased = await store.lease(deps.db, next).catch(giveBack(deps, next.token))
         options.onLeased?.(leased.length)
         if (leased.length === 0) break
-        leases.hold(leased[0]?.token ?? '', leased.length)
-        for (const lookup of leased) {
-          unused--
-          const task = handle(lookup, permits.use()).finally(() => {
-            underWay.delete(task)
-            deps.slots.give(1)
-          })
-          task.catch(() => {}) // told below, when all are done
-          underWay.add(task)
-        }
+        unused -= leased.length
+        begin(leased, permits)
       } finally {
         permits.release()
         deps.slots.give(unused)
@@ -115,27 +167,22 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   return { ...count, stop }
 }
 
+/** A lease may be committed and its answer lost: nothing was asked under it, so that it need not run out first. */
+const giveBack =
+  (deps: Pick<CallDeps, 'db'>, token: string) =>
+  async (error: unknown): Promise<never> => {
+    await throughOutage(() => toGiveBack.lookups(deps.db, token), {})
+    throw error
+  }
+
 /** First what never goes in bulk; then emails, where they are to go singly. */
-async function leaseNext(
-  deps: CallDeps,
-  run: LiveRun,
-  limit: number,
-  token: string,
-): Promise<lookups.LeasedLookup[]> {
-  const lease = { run: run.id, limit, token, leaseMs: LEASE_MS }
-  const single = await lookups.lease(deps.db, { ...lease, from: 'single' })
+function nextLease(deps: CallDeps, run: LiveRun, limit: number): store.LeaseOptions {
   const { bulkFrom, singly } = routeEmails({
     option: run.options.route,
     bulkPossible: deps.webhookUrl !== null,
     picking: run.picking,
     minimum: deps.rules.bulkMinimum,
   })
-  if (single.length === limit || singly === 'never') return single
-  const emails = await lookups.lease(deps.db, {
-    ...lease,
-    from: 'emails',
-    limit: limit - single.length,
-    unlessWaiting: singly === 'when_fewer' ? (bulkFrom ?? undefined) : undefined,
-  })
-  return [...single, ...emails]
+  const emails = singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now'
+  return { run: run.id, limit, token: randomUUID(), leaseMs: LEASE_MS, emails }
 }

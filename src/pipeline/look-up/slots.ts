@@ -25,12 +25,14 @@ export class Slots {
 
   /** How many one may take now; none while somebody more urgent waits. */
   free(priority: Priority): number {
-    for (const other of ORDER) {
-      if (other === priority) break
-      if (this.#waiting[other].size > 0) return 0
-    }
+    if (!this.mayKeep(priority)) return 0
     const room = priority === 'sync' ? this.capacity : this.capacity - this.#kept
     return Math.max(0, room - this.#used)
+  }
+
+  /** Whether a slot whose call is over may go on with the next: nobody more urgent waits for it. */
+  mayKeep(priority: Priority): boolean {
+    return ORDER.slice(0, ORDER.indexOf(priority)).every((other) => this.#waiting[other].size === 0)
   }
 
   /** @returns how many of the wanted slots were taken */

@@ -1,4 +1,4 @@
-import { chooseLookup, type Choice } from '../../domain/identifiers/choose.ts'
+import { chooseLookup, type Choice, type RawInputs } from '../../domain/identifiers/choose.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Wanted } from '../../store/lookups.ts'
@@ -28,7 +28,7 @@ export function choose(source: Source, candidate: Candidate): Chosen {
 }
 
 /** A candidate's usable identifiers, the best first; the last one is none, with the reason. */
-export function* identifiers(source: Source, { email, linkedin_url, name, company, domain }: Candidate) {
+export function* identifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
   const inputs = { email, linkedin_url, name, company, domain }
   for (let after: LookupKind | null = null; ;) {
     const choice: Choice = chooseLookup(source.mapping.kind, inputs, after === null ? {} : { after })

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
+import { isRefusal } from '../../sources/refused.ts'
 import type { Source } from '../../sources/source.ts'
 import * as passes from '../../store/passes.ts'
 import * as rows from '../../store/rows.ts'
@@ -116,9 +117,12 @@ export async function tick(
     },
     deps.rules.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
-    if (pass.phase !== 'table') throw error
+    if (!isRefusal(error)) throw error
     const { after, changedSince } = pass
-    const page = { after, limit: PAGE, where: options.where, changedSince }
+    const page =
+      pass.phase === 'table'
+        ? { after, limit: PAGE, where: options.where, changedSince }
+        : { keys: await inTransaction(deps.db, (tx) => keysOf(tx, run, live, pass, room)) }
     throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
   })
   const { admitted, scanned, leftOut } = outcome

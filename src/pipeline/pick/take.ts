@@ -1,12 +1,13 @@
 import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source.ts'
+import { ERASED } from '../../store/erase.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as rows from '../../store/rows.ts'
-import { areSuppressed } from '../../store/suppressions.ts'
-import type { StoreTransaction } from '../../store/transaction.ts'
+import { MetAnother, type StoreTransaction } from '../../store/transaction.ts'
 import type { Budget } from './budget.ts'
 import type { Candidate } from './candidates.ts'
 import { choose, distinctLookups, foundNothing, lookupId, unusable, type Chosen } from './choose.ts'
+import { suppressedRows } from './suppressed.ts'
 
 export interface Taken {
   readonly picked: number
@@ -34,33 +35,28 @@ export async function takeCandidates(
   candidates: readonly Candidate[],
 ): Promise<Taken> {
   const all = candidates.map((candidate) => choose(source, candidate))
-  const suppressed = await suppressedIds(tx, all)
-  const askable = all.filter(
-    (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(lookupId(one.lookup)),
-  )
+  const places = await suppressedRows(tx, source, candidates)
+  const suppressed = new Set(all.filter((_, n) => places.has(n)))
+  const askable = all.filter((one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one))
   const affordable = new Set(await withinBudget(tx, askable, run))
   const wanted = await lookups.want(tx, [...distinctLookups([...affordable]).values()], run.id, run.live)
+  const admitted = wanted.filter((lookup) => lookup.admitted).length
+  // A job that was given up between the two looks has freed its inputs: what cost nothing then would cost now.
+  if (admitted > run.budget.left) throw new MetAnother('lookups became due while they were counted')
   const byId = new Map(wanted.map((lookup) => [lookupId(lookup), lookup]))
 
   const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
   const reason = run.dry ? 'asked by a dry run: the next run writes it' : null
   const picked = all
     .filter((one) => !unaffordable.has(one))
-    .map((one) => toRow(one, byId, suppressed, reason))
+    .map((one) => toRow(one, byId, suppressed.has(one), reason))
   const taken = await rows.take(tx, source.name, run.id, run.live, picked, run.dry)
-  const admitted = wanted.filter((lookup) => lookup.admitted).length
   return {
     picked: taken.length,
     admitted,
     leftOut: [...unaffordable].map((one) => one.candidate),
     answered: wanted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted').length,
   }
-}
-
-async function suppressedIds(tx: StoreTransaction, chosen: readonly Chosen[]): Promise<Set<string>> {
-  const distinct = [...distinctLookups(chosen).values()]
-  const flags = await areSuppressed(tx, distinct)
-  return new Set(distinct.filter((_, n) => flags[n]).map(lookupId))
 }
 
 async function withinBudget(
@@ -84,7 +80,7 @@ async function withinBudget(
 function toRow(
   { candidate, lookup, notes }: Chosen,
   byId: ReadonlyMap<string, lookups.WantedLookup>,
-  suppressed: ReadonlySet<string>,
+  isSuppressed: boolean,
   reason: string | null,
 ): rows.PickedRow {
   const { tried } = candidate
@@ -96,10 +92,9 @@ function toRow(
     tried: tried?.ids ?? [],
   }
   if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
+  if (isSuppressed) return { ...row, tried: [], state: Row.suppressed, reason: ERASED }
   if (lookup === null && tried !== null)
     return { ...row, state: Row.notFound, reason: foundNothing(tried.kinds), nextAt: tried.dueAt }
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: unusable(notes) }
-  if (suppressed.has(lookupId(lookup)))
-    return { ...row, state: Row.suppressed, reason: 'erased, never to be asked again' }
   return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupId(lookup))?.id ?? null }
 }

@@ -1,15 +1,16 @@
 import { cascades } from '../../domain/identifiers/kind.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
 import { countEligible, countTable } from '../../sources/count.ts'
 import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as runs from '../../store/runs.ts'
 import * as storedAnswers from '../../store/stored-answers.ts'
-import { areSuppressed } from '../../store/suppressions.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import type { DiffRow } from '../dry-run/diff.ts'
 import { readPage, type Candidate } from '../pick/candidates.ts'
 import { choose, identifiers, lookupId, unusable, type Chosen } from '../pick/choose.ts'
+import { suppressedRows } from '../pick/suppressed.ts'
 import type { Questions } from './questions.ts'
 import { sampleStored, type Answered } from './sample.ts'
 
@@ -71,13 +72,13 @@ export async function planSource(
     count.rows += page.scanned
     for (const fate of ['complete', 'settled', 'held'] as const) count[fate] += page.fates[fate] ?? 0
     const answered: Answered[] = []
-    for (const way of page.ways) {
+    for (const [place, way] of page.ways.entries()) {
       const { candidate } = way
       if (options.limit !== null && count.picked >= options.limit) count.beyond_limit++
       else if (!candidate.lacks) count.complete++
       else {
         count.picked++
-        const end = follow(way, page, questions)
+        const end = page.suppressed.has(place) ? 'suppressed' : follow(way, page, questions)
         if (end === 'askable' || end === 'suppressed') count[end]++
         else if (end === 'invalid_input') invalid[way.reason] = (invalid[way.reason] ?? 0) + 1
         else {
@@ -110,7 +111,8 @@ interface PlannedPage {
   /** By the identifier of a lookup. */
   readonly costs: ReadonlySet<string>
   readonly missed: ReadonlySet<string>
-  readonly suppressed: ReadonlySet<string>
+  /** Of `ways`, by their place. */
+  readonly suppressed: ReadonlySet<number>
 }
 
 async function planPage(
@@ -125,7 +127,10 @@ async function planPage(
     db,
     (tx) => readPage(tx, source, { after, size: PAGE, where: options.where, changedSince: null, live }),
     rules.sourceTimeoutMs,
-  )
+  ).catch(async (error: unknown) => {
+    const failed = { after, limit: PAGE, where: options.where, changedSince: null }
+    throw (await explainPageFailure(db, source, failed, error)) ?? error
+  })
   const ways = page.candidates.map((candidate) => wayOf(source, candidate))
   const wanted = [...new Map(ways.flatMap((way) => way.lookups).map((one) => [lookupId(one), one])).values()]
   const those = (flags: readonly boolean[]): Set<string> =>
@@ -137,7 +142,7 @@ async function planPage(
     ways,
     costs: those(await lookups.wouldCost(db, wanted, live)),
     missed: those(cascades(source.mapping) ? await storedAnswers.missed(db, wanted) : []),
-    suppressed: those(await areSuppressed(db, wanted)),
+    suppressed: await suppressedRows(db, source, page.candidates),
   }
 }
 
@@ -157,16 +162,14 @@ function follow(
   { candidate, lookups: way }: Way,
   page: PlannedPage,
   questions: Questions,
-): 'invalid_input' | 'suppressed' | 'askable' | lookups.Wanted {
+): 'invalid_input' | 'askable' | lookups.Wanted {
   if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'askable'
   for (const [n, lookup] of way.entries()) {
     const id = lookupId(lookup)
-    if (page.suppressed.has(id)) return 'suppressed'
     const costs = page.costs.has(id)
     questions.want(lookup, costs)
     if (page.missed.has(id)) continue
     for (const next of way.slice(n + 1)) {
-      if (page.suppressed.has(lookupId(next))) break
       if (page.costs.has(lookupId(next))) questions.wantAfter(next)
     }
     return costs ? 'askable' : lookup

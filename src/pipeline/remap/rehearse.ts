@@ -4,6 +4,7 @@ import type { Source } from '../../sources/source.ts'
 import { rehearseBatch, type WriteResult } from '../../sources/write.ts'
 import type { StoredAnswer } from '../../store/remap.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
+import { diffOf, type DiffRow } from '../dry-run/diff.ts'
 
 /** What a stored record would do to its row. */
 export interface Rehearsed {
@@ -16,8 +17,8 @@ export interface Rehearsed {
    * - `gone`: no longer in the source
    */
   readonly fate: Fate
-  readonly before: WriteResult['before']
-  readonly after: WriteResult['after']
+  /** What would be written, as far as that can be told; null where nothing. */
+  readonly diff: DiffRow | null
 }
 
 export type Fate = 'write' | 'same' | 'below_confidence' | 'inputs_changed' | 'gone'
@@ -43,9 +44,8 @@ export async function rehearse(
   const byKey = new Map(results.map((result) => [result.key, result]))
   return rows.map((row) => {
     const result = byKey.get(row.key)
-    if (result === undefined) return { row, fate: 'below_confidence', before: null, after: null }
-    const { outcome, before, after } = result
-    return { row, fate: FATES[outcome], before, after }
+    if (result === undefined) return { row, fate: 'below_confidence', diff: null }
+    return { row, fate: FATES[result.outcome], diff: diffOf(source, result, row.confidence) }
   })
 }
 

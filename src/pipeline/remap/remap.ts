@@ -3,6 +3,8 @@ import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source.ts'
 import * as store from '../../store/remap.ts'
 import { inTransaction } from '../../store/transaction.ts'
+import type { DiffRow } from '../dry-run/diff.ts'
+import type { DryRun } from '../dry-run/dry-run.ts'
 import { makeReport, type RunReport } from '../run/report.ts'
 import { runWithoutAsking, type WithoutAskingDeps } from '../run/without-asking.ts'
 import * as writeBack from '../write-back/write-back.ts'
@@ -15,6 +17,8 @@ export interface RemapOptions {
   readonly source: Source
   /** Tells what would be written, and writes nothing. */
   readonly dryRun: boolean
+  /** Rows to keep for showing, at the most. */
+  readonly sample: number
   readonly signal: AbortSignal
   readonly onProgress?: ((done: number, all: number) => void) | undefined
 }
@@ -28,22 +32,12 @@ export interface Examined extends Record<Fate, number> {
   readonly cells: number
 }
 
-export interface Example {
-  readonly key: string
-  readonly cells: ReadonlyArray<{
-    readonly column: string
-    readonly before: unknown
-    readonly after: unknown
-  }>
-}
-
-/** As a run's report, and what was found on the way. `run` is null, and all else nothing, where nothing was written. */
-export interface RemapReport {
+/** What was found, cells by column and the first rows as in a dry run; and the report of the run that wrote it. */
+export interface RemapReport extends DryRun {
   readonly dry_run: boolean
   readonly source: string
   readonly examined: Examined
-  /** Of the first rows, what is in their cells and what the stored record would put there. */
-  readonly examples: readonly Example[]
+  /** Null: nothing was written. */
   readonly report: RunReport | null
 }
 
@@ -65,21 +59,25 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
     undone: 0,
     cells: 0,
   }
-  const examples: Example[] = []
+  const columns = source.outputs.map(({ column }) => ({ source: source.name, column, written: 0 }))
+  const sample: DiffRow[] = []
+  const found = { source: source.name, examined, columns, sample }
   const add = (rehearsed: readonly Rehearsed[]): void => {
     examined.rows += rehearsed.length
     for (const one of rehearsed) {
       examined[one.fate]++
       if (one.fate !== 'write') continue
       if (one.row.undone) examined.undone++
-      const example = exampleOf(source, one)
-      examined.cells += example.cells.length
-      if (examples.length < EXAMPLES && example.cells.length > 0) examples.push(example)
+      if (one.diff === null) continue
+      examined.cells += one.diff.cells.length
+      for (const cell of one.diff.cells)
+        for (const count of columns) if (count.column === cell.column) count.written++
+      if (sample.length < options.sample && one.diff.cells.length > 0) sample.push(one.diff)
     }
   }
   if (dryRun) {
     await eachPage(deps, options, (after) => page(deps, source, after, null), add)
-    return { dry_run: true, source: source.name, examined, examples, report: null }
+    return { dry_run: true, ...found, report: null }
   }
   const run = { sources: [source.name], options: { remap: true } }
   const report = await runWithoutAsking(deps, run, signal, async ({ id, step, signal: ending }) => {
@@ -100,10 +98,8 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
       durationMs: performance.now() - began,
     })
   })
-  return { dry_run: false, source: source.name, examined, examples, report }
+  return { dry_run: false, ...found, report }
 }
-
-const EXAMPLES = 10
 
 async function eachPage(
   deps: WithoutAskingDeps,
@@ -163,20 +159,5 @@ async function writeAll(
     if (!(await step(() => store.anyToWrite(deps.db, source.name, run)))) return
     // Another process is writing them.
     await sleep(50)
-  }
-}
-
-/** Touched columns are left aside: they change with every write. */
-function exampleOf(source: Source, { row, before, after }: Rehearsed): Example {
-  const columns = source.outputs
-    .map((output) => output.column)
-    .filter((column) => Object.hasOwn(after ?? {}, column))
-  return {
-    key: row.key,
-    cells: columns.map((column) => ({
-      column,
-      before: before?.[column] ?? null,
-      after: after?.[column] ?? null,
-    })),
   }
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import * as followed from '../../store/followed.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { CallDeps } from '../deps.ts'
 import * as lookUp from '../look-up/look-up.ts'
@@ -34,7 +35,14 @@ export interface CallingOptions {
 export async function callWhenever(options: CallingOptions): Promise<void> {
   const { deps, signal } = options
   while (!signal.aborted) {
-    const turn = await options.takeTurn()
+    const turn = await throughOutage(options.takeTurn, {
+      signal,
+      onWait: (error, ms) =>
+        deps.log.warn({ step: 'call', reason: error.message, ms }, 'waiting for Postgres'),
+    }).catch((error: unknown) => {
+      if (signal.aborted) return null
+      throw error
+    })
     if (turn === null) {
       await options.toLookUp.wait(1_000, signal)
       continue

@@ -1,6 +1,8 @@
 import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
+import { SourceProblems } from '../../sources/problems.ts'
+import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { Deps } from '../deps.ts'
 import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
@@ -14,6 +16,8 @@ export class Seen {
   rehearsal: Rehearsal | null = null
   /** Rows of the same sources that other runs held at the end. */
   others = 0
+  /** Sources that were left out, or picked no further, because somebody paused them. */
+  readonly paused = new Set<string>()
   stop: ServiceError | null = null
 }
 
@@ -37,12 +41,13 @@ export async function end(
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
-  const { others } = run.seen
   const reason =
-    why === null && options.dryRun && others > 0
-      ? `${others} rows of the same sources are another run's: they are not among these`
-      : why
-  const report = await makeReport(deps.db, {
+    [why, othersIn(run.seen, options), pausedIn(run.seen)].filter((text) => text !== null).join('; ') || null
+  const wait = {
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+  }
+  const told = {
     id: run.id,
     status,
     reason,
@@ -51,18 +56,32 @@ export async function end(
     rate: run.rate,
     durationMs: performance.now() - run.began,
     rehearsal: options.dryRun ? (run.seen.rehearsal ?? NOTHING_REHEARSED) : null,
-  })
+  }
+  const report = await throughOutage(() => makeReport(deps.db, told), wait)
   const state =
     status === 'failed' || status === 'refused'
       ? Run.failed
       : status === 'interrupted'
         ? Run.interrupted
         : Run.completed
-  await runs.finish(deps.db, run.id, run.token, { state, reason, totals: withoutSample(report) })
+  const totals = withoutSample(report)
+  if (!(await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)))
+    deps.log.warn({ run: run.id }, 'another process has taken this run for dead, and taken its rows over')
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   options.onEnded?.(report)
   if (failure !== undefined) throw failure
   return report
+}
+
+const othersIn = ({ others }: Seen, { dryRun }: { readonly dryRun?: object | null }): string | null =>
+  dryRun && others > 0
+    ? `${others} rows of the same sources are another run's: they are not among these`
+    : null
+
+function pausedIn({ paused }: Seen): string | null {
+  if (paused.size === 0) return null
+  const names = [...paused].sort().join(', ')
+  return `${names} ${paused.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
 /** What is kept of a report: no values of people's rows, which somebody may want erased. */
@@ -76,8 +95,7 @@ function statusOf(
   failure: unknown,
   interrupted: boolean,
 ): [RunStatus, string | null] {
-  if (failure !== undefined)
-    return ['failed', failure instanceof Error ? failure.message : 'an unknown failure']
+  if (failure !== undefined) return ['failed', reasonOf(failure)]
   if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, rowsUnpaid, limit } = run.budget
@@ -88,4 +106,13 @@ function statusOf(
   if (unpaid.length > 0)
     return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
   return ['completed', null]
+}
+
+/** In one line, for lists and logs; whoever started the run is told the whole of it. */
+function reasonOf(failure: unknown): string {
+  if (failure instanceof SourceProblems)
+    return failure.problems
+      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .join('; ')
+  return failure instanceof Error ? failure.message : 'an unknown failure'
 }

@@ -46,6 +46,8 @@ export interface RunReport {
     readonly used: number
     readonly permitted: number | null
     readonly utilisation: number | null
+    /** Another client seemed to spend the key. */
+    readonly foreign?: boolean
   }
   readonly duration_ms: number
   /** Of a dry run alone: the states and cells above are those that a run would have made. */
@@ -117,6 +119,7 @@ export async function makeReport(
       used: run.rate?.used ?? 0,
       permitted: run.rate?.permitted ?? null,
       utilisation: run.rate?.utilisation ?? null,
+      ...(run.rate?.foreign && { foreign: true }),
     },
     duration_ms: Math.round(run.durationMs),
     ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),

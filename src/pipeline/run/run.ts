@@ -4,9 +4,11 @@ import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
+import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { rehearseRun } from '../dry-run/dry-run.ts'
+import { measureAll } from '../measure.ts'
 import { Budget } from '../pick/budget.ts'
 import { beginPass, tick as pick, type PickingRun } from '../pick/pick.ts'
 import { end, Seen } from './close.ts'
@@ -49,11 +51,14 @@ export interface RunOptions {
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
- * runs may work on one database; each finishes what it picked, and takes over what a dead one left.
+ * runs may work on one database; each finishes what it picked, and takes over what a dead one left. A paused source is
+ * left out, and one that is paused meanwhile is not picked any further.
  * @throws what ended the run, after it was stored as failed
  */
-export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport> {
+export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> {
   const began = performance.now()
+  const seen = new Seen()
+  const options = await withoutPaused(deps, asked, seen)
   const { dryRun = null } = options
   const dry = dryRun !== null
   const tally = new Tally()
@@ -80,7 +85,6 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
 
   const finished = new AbortController()
   const ending = AbortSignal.any([finished.signal, options.signal])
-  const seen = new Seen()
   let picking = true
   const works =
     options.works ??
@@ -107,18 +111,25 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
 
   const steps = [
     heartbeat(deps, id, token, finished.signal),
-    pickAll(deps, { id, budget, dry }, options, ending, (picked) => {
+    pickAll(deps, { id, budget, dry }, options, ending, seen, (picked) => {
       tally.picked += picked
       if (picked > 0) tally.moved()
       wakeCalls()
       wakeWriters()
     }).then(async () => {
       if (ending.aborted) return
-      await runs.donePicking(deps.db, id, token)
+      await throughOutage(() => runs.donePicking(deps.db, id, token), { signal: finished.signal })
       picking = false
       wakeCalls()
     }),
     ...(options.works ? [] : works.steps().map((step) => step.begin())),
+    ...(dry
+      ? []
+      : [
+          every(MEASURE_MS, ending, deps, 'measure', () =>
+            measureAll(deps, options.sources, { everyMs: MEASURE_MS }),
+          ),
+        ]),
     watch(
       deps,
       {
@@ -155,8 +166,25 @@ export async function run(deps: RunDeps, options: RunOptions): Promise<RunReport
     ),
   )
   leave()
+  if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
   return end(deps, { id, token, budget, tally, began, seen, rate: works.rate() }, options)
 }
+
+/** How often coverage is counted while a run works, where it costs little. */
+const MEASURE_MS = 5_000
+
+/** Leaves out the sources that are paused. */
+async function withoutPaused({ db }: RunDeps, asked: RunOptions, seen: Seen): Promise<RunOptions> {
+  for (const name of await pauses.among(
+    db,
+    asked.sources.map((source) => source.name),
+  ))
+    seen.paused.add(name)
+  return { ...asked, sources: asked.sources.filter((source) => !seen.paused.has(source.name)) }
+}
+
+const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
+  (await pauses.among(db, [source.name])).length > 0
 
 /** Keeps a run alive. @throws when another process has declared it dead */
 export function heartbeat(
@@ -178,13 +206,18 @@ async function pickAll(
   run: PickingRun,
   options: RunOptions,
   signal: AbortSignal,
+  seen: Seen,
   onPicked: (rows: number) => void,
 ): Promise<void> {
   const onWait = (error: Error, ms: number): void =>
     deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
   for (const source of options.sources) {
-    const pass = await beginPass(deps, source, options)
+    const pass = await throughOutage(() => beginPass(deps, source, options), { signal, onWait })
     while (pass.phase !== 'done' && !signal.aborted) {
+      if (await throughOutage(() => isPaused(deps, source), { signal, onWait })) {
+        seen.paused.add(source.name)
+        break
+      }
       const did = await throughOutage(() => pick(deps, run, pass, options), { signal, onWait })
       onPicked(did.picked)
     }

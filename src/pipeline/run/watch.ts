@@ -111,6 +111,8 @@ async function isDone(
     picking: false,
   })
   if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
+  // Freed by a job that was given up after these rows were picked: the budget had not reckoned with them.
+  else run.budget.leaveWaiting('abandoned', waits.abandoned)
   return end !== 'go_on'
 }
 

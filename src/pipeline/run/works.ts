@@ -30,6 +30,8 @@ export interface WorksOptions {
   readonly calls: { readonly deps: Omit<CallDeps, 'limiter'>; readonly takeTurn: TakeTurn } | null
   /** Ends all of it when what is under way is done. */
   readonly signal: AbortSignal
+  /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
+  readonly beforeSettling?: () => Promise<void>
   readonly onRecovered?: (did: recover.RecoverResult) => void
 }
 
@@ -105,6 +107,7 @@ export class Works {
             paceMs: 50,
             full: 20,
             tick: async () => {
+              await this.#options.beforeSettling?.()
               const did = await settle.tick(deps)
               if (did.answered > 0) this.wakeWriters()
               if (did.deliveries > 0) {
@@ -115,26 +118,11 @@ export class Works {
             },
           }),
       },
-      ...this.#toWrite.map(({ source, nudge }) => ({
-        name: `write back ${source.name}`,
-        source: source.name,
-        begin: () =>
-          loop({
-            ...common,
-            name: `write back ${source.name}`,
-            nudge,
-            paceMs: 200,
-            full: 500,
-            tick: async () => {
-              const did = await writeBack.tick(deps, source)
-              this.#each((tally) => {
-                tally.written += did.cells
-                if (did.rows > 0) tally.moved()
-              })
-              return did.rows
-            },
-          }),
-      })),
+      ...this.#toWrite.flatMap(({ source, nudge }) => [
+        this.#writer(source, 'write back', { nudge, paceMs: 200 }),
+        // Looks only now and then, and stays for as long as there is more than one can write.
+        this.#writer(source, 'help to write back', { nudge: new Nudge(), paceMs: 1_000 }),
+      ]),
       {
         name: 'recover',
         source: null,
@@ -147,6 +135,31 @@ export class Works {
           }),
       },
     ]
+  }
+
+  #writer(source: Source, verb: string, pace: { readonly nudge: Nudge; readonly paceMs: number }): Step {
+    const deps = this.#deps
+    const name = `${verb} ${source.name}`
+    return {
+      name,
+      source: source.name,
+      begin: () =>
+        loop({
+          ...pace,
+          name,
+          log: deps.log,
+          signal: this.#options.signal,
+          full: 500,
+          tick: async () => {
+            const did = await writeBack.tick(deps, source)
+            this.#each((tally) => {
+              tally.written += did.cells
+              if (did.rows > 0) tally.moved()
+            })
+            return did.rows
+          },
+        }),
+    }
   }
 
   #call({ deps, takeTurn }: NonNullable<WorksOptions['calls']>): Promise<void> {

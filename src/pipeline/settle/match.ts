@@ -2,7 +2,7 @@ import { afterDelivery } from '../../domain/job.ts'
 import { afterResult, type Freshness } from '../../domain/lookup.ts'
 import { matchResults } from '../../domain/matching.ts'
 import type { JobOfDelivery } from '../../store/jobs.ts'
-import type { ResultAnswer } from '../../store/lookups.ts'
+import type { ResultAnswer } from '../../store/answers.ts'
 import type { WebhookEvent } from '../../webhook/event.ts'
 import { readResult } from '../../webhook/result.ts'
 

@@ -1,10 +1,12 @@
 import { Delivery, type DeliveryState } from '../../domain/delivery.ts'
+import { answerFromResults } from '../../store/answers.ts'
 import * as deliveries from '../../store/deliveries.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { parseEvent, type WebhookEvent } from '../../webhook/event.ts'
 import type { Deps } from '../deps.ts'
+import { withoutErased } from '../forget/in-deliveries.ts'
 import { settleDelivery, type Settlement } from './match.ts'
 
 /** Deliveries of one tick, 100 results each. */
@@ -18,22 +20,40 @@ export interface SettleResult {
 }
 
 /** Settles deliveries, oldest first: their results answer lookups, and end their jobs. */
-export function tick(deps: Pick<Deps, 'db' | 'rules' | 'now' | 'log'>): Promise<SettleResult> {
+export async function tick(
+  deps: Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>,
+): Promise<SettleResult> {
+  const { lagsMs, outcomes, ...result } = await settleBatch(deps)
+  deps.meter?.settled(lagsMs)
+  deps.meter?.lookedUp(outcomes)
+  return result
+}
+
+interface SettledBatch extends SettleResult {
+  /** How long each delivery had waited, in milliseconds. */
+  readonly lagsMs: readonly number[]
+  readonly outcomes: readonly string[]
+}
+
+const NOTHING: SettledBatch = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
+
+function settleBatch(deps: Pick<Deps, 'db' | 'rules' | 'now'>): Promise<SettledBatch> {
   return inTransaction(deps.db, async (tx) => {
     const claimed = await deliveries.claim(tx, DELIVERIES_A_TICK)
-    if (claimed.length === 0) return { deliveries: 0, answered: 0, orphaned: 0 }
+    if (claimed.length === 0) return NOTHING
     const known = await jobs.ofDeliveries(
       tx,
       claimed.flatMap((delivery) => delivery.job ?? []),
       claimed.flatMap((delivery) => delivery.jobId ?? []),
     )
-    const settled = claimed.map((delivery) => settleOne(deps, delivery, known))
+    const kept = await withoutErased(tx, claimed, known)
+    const settled = kept.map((delivery) => settleOne(deps, delivery, known))
 
     const done = settled.flatMap((one) => one.done ?? [])
     const answers = new Map(
       done.flatMap((one) => one.settlement.answers).map((answer) => [answer.id, answer]),
     )
-    await lookups.answerFromResults(tx, [...answers.values()])
+    await answerFromResults(tx, [...answers.values()])
     await lookups.askSingly(
       tx,
       done.map((one) => one.job.id),
@@ -55,6 +75,8 @@ export function tick(deps: Pick<Deps, 'db' | 'rules' | 'now' | 'log'>): Promise<
       deliveries: claimed.length,
       answered: answers.size,
       orphaned: settled.filter((one) => one.state === Delivery.orphaned).length,
+      lagsMs: claimed.map((delivery) => delivery.waitedMs),
+      outcomes: [...answers.values()].map((answer) => answer.state),
     }
   })
 }

@@ -5,6 +5,7 @@ import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import { RateLimitedError, ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
+import * as giveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
@@ -58,19 +59,13 @@ export async function tick(
   if (permits === null) return NOTHING
   const token = randomUUID()
   try {
-    const again = await jobs.leaseAgain(deps.db, { limit: permits.count, token, leaseMs: SUBMIT_LEASE_MS })
-    const made =
-      again.length === permits.count
-        ? []
-        : await jobs.create(deps.db, {
-            run: run.id,
-            ids: Array.from({ length: permits.count - again.length }, () => randomUUID()),
-            least: bulkFrom,
-            token,
-            leaseMs: SUBMIT_LEASE_MS,
-            deadlineMs: deps.rules.bulkDeadlineMs,
-          })
-    const outgoing = [...again, ...made]
+    const outgoing = await leaseJobs(deps, run, permits.count, token, bulkFrom).catch(
+      async (error: unknown) => {
+        // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
+        await throughOutage(() => giveBack.jobs(deps.db, token), {})
+        throw error
+      },
+    )
     const slots = pLimit(deps.rules.concurrency)
     const store = gather((ended: Ended[]) => keep(deps, ended))
     const results = await Promise.all(
@@ -99,6 +94,27 @@ export async function tick(
   } finally {
     permits.release()
   }
+}
+
+/** First those that the service certainly did not take before, then new ones. */
+async function leaseJobs(
+  deps: CallDeps,
+  run: LiveRun,
+  limit: number,
+  token: string,
+  least: number,
+): Promise<jobs.OutgoingJob[]> {
+  const again = await jobs.leaseAgain(deps.db, { limit, token, leaseMs: SUBMIT_LEASE_MS })
+  if (again.length === limit) return again
+  const made = await jobs.create(deps.db, {
+    run: run.id,
+    ids: Array.from({ length: limit - again.length }, () => randomUUID()),
+    least,
+    token,
+    leaseMs: SUBMIT_LEASE_MS,
+    deadlineMs: deps.rules.bulkDeadlineMs,
+  })
+  return [...again, ...made]
 }
 
 /** A submission is not extended while it is under way, so its lease outlasts its call's own time-out. */

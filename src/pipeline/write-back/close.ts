@@ -46,7 +46,9 @@ const unwritten = (row: rows.AnsweredRow) => ({
 })
 
 /** What a write made of a row, or what a rehearsed one would make of it. */
-export function close({ row, write, skipped }: Fitted, result: WriteResult): rows.SettledRow {
+export function close({ row, write, skipped: unfit }: Fitted, result: WriteResult): rows.SettledRow {
+  // Besides what the record showed, what the outputs' own expressions made of it: no such foreign key, too long a text.
+  const skipped = [...unfit, ...result.skipped]
   // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
   const misfits = skipped.filter((cell) => !EXPECTED.has(cell.reason))
   const settled = afterWrite(result.outcome, reasonOf(result, write, misfits))

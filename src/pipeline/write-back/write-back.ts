@@ -7,7 +7,7 @@ import type { Deps } from '../deps.ts'
 import { close, sift } from './close.ts'
 
 /** Rows of one tick: one UPDATE of the source. */
-const ROWS_A_TICK = 500
+const ROWS_A_TICK = 1_000
 
 export interface WriteBackResult {
   /** Rows closed, or sent back to be picked again. */
@@ -20,7 +20,17 @@ export interface WriteBackResult {
  * Writes answered rows of one source: the source's cells, the changes and the rows' states in one transaction, so
  * that a crash leaves all of it or nothing. Runs again by itself when it meets another transaction.
  */
-export function tick(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<WriteBackResult> {
+export async function tick(
+  deps: Pick<Deps, 'db' | 'rules' | 'meter'>,
+  source: Source,
+): Promise<WriteBackResult> {
+  const began = performance.now()
+  const did = await writeBatchOf(deps, source)
+  if (did.rows > 0) deps.meter?.wroteBack(source.name, { ms: performance.now() - began, cells: did.cells })
+  return did
+}
+
+function writeBatchOf(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<WriteBackResult> {
   return inTransaction(
     deps.db,
     async (tx) => {

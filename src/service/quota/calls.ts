@@ -105,4 +105,6 @@ export interface Heard {
   readonly used: number | null
   /** Whether the service has certainly counted the call: some count neither faults nor refused inputs. */
   readonly isCounted: boolean
+  /** The instant that Reset told, on the service's clock; null where it told none. */
+  readonly end: number | null
 }

@@ -15,7 +15,8 @@ export interface WindowStart {
  * How long a fixed window is. From below: a call sent so long after the window's first answer was still counted
  * in it. From above it depends on what starts a window, which no header says, so the worse of both holds.
  *
- * - The first request starts it: then not before that was sent, and the next window's first answer ends it.
+ * - The first request starts it: then not before that was sent, and the next window's first answer ends it. Over
+ *   several windows in a row what the answers took counts once.
  * - The clock starts it, at any moment before the first request: then several windows in a row took at least so
  *   many lengths. Such windows are set in whole or half seconds.
  *
@@ -49,8 +50,7 @@ export class FixedLength {
   get bounds(): Bounds {
     const bounds = new Bounds()
     bounds.atLeast(this.#least)
-    const onClock = this.#meant(this.#mostOnClock, 500)
-    bounds.atMost(this.#isShared ? onClock : Math.max(this.hoped, onClock))
+    bounds.atMost(this.#isShared ? this.#onClock : Math.max(this.hoped, this.#onClock))
     bounds.atMost(this.#meant(this.#ends.most))
     return bounds
   }
@@ -65,6 +65,13 @@ export class FixedLength {
   get hoped(): number {
     if (this.#isShared) return this.#meant(Math.min(this.#ends.most, this.#mostOnClock), 500)
     return this.#meant(Math.min(this.#ends.most, this.#mostFromRequest))
+  }
+
+  /** The longest if the clock starts windows. */
+  get #onClock(): number {
+    const most = this.#meant(this.#mostOnClock, 500)
+    if (this.#isShared || this.#isOdd || !Number.isFinite(this.#mostFromRequest)) return most
+    return this.#ends.onClock(this.#least, most, 500)
   }
 
   #meant(most: number, step = stepOf(most)): number {
@@ -86,12 +93,12 @@ export class FixedLength {
 
   /** A window has begun, after the one that was learnt of before. */
   begun(start: WindowStart): void {
-    if (this.#starts.length > 0 && !this.#isShared) {
-      this.#mostFromRequest = Math.min(this.#mostFromRequest, start.by - start.lastFirstSentAt)
-    }
     for (const [index, earlier] of this.#starts.entries()) {
       const windows = this.#starts.length - index
       this.#mostOnClock = Math.min(this.#mostOnClock, (start.by - earlier.after) / windows)
+      if (this.#isShared) continue
+      const { lastFirstSentAt } = this.#starts[index + 1] ?? start
+      this.#mostFromRequest = Math.min(this.#mostFromRequest, (start.by - lastFirstSentAt) / windows)
     }
     this.#starts.push(start)
     if (this.#starts.length > startsKept) this.#starts.shift()

@@ -35,6 +35,11 @@ export class Halt {
     return !isSame
   }
 
+  /** Waits without a refusal. */
+  wait(until: number): void {
+    this.#until = Math.max(this.#until, until)
+  }
+
   /** An answer that is no refusal, to a call that was sent after the halt. */
   accepted(sentAt: number): void {
     if (sentAt >= this.#until) this.#last = 0

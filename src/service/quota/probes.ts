@@ -36,6 +36,8 @@ export class Probes {
   #tried = 0
   #spent = 0
   #isOver = false
+  /** What is planned is all that will be tried in this window: the rest of what was held back is free. */
+  #isLast = false
   /** What was known when something was learnt last, and the windows since. */
   #least = 0
   #most = Number.POSITIVE_INFINITY
@@ -45,7 +47,8 @@ export class Probes {
   /** How many calls to hold back now. */
   held(outlook: Outlook, now: number): number {
     this.#update(outlook, now)
-    return this.#isOver ? 0 : Math.max(this.#times.length, wanted(outlook) - this.#spent)
+    if (this.#isOver) return 0
+    return this.#isLast ? this.#times.length : Math.max(this.#times.length, wanted(outlook) - this.#spent)
   }
 
   /** When the next of them is to be sent; null where there is nothing to find out. */
@@ -65,6 +68,7 @@ export class Probes {
     const times = this.#plan(outlook, outlook.runsFrom, now)
     this.#times = times.flatMap((at) => Array.from({ length: copies(outlook) }, (_, index) => at + index))
     this.#isOver = this.#times.length === 0
+    this.#isLast = isHopeful(outlook)
   }
 
   #turn(outlook: Outlook): void {
@@ -72,6 +76,7 @@ export class Probes {
     this.#times = []
     this.#tried = 0
     this.#spent = 0
+    this.#isLast = false
     const isNews = outlook.seenMost < this.#most * 0.99 || outlook.least > Math.max(1, this.#least) * 1.02
     this.#inVain = isNews ? 0 : this.#inVain + 1
     this.#least = outlook.least
@@ -96,13 +101,14 @@ export class Probes {
     const late = (length: number): number => runsFrom + length + margin(length)
     const { hoped } = outlook
     const least = Math.max(outlook.least, this.#tried, now - runsFrom)
-    if (Number.isFinite(hoped) && hoped > outlook.least) {
+    if (isHopeful(outlook)) {
       if (this.#tried >= hoped) return []
       this.#tried = hoped
       const isWaste = outlook.most > hoped + near
       const length = this.#pick(least, hoped)
       if (length === null) return isWaste ? [first + hoped - shortly, late(hoped)].slice(-left) : []
-      if (length > hoped * enoughOf && !isWaste) return [first + length - shortly]
+      if (length > hoped * enoughOf && !isWaste)
+        return lateBefore(first, length, outlook.least).slice(0, left)
       if (length > hoped * enoughOf || hoped - length > near)
         return [first + length - shortly, late(length)].slice(-left)
       const volley = [-shortly, 4, 12, 20, 28, 36].map((after) => first + length + after)
@@ -116,6 +122,21 @@ export class Probes {
     if (left < 4 || !isFirst) return [before, late(length)].slice(-left)
     return [first + (before - first) / 2, before, late(length)].filter((at) => at > now)
   }
+}
+
+/** Something that was seen bounds the length from above. */
+const isHopeful = ({ hoped, least }: Outlook): boolean => Number.isFinite(hoped) && hoped > least
+
+/**
+ * To see the window still there when no shorter length is possible any more, and shortly before its end. A window
+ * that the clock starts is some way on when its first call comes.
+ */
+function lateBefore(first: number, length: number, least: number): number[] {
+  const before = first + length - shortly
+  const shorter = roundestBelow(least, length * enoughOf)
+  if (shorter === null) return [before]
+  const between = first + (length + shorter) / 2
+  return before - between > near ? [between, before] : [before]
 }
 
 /** Tries get rarer when nothing is learnt from them. */

@@ -2,24 +2,18 @@ import { readRateHeaders } from '../rate-headers.ts'
 import type { Headers, RateHeaders } from '../rate-headers.ts'
 import { parseRetryAfter } from '../retry-after.ts'
 import { Calls } from './calls.ts'
-import type { Call, Heard } from './calls.ts'
+import type { Call } from './calls.ts'
 import { Counted, isMiss } from './counted.ts'
 import { Counting } from './counting.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
-import { History } from './history.ts'
-import { Kinds } from './kinds.ts'
-import { LogReckoning } from './log.ts'
 import { Opening } from './opening.ts'
-import { OtherClient } from './other-client.ts'
+import { Learning } from './learning.ts'
 import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
-import { RemainingReckoning } from './remaining.ts'
 import { Renewal } from './renewal.ts'
-import { Tranche } from './tranche.ts'
-import { Window } from './window.ts'
-
-export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'
+import type { QuotaState } from './state.ts'
+import { whyNot } from './why-not.ts'
 
 /**
  * What a key's limit is and how much of it is left: a state machine over (event, now), without a clock, a timer
@@ -32,26 +26,28 @@ export class Quota {
   readonly #offset = new ClockOffset()
   readonly #opening = new Opening()
   readonly #halt = new Halt()
-  readonly #remaining = new RemainingReckoning(this.calls)
   readonly #renewal = new Renewal(this.#offset)
-  readonly #history = new History()
-  readonly #kinds = new Kinds(this.#history)
-  readonly #log = new LogReckoning(this.calls)
-  readonly #window = new Window(this.calls)
-  readonly #tranche = new Tranche(this.calls)
   readonly #probes = new Probes()
-  readonly #other = new OtherClient()
+  readonly #learning = new Learning(this.calls)
+  readonly #kinds = this.#learning.kinds
+  readonly #places = this.#learning.places
+  readonly #window = this.#places.window
   readonly #counting = new Counting()
   readonly #counted = new Counted()
-  /** The window whose beginning was last told to the fixed length. */
-  #begun = -1
   /** Answers that told Remaining. */
   #told = 0
 
-  /** @param warm what was known of the key's limit lately; null where nothing is, or where it is old */
-  constructor(warm: { readonly limit: number; readonly windowMs: number | null } | null = null) {
+  /**
+   * @param warm what was known of the key's limit lately; null where nothing is, or where it is old
+   * @param spentUntil until then the process that called before may have used the limit up
+   */
+  constructor(
+    warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
+    spentUntil: number | null = null,
+  ) {
     this.#warm = warm
     if (warm !== null) this.#opening.careful(warm.limit)
+    if (spentUntil !== null) this.#halt.wait(spentUntil)
   }
 
   state(now: number): QuotaState {
@@ -74,16 +70,17 @@ export class Quota {
 
   /** Another client seems to spend the key. */
   get isShared(): boolean {
-    return this.#other.isSeen
+    return this.#learning.other.isSeen
   }
 
   /** Calls charged to the window that runs now. */
   windowUsed(now: number): number {
     const { length, isFixed } = this.#kinds.known
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
-    this.#close(now)
+    this.#places.close(this.limit, now)
     if (isFixed) return this.#window.used + this.calls.outstanding
-    const free = this.#log.available(this.limit, length + margin(length), now) + this.calls.granted
+    const { log } = this.#places
+    const free = log.available(this.limit, length + margin(length), now) + this.calls.granted
     return this.limit - free
   }
 
@@ -92,36 +89,26 @@ export class Quota {
     if (this.#halt.isOn(now)) return this.#halt.until
     const { length, isFixed } = this.#kinds.known
     if (this.limit === null) return null
-    if (isFixed) return this.#windowEnd()
-    return Number.isFinite(length) ? this.#log.nextAt(length + margin(length)) : this.#renewal.knownUntil
+    if (isFixed) return this.#places.windowEnd
+    return Number.isFinite(length) ? this.#places.nextAt : this.#renewal.knownUntil
   }
 
   /** How much of the window is still to come, 0 to 1; 1 where windows do not end. */
   windowLeft(now: number): number {
-    const end = this.#windowEnd()
+    const end = this.#places.windowEnd
     return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.#kinds.known.length))
   }
 
   /** Why nothing is granted now, in words; null where something is. */
   whyNot(now: number): string | null {
     if (this.grantable(now) > 0) return null
-    const at = this.nextWindowAt(now)
-    const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
-    switch (this.state(now)) {
-      case 'stopped':
-        return `the service refused a call (429) and is left alone${until}`
-      case 'cold':
-      case 'unlimited':
-        return 'the first answers are awaited before more is asked'
-      case 'learning':
-        return `the limit is used up${until}, and how long its window is has to be found out`
-      case 'window known':
-        return this.calls.isMoving && until === ''
-          ? 'the first answer of a new window is awaited'
-          : `the window is used up${until}`
-      case 'rolling':
-        return `the limit is used up; a call is free again when an earlier one has grown old${until}`
-    }
+    return whyNot({
+      state: this.state(now),
+      at: this.nextWindowAt(now),
+      now,
+      isMoving: this.calls.isMoving,
+      wasRefused: this.throttled > 0,
+    })
   }
 
   describe(): string {
@@ -138,7 +125,7 @@ export class Quota {
     if (this.limit === null) {
       return Math.max(0, this.#opening.open - this.calls.outstanding - this.calls.granted)
     }
-    const left = this.#left(this.limit, now)
+    const left = this.#places.left(this.limit, now)
     const outlook = this.#outlook(this.limit)
     const free = left - this.#probes.held(outlook, now) - kept
     if (free >= 1) return Math.floor(free)
@@ -148,32 +135,39 @@ export class Quota {
     }
     const renewal = this.#renewalDue()
     if (renewal === null || now < renewal.at) return 0
-    // After a full silence everything is renewed; several calls, so that one answer may carry headers.
-    return renewal.isPromised
-      ? 1
-      : Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare)))
+    // Several calls, so that one answer may carry headers.
+    return Math.max(1, Math.min(Math.floor(this.limit * renewal.share), Math.ceil(2 / this.#headerShare)))
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
   nextLook(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
     if (this.limit === null) return this.calls.lapsesAt
-    const { length } = this.#kinds.known
-    const left = this.#left(this.limit, now)
-    const looks: (number | null)[] = [this.#windowEnd(), this.calls.lapsesAt]
-    if (Number.isFinite(length)) looks.push(this.#log.nextAt(length + margin(length)))
+    const left = this.#places.left(this.limit, now)
+    const looks: (number | null)[] = [this.#places.windowEnd, this.#places.nextAt, this.calls.lapsesAt]
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
     else looks.push(this.#renewalDue()?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
 
+  /** How much of the limit is free, whether or not it may be granted now; null while there is none. */
+  free(now: number): number | null {
+    return this.limit === null ? null : this.#places.free(this.limit, now)
+  }
+
+  /** When the process that comes after this one can make a call for certain, if all that is free now is used. */
+  spentUntil(now: number): number {
+    if (this.#halt.isOn(now)) return this.#halt.until
+    return this.#places.spentUntil(now, this.#renewal.knownUntil)
+  }
+
   grant(count: number, now: number): void {
     if (this.limit !== null && !this.#halt.isOn(now)) {
-      const left = this.#left(this.limit, now)
+      const left = this.#places.left(this.limit, now)
       if (left < 1) {
         this.#renewal.spend(now)
-        this.#remaining.allow(count)
+        this.#places.remaining.allow(count)
       } else if (left - this.#probes.held(this.#outlook(this.limit), now) < 1) {
         this.#probes.spend()
       }
@@ -186,25 +180,25 @@ export class Quota {
   }
 
   sent(now: number): Call {
-    this.#close(now)
+    this.#places.close(this.limit, now)
     const call = this.calls.send(now, this.#window)
     this.#window.sent(call)
     return call
   }
 
   lost(call: Call, now: number): void {
-    this.#end({ call, receivedAt: now, used: null, isCounted: false })
-    this.#renewal.learnNothing(now)
+    this.#learning.ended({ call, receivedAt: now, used: null, isCounted: false, end: null }, this.limit)
+    this.#renewal.learnNothing(now, true)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
-    this.#close(now)
+    this.#places.close(this.limit, now)
     const read = readRateHeaders(answer.headers)
     const rate = answer.status === 429 ? read : this.#counting.credible(read)
     if (rate !== read) this.limit = null
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
     this.#learnLimit(rate)
-    if (rate.reset === null) this.#renewal.learnNothing(now)
+    if (rate.reset === null) this.#renewal.learnNothing(now, this.windowMs !== null)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
     if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)
@@ -213,8 +207,9 @@ export class Quota {
       receivedAt: now,
       used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
       isCounted: !isRefused && this.#counted.isCounted(answer.status),
+      end: rate.reset?.kind === 'instant' && !isRefused ? rate.reset.at : null,
     }
-    this.#end(heard)
+    this.#learning.ended(heard, this.limit)
     if (isMiss(answer.status)) this.calls.misses++
     if (isRefused) {
       this.#refused(call, answer.headers, now)
@@ -224,9 +219,9 @@ export class Quota {
     this.#counted.learn(heard, answer.status, this.calls.sent)
     if (rate.remaining !== null) {
       this.#told++
-      this.#remaining.learn(call, rate.remaining)
+      this.#places.remaining.learn(call, rate.remaining)
     }
-    this.#tranche.answered(call, rate.remaining !== null)
+    this.#places.tranche.answered(call, rate.remaining !== null)
     if (this.limit === null) this.#opening.answered()
   }
 
@@ -238,100 +233,14 @@ export class Quota {
     this.limit = told
   }
 
-  /** A call has ended. */
-  #end(heard: Heard): void {
-    this.calls.end(heard.call)
-    this.#history.add(heard)
-    if (this.limit === null) return
-    this.#log.ended(heard.receivedAt, this.limit)
-    const { fixed } = this.#kinds
-    const foreign = this.#other.isSeen ? Math.ceil(this.limit / 4) : 0
-    const seen = this.#window.ended(heard, fixed.bounds.least, foreign)
-    if (seen === 'part') fixed.rosePartly()
-    if (seen === 'next') this.#other.windowPassed()
-    const { startedBy, last, startedAfter, id } = this.#window
-    if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
-    if (startedBy !== null && id > this.#begun) {
-      this.#begun = id
-      this.#kinds.begun({
-        after: startedAfter,
-        by: startedBy,
-        lastFirstSentAt: last?.firstSentAt ?? Number.NaN,
-      })
-    }
-    if (heard.used === null) return
-    this.#kinds.learn(heard, this.limit, this.calls.sent, foreign)
-    this.#other.counted(heard.used - this.#ownSince(heard.call.sentAt), this.#window.id, this.limit)
-    this.#share()
-  }
-
-  #share(): void {
-    if (this.#kinds.share(this.#other.isSeen)) this.#window.doubt()
-  }
-
   #refused(call: Call, headers: Headers, now: number): void {
     const wait = parseRetryAfter(headers['retry-after'], this.#offset.read(now))
     const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
-    this.#remaining.forget()
-    if (this.limit !== null && isNew) this.#doubt(call, this.limit)
+    this.#places.remaining.forget()
+    if (this.limit !== null && isNew) this.#learning.refused(call, this.limit)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
-  }
-
-  /** Refused: by somebody else's calls, or because what was learnt is wrong. */
-  #doubt(call: Call, limit: number): void {
-    const missing = limit - this.#ownSince(call.sentAt)
-    if (missing > 0 || this.#other.isSeen) this.#other.refused(Math.max(1, missing), limit)
-    else this.#kinds.refuted()
-    this.#share()
-  }
-
-  /** Our calls that the service can have counted when a call came that was sent then. */
-  #ownSince(sentAt: number): number {
-    return this.#history.endedSince(sentAt - this.#kinds.known.length) + this.calls.outstanding
-  }
-
-  /** Calls that may be made now by whichever reckoning allows the most. */
-  #left(limit: number, now: number): number {
-    this.#close(now)
-    const { length, isFixed } = this.#kinds.known
-    const told = this.#remaining.available()
-    let counted = Number.NEGATIVE_INFINITY
-    if (Number.isFinite(length)) {
-      counted = this.#log.available(limit, length + margin(length), now)
-      if (isFixed) counted = Math.max(counted, this.#window.available(limit))
-    }
-    if (!this.#other.isSeen) return Math.min(Math.max(told, counted), this.#tranche.left)
-    return this.#besideAnother(told, counted, now)
-  }
-
-  /** Beside another client: no more than the last header says nor than was counted here, and with room for it. */
-  #besideAnother(told: number, counted: number, now: number): number {
-    const end = this.#windowEnd()
-    const { length } = this.#kinds.known
-    const share = end === null ? 1 : Math.min(1, (end - now) / length)
-    const room = Math.ceil(this.#other.room * (share + 0.25)) + 2
-    if (!Number.isFinite(length)) return told - room
-    const { outstanding, granted } = this.calls
-    // Where no header says that something is left, a few calls feel the way.
-    const felt = this.#tranche.isOpen ? Math.max(told, feeling - outstanding - granted) : counted
-    return Math.min(counted - room, felt, this.#tranche.left)
-  }
-
-  /** Begins the next window where this one is certainly over. */
-  #close(now: number): void {
-    const end = this.#windowEnd()
-    if (end === null || now < end || this.limit === null) return
-    this.#window.close()
-    this.#tranche.begin(this.#window.id, this.limit)
-  }
-
-  #windowEnd(): number | null {
-    const { runsFrom } = this.#window
-    const { length, isFixed } = this.#kinds.known
-    if (runsFrom === null || !isFixed || !Number.isFinite(length)) return null
-    return runsFrom + length + margin(length)
   }
 
   /** When calls are due although none is left, if nothing is on its way that will tell more. */
@@ -362,9 +271,6 @@ export class Quota {
     }
   }
 }
-
-/** Beside another client, so many calls feel the way when no header says that something is left. */
-const feeling = 2
 
 /** Calls counted by the service, this one included; null where the headers do not say, or say nothing credible. */
 function usedOf({ limit, remaining }: RateHeaders, known: number | null): number | null {

@@ -1,4 +1,5 @@
 import type { Call, Calls, Heard } from './calls.ts'
+import { WindowName } from './window-name.ts'
 
 interface Undecided {
   readonly sentAt: number
@@ -37,6 +38,7 @@ export class Window {
   /** What is known of the window before. */
   last: { readonly after: number; readonly firstSentAt: number } | null = null
   readonly #calls: Calls
+  readonly #name = new WindowName()
 
   constructor(calls: Calls) {
     this.#calls = calls
@@ -73,7 +75,7 @@ export class Window {
     return heard.call.window === this.id ? this.#endedHere(heard) : this.#endedLate(heard)
   }
 
-  #endedHere({ call, receivedAt, used, isCounted }: Heard): Seen {
+  #endedHere({ call, receivedAt, used, isCounted, end }: Heard): Seen {
     const nextCanHave = this.#undecided.length + this.#calls.outstanding + 1 + this.#foreign
     if (used !== null && used <= call.countedBefore) {
       // Some slack: another client may have been the first in the next window.
@@ -84,17 +86,22 @@ export class Window {
       }
       this.#open(call, Math.min(this.#undecided.length, used - 1 + this.#endedSince(call)))
       this.#charge(receivedAt, isCounted)
-      this.counted = 1
+      this.counted = isCounted ? 1 : 0
+      this.#name.begin(end, receivedAt)
       return 'next'
     }
     const isFirst = isCounted && this.startedBy === null
     this.#charge(receivedAt, isCounted)
-    if (used !== null && used > nextCanHave) {
+    if (used !== null && (used > nextCanHave || this.#name.isOf(end, call.sentAt))) {
+      this.#name.learn(end, receivedAt)
       this.#settle(Math.max(this.sameUntil, call.sentAt))
       this.used = Math.min(this.used, used + this.#endedSince(call))
       if (isCounted) this.counted++
       return 'same'
     }
+    // Sent before this window's first answer: on the same way as the call that began it.
+    const isEarly = this.startedBy !== null && call.sentAt <= this.startedBy
+    if (isFirst || isEarly || receivedAt <= this.sameUntil) this.#name.learn(end, receivedAt)
     if (isFirst || receivedAt <= this.sameUntil) {
       if (isCounted) this.counted++
     } else {
@@ -104,7 +111,7 @@ export class Window {
   }
 
   /** The call was sent before this window opened. */
-  #endedLate({ call, receivedAt, used }: Heard): Seen {
+  #endedLate({ call, receivedAt, used, isCounted }: Heard): Seen {
     const canHave = this.used + this.#calls.outstanding + 1 + this.#foreign
     if (used !== null && used > canHave) {
       this.#entrants.delete(call)
@@ -112,6 +119,9 @@ export class Window {
     }
     const isNotOfLast = used !== null && used <= call.countedBefore && call.window === this.id - 1
     this.#charge(receivedAt, isNotOfLast)
+    // It was so long on its way that it may even be in the next.
+    if (receivedAt > this.sameUntil)
+      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted })
     return 'unclear'
   }
 
@@ -124,6 +134,7 @@ export class Window {
   /** The window's time is over. */
   close(): void {
     this.#open(null, this.#undecided.length)
+    this.#name.begin(null, 0)
   }
 
   /** Nothing that was decided holds: somebody else's calls were counted too. */

@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { cli as runCli } from '../../../src/cli/cli.ts'
-import { Output } from '../../../src/cli/output.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
 
 let database: TestDatabase
 let sandbox: Sandbox
@@ -25,27 +24,15 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** The program in this process: a command touches nothing of its own process, and starting one takes a second. */
-async function runWith(changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> {
-  const written = { stdout: '', stderr: '' }
-  const outputTo = (name: keyof typeof written): Output =>
-    new Output({ write: (text) => (written[name] += text) }, { color: false })
-  const context = {
-    stdout: outputTo('stdout'),
-    stderr: outputTo('stderr'),
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: sandbox.url,
-      FILLRATE_API_KEY: sandbox.keys.join(','),
-      FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-      ...changes,
-    },
-    cwd: cli.folder,
-    signal: new AbortController().signal,
-    now: Date.now,
+const runWith = (changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> => {
+  const env = {
+    DATABASE_URL: database.url,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+    ...changes,
   }
-  const code = await runCli({ words, contextFor: () => context })
-  return { code, ...written }
+  return runProgram({ cwd: cli.folder, env }, ...words)
 }
 
 const run = (...words: string[]): Promise<Ended> => runWith({}, ...words)
@@ -163,6 +150,11 @@ describe('after a run', () => {
     expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT/)
     expect((await run('failures', '--csv', '-', '--limit', '2')).stdout.trim().split('\r\n')).toHaveLength(3)
 
+    expect(await jsonOf('failures', '--state', 'refused,write-rejected')).toMatchObject({
+      total: 0,
+      rows: [],
+    })
+    expect(await jsonOf('failures', '--state', 'invalid_input', '--limit', '4')).toMatchObject({ total: 15 })
     const unknown = await run('failures', '--source', 'contact')
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('contacts') })
     expect(await run('failures', '--csv', 'no/such/folder.csv')).toMatchObject({ code: 2 })

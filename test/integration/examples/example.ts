@@ -23,6 +23,8 @@ export interface Example {
   readonly config: Config
   /** Opens Fillrate on it with the example's own configuration, and closes it again. */
   act<Result>(what: (app: App) => Promise<Result>): Promise<Result>
+  /** `fillrate check --json` in the example's own folder, as its README tells. */
+  check(): Promise<unknown>
   close(): Promise<void>
 }
 
@@ -43,6 +45,20 @@ export async function openExample(name: string): Promise<Example> {
       } finally {
         await app.close()
       }
+    },
+    check: async () => {
+      const env = {
+        DATABASE_URL: database.url,
+        FILLRATE_BASE_URL: sandbox.url,
+        FILLRATE_API_KEY: sandbox.keys.join(','),
+        FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+      }
+      const main = join(root, 'src/main.ts')
+      const { stdout } = await promisify(execFile)(process.execPath, [main, 'check', '--json'], {
+        cwd: folderOf(name),
+        env,
+      })
+      return JSON.parse(stdout) as unknown
     },
     close: async () => {
       await sandbox.close()

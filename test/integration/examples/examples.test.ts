@@ -3,7 +3,7 @@ import type { Config } from '../../../src/config/config.ts'
 import type { Plan } from '../../../src/pipeline/plan.ts'
 import { runRequest } from '../../support/harness.ts'
 import { exampleNames, openExample, type Example } from './example.ts'
-import { changesBetween, readTables, valueAt, type Json, type Tables } from './tables.ts'
+import { changesBetween, checksums, readTables, valueAt, type Json, type Tables } from './tables.ts'
 import { isBlank, readTruth, type Truth } from './truth.ts'
 
 /** Set by Fillrate beside an output, or by the database itself: no outputs. */
@@ -16,10 +16,13 @@ describe.each(exampleNames)('%s', (name) => {
   let example: Example
   let truth: Truth
   let before: Tables
+  let sums: Record<string, string>
+  let run: number
   beforeAll(async () => {
     example = await openExample(name)
     truth = await readTruth(example.database.pool)
     before = await readTables(example.database.pool)
+    sums = await checksums(example.database.pool)
   })
   afterAll(() => example.close())
 
@@ -30,6 +33,13 @@ describe.each(exampleNames)('%s', (name) => {
     expect(verdicts.reduce((sum, source) => sum + source.askable, 0)).toBeGreaterThan(truth.distinct)
     expect(Object.keys(truth.byKind).length).toBeGreaterThan(1)
     expect(truth.typed).toBeGreaterThan(50)
+  })
+
+  test('passes check, without a remark on any of its sources', async () => {
+    const { ok, checks } = (await example.check()) as { ok: boolean; checks: object[] }
+    expect(ok).toBe(true)
+    for (const source of Object.keys(example.config.sources))
+      expect(checks).toContainEqual(expect.objectContaining({ name: `source ${source}`, verdict: 'ok' }))
   })
 
   test('is planned as plain SQL counts it', async () => {
@@ -47,6 +57,7 @@ describe.each(exampleNames)('%s', (name) => {
   test('is run as it was planned, and nothing but blank cells of its own is written', async () => {
     const plan = await example.act((app) => app.plan(runRequest()))
     const report = await example.act((app) => app.run(runRequest()))
+    run = report.run
     const sources = [...truth.sources.values()]
     const { picked, ...states } = report.rows
     expect(picked).toBe(sources.reduce((sum, source) => sum + source.rows - source.complete, 0))
@@ -92,6 +103,20 @@ describe.each(exampleNames)('%s', (name) => {
       cells: { written: 0 },
     })
     expect(await readTables(example.database.pool)).toEqual(settled)
+  })
+
+  test('comes back to the byte, and forth, and back', async () => {
+    const { pool } = example.database
+    const written = await checksums(pool)
+    expect(written).not.toEqual(sums)
+    for (const expected of [sums, written, sums]) {
+      const undone = await example.act((app) =>
+        app.undo({ run, dryRun: false, signal: new AbortController().signal }),
+      )
+      expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
+      expect(await checksums(pool)).toEqual(expected)
+      run = undone.run ?? 0
+    }
   })
 })
 

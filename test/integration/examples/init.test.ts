@@ -4,6 +4,7 @@ import type { SourceMapping } from '../../../src/domain/mapping.ts'
 import { readTable } from '../../../src/sources/catalogue.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
 import { createPrompt, type Prompt, type Prompted } from '../init/prompt.ts'
 import { exampleNames, folderOf, load, readConfig } from './example.ts'
 import { readTables, type Tables } from './tables.ts'
@@ -49,6 +50,22 @@ describe.each(exampleNames)('init on %s', (name) => {
     expect(Object.keys(proposed.sources).length).toBe(Object.keys(made.sources).length)
     for (const mapping of Object.values(proposed.sources))
       await expect(openSource(database.db, mapping)).resolves.toMatchObject({ name: mapping.name })
+  })
+
+  test('the same proposal as JSON passes check, with remarks at the most', async () => {
+    await prompt.run(['--yes', '--out', 'proposed.json'])
+    const env = {
+      DATABASE_URL: database.url,
+      // Nobody is there: what is said of the service is no part of this.
+      FILLRATE_BASE_URL: 'http://127.0.0.1:1',
+      FILLRATE_API_KEY: 'none',
+    }
+    const words = ['check', '--config', 'proposed.json', '--json']
+    const { stdout } = await runProgram({ cwd: prompt.folder, env }, ...words)
+    const { checks } = JSON.parse(stdout) as { checks: { name: string; verdict: string }[] }
+    expect(checks.filter((one) => one.verdict === 'wrong').map((one) => one.name)).toEqual(['service'])
+    const names = checks.map((one) => one.name)
+    for (const source of Object.keys(proposed.sources)) expect(names).toContain(`source ${source}`)
   })
 
   test('finds at least four of five columns that the example fills, and what fills each', () => {

@@ -17,9 +17,9 @@ interface Change {
   readonly after: Json | undefined
 }
 
-/** Reads all that is there but the schemas of Fillrate and of the test. */
-export async function readTables(pool: pg.Pool): Promise<Tables> {
-  const { rows: tables } = await pool.query<{ name: string; sql: string; key: string[] }>(`
+/** All that is there but the schemas of Fillrate and of the test. */
+async function listTables(pool: pg.Pool): Promise<{ name: string; sql: string; key: string[] }[]> {
+  const { rows } = await pool.query<{ name: string; sql: string; key: string[] }>(`
     select case when n.nspname = 'public' then '' else n.nspname || '.' end || c.relname as name,
            c.oid::regclass::text as sql,
            array(select a.attname::text from unnest(i.indkey::int2[]) with ordinality k (attnum, place)
@@ -27,8 +27,24 @@ export async function readTables(pool: pg.Pool): Promise<Tables> {
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       join pg_index i on i.indrelid = c.oid and i.indisprimary
      where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate', 'truth')`)
+  return rows
+}
+
+/** Every byte of every table, as a number of each that changes with any. */
+export async function checksums(pool: pg.Pool): Promise<Record<string, string>> {
+  const sums = (await listTables(pool)).map(async ({ name, sql }) => {
+    const { rows } = await pool.query<{ sum: string }>(
+      `select md5(string_agg(t::text, chr(10) order by t::text)) as sum from ${sql} t`,
+    )
+    return [name, rows[0]?.sum ?? ''] as const
+  })
+  return Object.fromEntries(await Promise.all(sums))
+}
+
+/** Reads all of them. */
+export async function readTables(pool: pg.Pool): Promise<Tables> {
   const read = new Map<string, ReadonlyMap<string, Row>>()
-  for (const { name, sql, key } of tables) {
+  for (const { name, sql, key } of await listTables(pool)) {
     const { rows } = await pool.query<{ row: Row }>(`select to_jsonb(t) as row from ${sql} t`)
     const keyed = rows.map(({ row }) => {
       const parts = key.map((column) => String(row[column]))

@@ -117,7 +117,7 @@ test('no process writes the rows of a dry run, and none looks at them again and 
   await expect.poll(open, { timeout: 60_000 }).toEqual([])
   const log = pino({ level: 'silent' })
   await recover.tick({ db: harness.database.db, log }, null)
-  expect(await stored('select from fillrate.lookups where to_write')).toEqual([])
+  expect(await stored('select from fillrate.unwritten')).toEqual([])
   closing.abort()
   await serving
   expect(await versions()).toEqual(before)

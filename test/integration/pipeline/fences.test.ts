@@ -5,6 +5,7 @@ import { afterAsk } from '../../../src/domain/lookup.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as callers from '../../../src/store/callers.ts'
 import * as jobs from '../../../src/store/jobs.ts'
+import * as leases from '../../../src/store/leases.ts'
 import { totalsOf } from '../../../src/store/lookup-totals.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
@@ -43,10 +44,10 @@ const want = (...emails: string[]) =>
   )
 
 const lease = (limit = 10, leaseMs = MINUTE) =>
-  lookups.lease(database.db, { run, from: 'emails', limit, token: randomUUID(), leaseMs })
+  leases.lease(database.db, { run, emails: true, limit, token: randomUUID(), leaseMs })
 
 const rules = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
-const found = (lookup: lookups.LeasedLookup, title: string): lookups.Answer => ({
+const found = (lookup: leases.LeasedLookup, title: string): leases.Answer => ({
   id: lookup.id,
   token: lookup.token,
   ...afterAsk(lookup, { type: 'found', record: { title }, confidence: 1 }, rules, Date.now(), 0),
@@ -81,9 +82,9 @@ test('the answer of a lost lease is kept where none is stored, and never put ove
   const again = await lease(2)
   const newer = again.find((lookup) => lookup.id === b?.id)
   if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
-  await lookups.answer(database.db, [found(newer, 'the newer one')])
+  await leases.answer(database.db, [found(newer, 'the newer one')])
 
-  await lookups.answer(database.db, [found(a, 'late, but paid for'), found(b, 'late')])
+  await leases.answer(database.db, [found(a, 'late, but paid for'), found(b, 'late')])
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'found', title: 'late, but paid for' },
     { key: 'b@example.com', state: 'found', title: 'the newer one' },
@@ -94,11 +95,11 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   await want('a@example.com')
   const [first] = await lease(1, 0)
   if (!first) throw new Error('nothing was leased')
-  expect(await lookups.extendLeases(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
+  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
   expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 0 })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
   await recover.tick({ db: database.db, log }, run)
-  expect(await lookups.extendLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
+  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set())
 })
 
 test('a lookup that another live run asks is not taken from it; that of a dead run is', async () => {
@@ -130,9 +131,9 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
   expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredJobs: 1 })
   expect(
-    await lookups.lease(database.db, {
+    await leases.lease(database.db, {
       run,
-      from: 'single',
+      emails: false,
       limit: 100,
       token: randomUUID(),
       leaseMs: MINUTE,

@@ -26,11 +26,40 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-test('joins that give two rows for a key stop the run, with the key named, before anything is asked', async () => {
+test('joins that give two rows for a key stop plan and run, with the key named, before anything is asked', async () => {
   const app = await harness.open()
-  await expect(app.run(runRequest())).rejects.toMatchObject({
+  const problem = {
     name: 'SourceProblems',
     problems: [{ source: 'contacts', place: 'joins', found: expect.stringContaining('key 7') as string }],
-  })
+  }
+  await expect(app.plan(runRequest())).rejects.toMatchObject(problem)
+  await expect(app.run(runRequest())).rejects.toMatchObject(problem)
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  const { rows } = await harness.database.pool.query('select state, reason from fillrate.runs')
+  expect(rows).toEqual([{ state: 'failed', reason: 'contacts.joins: more than one row for key 7' }])
+})
+
+test('a row that is due, and that an expression fails on by now, is named', async () => {
+  const { pool } = harness.database
+  await pool.query(`delete from crm.mails; insert into crm.mails select id, email from crm.contacts`)
+  const app = await harness.open({
+    config: {
+      ...crmConfig,
+      sources: {
+        contacts: {
+          ...crmConfig.sources.contacts,
+          changedAt: 't.enriched_at',
+          inputs: { email: "case when t.company = 'broken' then (1 / (t.id - 13))::text else t.email end" },
+        },
+      },
+    },
+  })
+  await app.run(runRequest({ route: 'sync' }))
+  await pool.query(`
+    update fillrate.rows set next_at = now();
+    update fillrate.passes set changed_until = now() + interval '1 day';
+    update crm.contacts set company = 'broken' where id = 13`)
+  await expect(app.run(runRequest({ route: 'sync' }))).rejects.toMatchObject({
+    problems: [{ place: 'inputs.email', found: 'division by zero, for key 13' }],
+  })
 })

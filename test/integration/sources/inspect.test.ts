@@ -87,7 +87,7 @@ describe('inspection', () => {
         outputs: [output('stage', 'seniority')],
       }),
     ).toEqual([
-      expect.stringMatching(/^where: a condition that no row meets/),
+      expect.stringMatching(/^where: t\.title = 'nobody'\na condition that no row meets/),
       expect.stringMatching(
         /^changedAt: .* → create index concurrently on "public"\."people" \(updated_at\)$/,
       ),

@@ -27,6 +27,7 @@ beforeEach(async () => {
       begin
         if new.title = 'forbidden' then raise 'titles like % are not allowed', new.title; end if;
         if new.title = 'custom' then raise 'custom' using errcode = 'ZX001'; end if;
+        if new.title = 'locked' then raise 'only accounting may' using errcode = 'insufficient_privilege'; end if;
         if new.title = 'assert' then assert false, 'asserted'; end if;
         if new.title = 'silent' then return null; end if;
         new.title := upper(new.title);
@@ -57,6 +58,7 @@ describe('a row that the database refuses is rejected with its reason', () => {
       'raised by a trigger or function: titles like forbidden are not allowed',
     ],
     ['a code of its own', { title: 'custom' }, 'custom (ZX001)'],
+    ['a lack of privilege that a trigger sees', { title: 'locked' }, 'only accounting may (42501)'],
     ['an assertion', { title: 'assert' }, 'asserted (P0004)'],
     ['a silent trigger', { title: 'silent' }, 'a trigger kept the row from being updated'],
   ])('%s', async (_, bad, reason) => {

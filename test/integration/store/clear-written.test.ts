@@ -11,7 +11,7 @@ afterAll(() => database.drop())
 
 const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.example' } } as const
 
-test('an answered lookup stays flagged for a row that is picked while its other rows are written', async () => {
+test('an answered lookup stays unwritten for a row that is picked while its other rows are written', async () => {
   const { db, pool } = database
   const { rows: runs } = await pool.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
@@ -21,10 +21,11 @@ test('an answered lookup stays flagged for a row that is picked while its other 
   const [lookup] = await db.transaction().execute((tx) => lookups.want(tx, [question], run, [run]))
   const id = lookup?.id ?? 0
   await pool.query(
-    `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), due_at = now() + interval '90 days',
-            to_write = true where id = $1`,
+    `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), due_at = now() + interval '90 days'
+      where id = $1`,
     [id],
   )
+  await pool.query('insert into fillrate.unwritten (lookup) values ($1)', [id])
 
   // The pick has its row in, but is not committed; the write-back of the lookup's other rows ends meanwhile.
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
@@ -42,8 +43,8 @@ test('an answered lookup stays flagged for a row that is picked while its other 
   commit()
   await Promise.all([picking, clearing])
 
-  const { rows: flags } = await pool.query('select to_write from fillrate.lookups where id = $1', [id])
-  expect(flags).toEqual([{ to_write: true }])
+  const { rows: unwritten } = await pool.query('select lookup::int from fillrate.unwritten')
+  expect(unwritten).toEqual([{ lookup: id }])
 })
 
 async function untilBlocked({ pool }: TestDatabase): Promise<void> {

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { countReasons, latest, pages } from '../../../src/store/failures.ts'
+import { countLeftOutCells, countReasons, latest, pages } from '../../../src/store/failures.ts'
 import { sourceNames } from '../../../src/store/source-names.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
+const all = { source: null, states: null }
 beforeAll(async () => {
   database = await createTestDatabase()
   await database.pool.query(`
@@ -17,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test('reasons are counted once each, whatever the confidence was; a miss is none', async () => {
-  expect(await countReasons(database.db, null)).toEqual([
+  expect(await countReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'contacts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'accounts', state: 'refused', reason: 'reason 2', rows: 10 },
@@ -25,29 +26,43 @@ test('reasons are counted once each, whatever the confidence was; a miss is none
     { source: 'accounts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
     { source: 'contacts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
   ])
-  expect(await countReasons(database.db, 'contacts')).toHaveLength(3)
+  expect(await countReasons(database.db, { source: 'contacts', states: ['refused', 'failed'] })).toHaveLength(
+    2,
+  )
 })
 
 test('the latest come first', async () => {
-  const rows = await latest(database.db, null, 3)
+  const rows = await latest(database.db, all, 3)
   expect(rows.map((row) => row.key)).toEqual(['99', '98', '97'])
 })
 
 test('pages hold each failed row once, in order, and no more than the limit', async () => {
   const keysOf = async (source: string | null, limit: number | null): Promise<string[]> => {
     const keys: string[] = []
-    for await (const page of pages(database.db, source, limit, 7)) {
+    for await (const page of pages(database.db, { source, states: null }, limit, 7)) {
       expect(page.length).toBeLessThanOrEqual(7)
       keys.push(...page.map((row) => `${row.source} ${row.key}`))
     }
     return keys
   }
-  const all = await keysOf(null, null)
-  expect(all).toHaveLength(60)
-  expect(new Set(all).size).toBe(60)
-  expect(await keysOf('contacts', null)).toEqual(all.filter((key) => key.startsWith('contacts')))
-  expect(await keysOf(null, 10)).toEqual(all.slice(0, 10))
+  const every = await keysOf(null, null)
+  expect(every).toHaveLength(60)
+  expect(new Set(every).size).toBe(60)
+  expect(await keysOf('contacts', null)).toEqual(every.filter((key) => key.startsWith('contacts')))
+  expect(await keysOf(null, 10)).toEqual(every.slice(0, 10))
   expect(await keysOf('nobody', null)).toEqual([])
+})
+
+test('cells that were left out are counted by column and reason, but for those that a record lacks', async () => {
+  await database.pool.query(`
+    update fillrate.rows set notes = '{"cells": [{"column": "title", "reason": "absent"}, {"column": "phone", "reason": "too_long"}]}'
+     where state = 'enriched';
+    update fillrate.rows set notes = '{"inputs": [{"input": "email", "reason": "no host"}]}' where state = 'not_found'`)
+  expect(await countLeftOutCells(database.db, null)).toEqual([
+    { source: 'accounts', column: 'phone', reason: 'too_long', rows: 10 },
+    { source: 'contacts', column: 'phone', reason: 'too_long', rows: 10 },
+  ])
+  expect(await countLeftOutCells(database.db, 'accounts')).toHaveLength(1)
 })
 
 test('the sources that rows were picked from', async () => {

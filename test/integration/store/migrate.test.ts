@@ -1,7 +1,12 @@
+import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const ALL = readdirSync(new URL('../../../migrations/', import.meta.url))
+  .map((file) => file.replace(/\.ts$/, ''))
+  .toSorted()
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -19,7 +24,7 @@ test('several processes that migrate at once create the schema once', async () =
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
   try {
     const applied = await Promise.all(others.map((db) => migrate(db)))
-    expect(applied.flat()).toEqual(['0001_foundation'])
+    expect(applied.flat()).toEqual(ALL)
     expect(await pendingMigrations(database.db)).toEqual([])
   } finally {
     await Promise.all(others.map((db) => db.destroy()))
@@ -31,7 +36,7 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
   const other = await database.pool.connect()
   try {
     await other.query('begin; lock table contacts in access exclusive mode')
-    expect(await migrate(database.db)).toEqual(['0001_foundation'])
+    expect(await migrate(database.db)).toEqual(ALL)
   } finally {
     await other.query('rollback')
     other.release()

@@ -30,7 +30,7 @@ afterEach(() => harness.close())
 
 const remap = async (config: object, dryRun = false): Promise<RemapReport> => {
   const app = await harness.open({ config })
-  return app.remap({ source: 'contacts', dryRun, signal: new AbortController().signal })
+  return app.remap({ source: 'contacts', dryRun, sample: 10, signal: new AbortController().signal })
 }
 
 test('stored records are written again under the changed mapping, without a call', async () => {
@@ -50,7 +50,8 @@ test('stored records are written again under the changed mapping, without a call
   expect(plan).toMatchObject({ dry_run: true, report: null })
   const { rows, undone: _, cells: __, ...fates } = plan.examined
   expect(Object.values(fates).reduce((sum, n) => sum + n, 0)).toBe(rows)
-  expect(plan.examples.length).toBe(10)
+  expect(plan.sample.length).toBe(10)
+  expect(plan.columns.reduce((sum, { written }) => sum + written, 0)).toBe(plan.examined.cells)
   expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
 
   const { examined, report } = await remap(second)
@@ -70,7 +71,7 @@ test('stored records are written again under the changed mapping, without a call
          join fillrate.lookups l on l.id = r.lookup where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
     ),
   ).toBe(0)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.lookups where to_write')).toBe(0)
+  expect(await scalar(pool, 'select count(*)::int from fillrate.unwritten')).toBe(0)
 
   // Nothing is left to do, and rows in which nothing changes keep their state.
   const again = await remap(second)
@@ -118,6 +119,7 @@ test('an interrupted remap finishes its page, and the next one goes on', async (
   const { report } = await app.remap({
     source: 'contacts',
     dryRun: false,
+    sample: 0,
     signal: stop.signal,
     onProgress: () => stop.abort(),
   })

@@ -20,6 +20,19 @@ const json = JSON.stringify({
   },
 })
 
+/** A field of the other kind, a policy, a unit and half of a pair, each wrong. */
+const mistakes = {
+  sources: {
+    contacts: {
+      kind: 'person',
+      table: 'people',
+      inputs: { email: 't.email', name: 't.name' },
+      outputs: { a: 'industry', b: { field: 'titel', policy: 'blnk' } },
+    },
+  },
+  refreshAfter: '90',
+}
+
 const files: Record<string, string> = {
   'ts/fillrate.config.ts': `import { defineConfig } from 'fillrate'\nconst table: string = 'from_ts'\nexport default defineConfig(${body('from_ts').replace("'from_ts'", 'table')})\n`,
   'ts/fillrate.config.json': json,
@@ -47,6 +60,8 @@ const files: Record<string, string> = {
   'wrong/broken.json': '{\n  "sources": {\n    "contacts": { "kind": "person",, }\n  }\n}\n',
   'wrong/short.json': '{\n  "sources": {\n',
   'wrong/content.json': '{ "sources": { "contacts": { "kind": "person" } } }',
+  'wrong/mistakes.json': JSON.stringify(mistakes),
+  'wrong/mistakes.ts': `import { defineConfig } from 'fillrate'\n// @ts-expect-error\nexport default defineConfig(${JSON.stringify(mistakes)})\n`,
   'wrong/fillrate.yaml': 'sources: {}\n',
 }
 
@@ -278,6 +293,20 @@ describe('a configuration file that is wrong', () => {
     expect(loaded[0]?.message).toMatch(
       new RegExp(`^3 problems in ${join(folder, 'wrong/content.json')}:\n\n  sources\\.contacts\\.table\n`),
     )
+  })
+
+  test('is told in the same words, whatever it is written in', async () => {
+    const paths = ['wrong/mistakes.json', 'wrong/mistakes.ts']
+    const { loaded } = await loadInNode(paths.map((path) => ({ cwd: folder, path })))
+    const [fromJson, fromCode] = loaded
+    expect(fromJson?.problems?.map(({ place }) => place)).toEqual([
+      'sources.contacts.inputs.company',
+      'sources.contacts.outputs.a',
+      'sources.contacts.outputs.b.field',
+      'sources.contacts.outputs.b.policy',
+      'refreshAfter',
+    ])
+    expect(fromCode?.problems).toEqual(fromJson?.problems)
   })
 
   test('or that there is none', async () => {

@@ -84,9 +84,12 @@ describe('gathering', () => {
     ])
   })
   test('tells everyone of a batch that failed, and goes on with the next', async () => {
-    const add = gather<number>(async (items) => {
-      if (items.includes(1)) throw new Error('not written')
-    }, 1)
+    const add = gather<number>(
+      async (items) => {
+        if (items.includes(1)) throw new Error('not written')
+      },
+      { most: 1 },
+    )
     await expect(Promise.allSettled([add(1), add(2)])).resolves.toMatchObject([
       { status: 'rejected' },
       { status: 'fulfilled' },

@@ -149,6 +149,55 @@ describe('the breaker', () => {
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
   })
 
+  test('ten minutes of an outage cost twelve probes, and once it is over the first probe closes it', async () => {
+    const breaker = createBreaker()
+    await failTimes(breaker, 10)
+    let probes = 0
+    for (let at = breaker.nextProbeAt; at !== null && at < 600_000; at = breaker.nextProbeAt) {
+      vi.setSystemTime(at)
+      await failTimes(breaker, 1)
+      probes++
+    }
+    expect(probes).toBe(12)
+    vi.setSystemTime(breaker.nextProbeAt ?? 0)
+    expect(await breaker.execute(fine)).toBe('fine')
+    expect(breaker.kept()).toBe(null)
+  })
+
+  test('an outage that another process met is taken over: one probe when its time has come, longer pauses', async () => {
+    const before = createBreaker({ failures: 1 })
+    await failTimes(before, 1)
+    vi.setSystemTime(2_000)
+    const kept = before.kept()
+    expect(kept).toEqual({ probeInMs: 3_000, pauseMs: 5_000 })
+
+    const breaker = createBreaker()
+    if (kept !== null) breaker.inherit(kept)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 5_000])
+    await rejection(breaker.execute(fine), CircuitOpenError)
+    vi.setSystemTime(5_000)
+    await failTimes(breaker, 1)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
+    expect(breaker.kept()).toEqual({ probeInMs: 10_000, pauseMs: 10_000 })
+    vi.setSystemTime(15_000)
+    expect(await breaker.execute(fine)).toBe('fine')
+    expect([breaker.state, breaker.kept()]).toEqual(['closed', null])
+    expect(await breaker.execute(fine)).toBe('fine')
+  })
+
+  test('tells once what the faults were about that opened it, each when it is stored, and nothing while it is closed', async () => {
+    const breaker = createBreaker({ failures: 3 })
+    for (const id of [1, 2]) await rejection(breaker.execute(fault, id), ServerError)
+    expect(breaker.takeFailed(1)).toEqual([])
+    await breaker.execute(fine, 3)
+    await rejection(breaker.execute(fault, 4), ServerError)
+    expect(breaker.takeFailed(4)).toEqual([])
+    for (const id of [5, 6]) await rejection(breaker.execute(fault, id), ServerError)
+    expect(breaker.takeFailed(6)).toEqual([4, 6])
+    expect(breaker.takeFailed(5)).toEqual([5])
+    expect(breaker.takeFailed(5)).toEqual([])
+  })
+
   test('a listener that left is told nothing', async () => {
     const breaker = createBreaker({ failures: 1 })
     const listener = vi.fn<(state: BreakerState) => void>()

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { findingLines, verdictLine } from '../../../../src/cli/render/check.ts'
 import { csvLine } from '../../../../src/cli/render/csv.ts'
 import { failureLines, type Failures } from '../../../../src/cli/render/failures.ts'
-import { statusLines, type StatusView } from '../../../../src/cli/render/status.ts'
+import { statusLines } from '../../../../src/cli/render/status.ts'
+import type { StatusReport } from '../../../../src/pipeline/status-report.ts'
 import { width } from '../../../../src/cli/render/text.ts'
 import { finding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
@@ -18,6 +19,7 @@ describe('failures', () => {
       { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
       { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
     ],
+    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', rows: 12 }],
     rows: [
       {
         source: 'contacts',
@@ -34,6 +36,9 @@ describe('failures', () => {
     expect(text).toContain('105 rows could not be enriched')
     expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
     expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
+    expect(text).toMatch(
+      /Cells that were left out[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/,
+    )
     expect(text).toContain('The latest 1 of 105')
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
@@ -47,37 +52,60 @@ describe('failures', () => {
       reason: `r${n}`,
       rows: 2,
     }))
-    const text = failureLines({ total: 60, reasons, rows: [] }, onTerminal(100).output, now).join('\n')
+    const text = failureLines({ total: 60, reasons, cells: [], rows: [] }, onTerminal(100).output, now).join(
+      '\n',
+    )
     expect(text).toContain('and 10 rows for 5 more reasons')
   })
 
   test('none is good news', () => {
-    expect(failureLines({ total: 0, reasons: [], rows: [] }, onTerminal(80).output, now)).toEqual([
+    expect(failureLines({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now)).toEqual([
       '✓ No row has failed.',
     ])
   })
 })
 
 describe('status', () => {
-  const view: StatusView = {
-    status: {
-      rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
-      jobs: { completed: 28, in_doubt: 2 },
-      deliveries: {},
-      live_runs: 0,
-      last_run: {
-        id: 3,
-        trigger: 'manual',
-        sources: ['contacts'],
-        options: { limit: null, budget: null, where: null, route: 'auto' },
-        state: 'failed',
-        reason: 'no such host',
-        started_at: new Date(now - 120_000),
-        finished_at: new Date(now),
-        totals: {},
-      },
+  const view: StatusReport = {
+    rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
+    jobs: { completed: 28, in_doubt: 2 },
+    deliveries: {},
+    live_runs: 0,
+    last_run: {
+      id: 3,
+      trigger: 'manual',
+      sources: ['contacts'],
+      options: { limit: null, budget: null, where: null, route: 'auto' },
+      state: 'failed',
+      reason: 'no such host',
+      started_at: new Date(now - 120_000),
+      finished_at: new Date(now),
+      totals: {},
     },
-    limits: [{ scope: 'api.example 1a2b', limit: 200, windowMs: 2_000, observedAt: now - 5_000 }],
+    paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
+    limits: [
+      {
+        scope: 'api.example 1a2b',
+        limit: 200,
+        window_ms: 2_000,
+        observed_at: new Date(now - 5_000),
+        told: {
+          state: 'window known',
+          limit: 200,
+          window_ms: 2_000,
+          used: 1_052,
+          permitted: 1_066,
+          utilisation: 0.9868,
+          window_used: 143,
+          next_window_at: new Date(now + 1_200).toISOString(),
+          waiting: 'the window is used up',
+          throttled: 2,
+          foreign: true,
+          told_at: new Date(now - 1_000),
+          live: true,
+        },
+      },
+    ],
     coverage: {
       contacts: {
         eligible: 12,
@@ -92,6 +120,7 @@ describe('status', () => {
 
   test('rows by state that add up, coverage by column, runs, jobs, deliveries, the limit', () => {
     const text = statusLines(view, onTerminal(90).output, now).join('\n')
+    expect(text).toMatch(/^contacts +paused 2 min ago$/m)
     expect(text).toMatch(/enriched +7 +70\.0%/)
     expect(text).toMatch(/waiting +3 +30\.0%/)
     expect(text).toMatch(/ever picked +10$/m)
@@ -102,6 +131,13 @@ describe('status', () => {
     expect(text).toContain('30 = 28 completed + 2 in doubt')
     expect(text).toMatch(/Deliveries +none/)
     expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
+    expect(text).toMatch(
+      /Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 calls permitted meanwhile/,
+    )
+    expect(text).toMatch(/Window +143 of 200 used \(the next in 1\.2 s\)/)
+    expect(text).toMatch(/Waits +the window is used up/)
+    expect(text).toMatch(/Refused +2 of its calls were answered 429/)
+    expect(text).toMatch(/Shared +another client spends the same key/)
   })
 
   test.each([44, 80, 120])('fits %i columns', (columns) => {
@@ -111,7 +147,12 @@ describe('status', () => {
 
   test('with nothing there yet', () => {
     const empty = {
-      status: { rows: {}, jobs: {}, deliveries: {}, live_runs: 2, last_run: null },
+      rows: {},
+      jobs: {},
+      deliveries: {},
+      live_runs: 2,
+      last_run: null,
+      paused: [],
       limits: [],
       coverage: {},
     }

@@ -75,4 +75,6 @@ test('distances in time say only their largest unit', () => {
   expect(at(-252_000)).toBe('4 min ago')
   expect(at(5 * 3_600_000 + 60_000)).toBe('in 5 h')
   expect(at(-3 * 86_400_000 - 3_600_000)).toBe('3 d ago')
+  expect(at(90 * 86_400_000 - 1_000)).toBe('in 90 d')
+  expect(at(-59.6 * 60_000)).toBe('1 h ago')
 })

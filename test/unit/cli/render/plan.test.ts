@@ -63,6 +63,17 @@ test('each source is a funnel whose numbers add up', () => {
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
+test('of very many reasons the rest is counted, and a long one is broken and not cut', () => {
+  const long =
+    'email: address with a display name; linkedin_url: company page; name: name is missing; company: none'
+  const reasons = Array.from({ length: 20 }, (_, n) => [`reason ${n}`, 1] as const)
+  const many = { ...contacts, invalid_input: { [long]: 72, ...Object.fromEntries(reasons) } }
+  const text = textOf({ sources: [many] })
+  expect(text.replaceAll(/\n {20,}/g, ' ')).toContain(long)
+  expect(text).toMatch(/− invalid input +9 {2}for 9 more reasons; --json has them\n/)
+  expect(text).not.toContain('reason 11')
+})
+
 test('tells lookups, calls, cost and time', () => {
   const text = textOf()
   expect(text).toContain('3,604 distinct = 400 answered before + 3,204 to ask')

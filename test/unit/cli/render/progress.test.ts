@@ -19,6 +19,7 @@ const rate = {
   utilisation: 0.9868,
   windowUsed: 143,
   nextWindowAt: null,
+  nextWindowInMs: 1_200,
   waiting: null,
   throttled: 0,
   foreign: false,
@@ -134,7 +135,7 @@ describe('the block', () => {
 test('the line for a log says the same', () => {
   expect(progressLine(progress, 48.2)).toBe(
     '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; 1,204 asked, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
-      '200 calls in 2 s, 143 in this window, 98.7% used, waits for the next window',
+      '200 calls in 2 s, 143 in this window, 98.7% used, next in 1.2 s, waits for the next window',
   )
 })
 

@@ -97,11 +97,12 @@ describe('how it ended', () => {
   })
 
   test('without a row it is short', () => {
-    expect(textOf({ rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
-    expect(textOf({ rows: { ...none, picked: 0 } })).toContain('Nothing to do')
-    expect(textOf({ rows: { ...none, picked: 0 }, status: 'budget_reached', left_out: 7 })).not.toContain(
-      'Nothing to do',
-    )
+    const cells = { written: 0, kept: 0, conflicts: 0 }
+    expect(textOf({ cells, rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
+    expect(textOf({ cells, rows: { ...none, picked: 0 } })).toContain('Nothing to do')
+    expect(
+      textOf({ cells, rows: { ...none, picked: 0 }, status: 'budget_reached', left_out: 7 }),
+    ).not.toContain('Nothing to do')
   })
 })
 
@@ -161,6 +162,7 @@ describe('what to type next', () => {
     stepsAfter({
       ...report,
       rows: { ...none, picked: 5 },
+      cells: { written: 3, kept: 2, conflicts: 0 },
       jobs: { ...report.jobs, in_doubt: 0 },
       ...changes,
     }).map(([type]) => type)
@@ -168,6 +170,7 @@ describe('what to type next', () => {
   test.each([
     ['nothing, where nothing is left', {}, []],
     ['failures', { rows: { ...none, picked: 5, refused: 1, write_rejected: 1 } }, ['fillrate failures']],
+    ['failures, for cells too', { cells: { written: 3, kept: 2, conflicts: 1 } }, ['fillrate failures']],
     ['run, where rows wait', { rows: { ...none, picked: 5, waiting: 1 } }, ['fillrate run']],
     [
       'jobs, where they wait for a delivery',

@@ -1,0 +1,171 @@
+// The live parts of the dashboard: what the server says has changed takes its place, times go on, and the chart moves.
+// Without this script the page is the same, but as it was when it was loaded.
+import uPlot from './uplot.js'
+
+const connection = document.getElementById('connection')
+
+if (document.body.hasAttribute('data-live')) live()
+setInterval(goOn, 1_000)
+
+function live() {
+  const events = new EventSource('/events')
+  let beat = Date.now()
+  /** @type {Map<string, string>} */
+  const later = new Map()
+  events.addEventListener('part', (event) => {
+    const { id, html } = JSON.parse(event.data)
+    if (!replace(id, html)) later.set(id, html)
+    else later.delete(id)
+  })
+  events.addEventListener('chart', (event) => chart(JSON.parse(event.data)))
+  events.addEventListener('beat', () => {
+    beat = Date.now()
+    say('live', false)
+    for (const [id, html] of later) if (replace(id, html)) later.delete(id)
+  })
+  events.addEventListener('fault', (event) => say(event.data, true))
+  events.addEventListener('error', () => say('no connection, trying again', true))
+  // A connection can be gone without a word.
+  setInterval(() => Date.now() - beat > 15_000 && say('no connection', true), 5_000)
+}
+
+/** @param {string} text @param {boolean} lost */
+function say(text, lost) {
+  if (!connection) return
+  connection.className = lost ? 'shown lost' : 'shown'
+  // Said again, a screen reader would read it again.
+  if (connection.textContent !== text) connection.textContent = text
+}
+
+/**
+ * Puts new HTML in the place of a part, unless somebody is at it: with the keyboard, or with text chosen.
+ * @param {string} id @param {string} html @returns {boolean} whether it did
+ */
+function replace(id, html) {
+  const old = document.getElementById(id)
+  if (!old) return true
+  const chosen = document.getSelection()
+  if (
+    old.contains(document.activeElement) ||
+    (chosen && !chosen.isCollapsed && chosen.containsNode(old, true))
+  )
+    return false
+  const template = document.createElement('template')
+  template.innerHTML = html
+  const fresh = template.content.firstElementChild
+  if (!fresh) return true
+  if (old instanceof HTMLDetailsElement && fresh instanceof HTMLDetailsElement) fresh.open = old.open
+  old.replaceWith(fresh)
+  return true
+}
+
+const UNITS = /** @type {const} */ ([
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+])
+
+/** Times are said by their distance, as the server says them. */
+function goOn() {
+  const now = Date.now()
+  for (const time of document.querySelectorAll('time')) {
+    const seconds = (Date.parse(time.dateTime) - now) / 1_000
+    const [size, unit] = UNITS.find(([length]) => Math.abs(seconds) >= length) ?? [1, 's']
+    const n = Math.floor(Math.abs(seconds) / size)
+    const text = Math.abs(seconds) < 1 ? 'now' : seconds < 0 ? `${n} ${unit} ago` : `in ${n} ${unit}`
+    if (time.textContent !== text) time.textContent = text
+  }
+}
+
+/** @type {uPlot | null} */
+let plot = null
+/** @type {{ at: number[], answered: number[], throttled: number[], failed: number[], allowed: number | null } | null} */
+let shown = null
+
+/** @param {NonNullable<typeof shown>} data */
+function chart(data) {
+  shown = data
+  const columns = /** @type {uPlot.AlignedData} */ ([
+    data.at,
+    data.answered,
+    data.throttled,
+    data.failed,
+    data.at.map(() => data.allowed),
+  ])
+  if (plot) plot.setData(columns)
+  else draw(columns)
+}
+
+/** @param {number} at in seconds @param {boolean} fine with seconds */
+const clock = (at, fine) =>
+  new Date(at * 1_000).toLocaleTimeString('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(fine && { second: '2-digit' }),
+  })
+
+/** @param {uPlot.AlignedData} columns */
+function draw(columns) {
+  const place = document.getElementById('chart')
+  if (!place) return
+  const style = getComputedStyle(document.documentElement)
+  /** @param {string} name */
+  const color = (name) => style.getPropertyValue(`--${name}`).trim()
+  /** @param {string} label @param {string} name @returns {uPlot.Series} */
+  const line = (label, name) => ({
+    label,
+    stroke: color(name),
+    fill: `${color(name)}33`,
+    width: 1.5,
+    points: { show: false },
+    value: (_, n) => (n == null ? '–' : `${n.toFixed(1)}/s`),
+  })
+  const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false } }
+  place.replaceChildren()
+  plot = new uPlot(
+    {
+      ...sizeOf(place),
+      series: [
+        { value: '{HH}:{mm}:{ss}' },
+        line('answered', 'flow'),
+        line('throttled (429)', 'warn'),
+        line('failed', 'bad'),
+        {
+          label: 'allowed',
+          stroke: color('soft'),
+          dash: [5, 5],
+          width: 1,
+          points: { show: false },
+          value: (_, n) => (n == null ? '–' : `${n.toFixed(1)}/s`),
+        },
+      ],
+      axes: [
+        {
+          ...axis,
+          values: (_, ticks) => ticks.map((at) => clock(at, (ticks[1] ?? at) - (ticks[0] ?? at) < 60)),
+        },
+        { ...axis, size: 44, values: (_, ticks) => ticks.map((n) => String(n)) },
+      ],
+      scales: { y: { range: (_, _low, high) => [0, Math.max(1, high * 1.1)] } },
+      cursor: { drag: { x: false, y: false } },
+    },
+    columns,
+    place,
+  )
+}
+
+/** @param {HTMLElement} place */
+const sizeOf = (place) => ({ width: place.clientWidth, height: 180 })
+
+addEventListener('resize', () => {
+  const place = document.getElementById('chart')
+  if (plot && place) plot.setSize(sizeOf(place))
+})
+
+// Colours are the style's, and the canvas does not follow it by itself.
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  plot?.destroy()
+  plot = null
+  if (shown) chart(shown)
+})

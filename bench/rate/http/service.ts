@@ -1,0 +1,55 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { LimiterName } from './limiters.ts'
+
+export interface ServiceTask {
+  readonly limiter: LimiterName
+  readonly limit: number
+  readonly windowMs: number
+  /** Milliseconds before the limiter, and after it: from, to. */
+  readonly before: readonly [number, number]
+  readonly after: readonly [number, number]
+}
+
+export interface ServiceCounts {
+  /** Milliseconds since the epoch, on the service's clock. */
+  readonly acceptedAt: readonly number[]
+  readonly windowStarts: readonly number[]
+  readonly refused: number
+  readonly now: number
+}
+
+export type ServiceTold =
+  | { readonly told: 'ready'; readonly port: number }
+  | ({ readonly told: 'counts' } & ServiceCounts)
+
+export interface ServiceProcess {
+  readonly url: string
+  counts(): Promise<ServiceCounts>
+  stop(): Promise<void>
+}
+
+export async function startService(task: ServiceTask): Promise<ServiceProcess> {
+  const child = fork(new URL('service-process.ts', import.meta.url), [JSON.stringify(task)])
+  const ended = once(child, 'exit')
+  const hear = async (): Promise<ServiceTold> => {
+    const died = ended.then(() => Promise.reject(new Error('the service process ended by itself')))
+    const [told] = (await Promise.race([once(child, 'message'), died])) as [ServiceTold]
+    return told
+  }
+  const ready = await hear()
+  if (ready.told !== 'ready') throw new Error('the service did not say where it listens')
+  return {
+    url: `http://127.0.0.1:${ready.port}`,
+    counts: async () => {
+      child.send('counts')
+      const told = await hear()
+      if (told.told !== 'counts') throw new Error('the service did not tell its counts')
+      return told
+    },
+    stop: async () => {
+      child.disconnect()
+      await ended
+    },
+  }
+}

@@ -1,0 +1,42 @@
+/** What a case must reach, as shares of the quota; null where nothing was promised. */
+export interface Promised {
+  readonly steady: number | null
+  readonly whole: number | null
+  /** 429s as a share of calls. */
+  readonly refused: number
+}
+
+/** DESIGN section 8's figure for fixed windows of this length. */
+export function steadyOf(limit: number, windowMs: number): number | null {
+  if (windowMs >= 10_000) return 0.99
+  if (windowMs >= 2000) return 0.97
+  if (windowMs >= 1000) return limit >= 50 ? 0.94 : 0.9
+  return null
+}
+
+/** For sliding windows and buckets. */
+export const evenly: Promised = { steady: 0.9, whole: null, refused: 0 }
+
+/** Beside another client. */
+export const shared: Promised = { steady: null, whole: null, refused: 0.01 }
+
+/** For what has no figure of its own. */
+export const unpromised: Promised = { steady: null, whole: null, refused: 0 }
+
+export interface Measured {
+  readonly whole: number
+  readonly steady: number
+  readonly calls: number
+  readonly refused: number
+}
+
+/** Below half a tenth of a percent nothing is told apart in the table, and so nothing is missed. */
+const leeway = 0.0005
+
+export function isMet(promised: Promised, measured: Measured): boolean {
+  return (
+    (promised.steady === null || measured.steady >= promised.steady - leeway) &&
+    (promised.whole === null || measured.whole >= promised.whole - leeway) &&
+    measured.refused <= promised.refused * measured.calls
+  )
+}

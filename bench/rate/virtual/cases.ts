@@ -1,0 +1,129 @@
+import { evenly, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
+import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
+import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
+import type { SimulationSettings } from '../../../test/support/simulated-service/simulate.ts'
+
+export interface VirtualCase {
+  readonly group: string
+  readonly name: string
+  readonly windows: number
+  readonly settings: Omit<SimulationSettings, 'seed'>
+  readonly promised: Promised
+}
+
+const plainService: ServiceSettings = {
+  counter: 'first-request',
+  limit: 50,
+  windowMs: 10_000,
+  reset: 'up',
+  skewMs: 0,
+  date: true,
+  headerShare: 1,
+  faultShare: 0,
+  faults: 'counted',
+  missShare: 0.125,
+  misses: 'counted',
+  retryAfter: 'seconds',
+  change: null,
+}
+
+type Changes = Partial<ServiceSettings> &
+  Partial<Pick<SimulationSettings, 'foreignShare' | 'lostShare' | 'before' | 'after'>>
+
+function fixed(
+  group: string,
+  name: string,
+  limit: number,
+  windowMs: number,
+  changes: Changes = {},
+): VirtualCase {
+  const windows = windowMs >= 60_000 ? 12 : 30
+  const { foreignShare = 0, lostShare = 0, before, after, ...service } = changes
+  return {
+    group,
+    name: `${limit.toLocaleString('en')} in ${text(windowMs)}${name === '' ? '' : `, ${name}`}`,
+    windows,
+    settings: {
+      ...plainSimulation,
+      ...(before && { before }),
+      ...(after && { after }),
+      foreignShare,
+      lostShare,
+      concurrency: limit >= 5000 ? 1024 : limit >= 1000 ? 256 : 64,
+      durationMs: windows * windowMs,
+      service: { ...plainService, ...service, limit, windowMs },
+    },
+    promised: {
+      steady: steadyOf(limit, windowMs),
+      whole: windowMs >= 60_000 ? 0.98 : null,
+      refused: 0,
+    },
+  }
+}
+
+const promising = (promised: Promised, one: VirtualCase): VirtualCase => ({ ...one, promised })
+const text = (windowMs: number): string => (windowMs >= 3_600_000 ? '1 h' : `${windowMs / 1000} s`)
+
+const first = 'Windows that the first request starts'
+const clock = 'Windows on the clock'
+const sliding = 'A sliding log'
+const bucket = 'A token bucket'
+const odd = 'What headers and clocks do'
+const foreign = 'Another client spends a fifth of the key'
+
+export const groups = [first, clock, sliding, bucket, odd, foreign]
+
+export const cases: readonly VirtualCase[] = [
+  fixed(first, '', 1000, 3_600_000),
+  fixed(first, '', 60, 60_000),
+  fixed(first, '', 600, 60_000),
+  fixed(first, '', 5, 10_000),
+  fixed(first, '', 50, 10_000),
+  fixed(first, '', 1000, 10_000),
+  fixed(first, '', 50, 2000),
+  fixed(first, '', 1000, 2000),
+  promising(unpromised, fixed(first, '', 50, 1500)),
+  fixed(first, '', 5, 1000),
+  fixed(first, '', 50, 1000),
+  promising(evenly, fixed(first, '', 5000, 1000)),
+  promising(unpromised, fixed(first, '', 10, 500)),
+  fixed(clock, '', 600, 60_000, { counter: 'on-the-clock' }),
+  fixed(clock, '', 50, 10_000, { counter: 'on-the-clock' }),
+  fixed(clock, '', 50, 2000, { counter: 'on-the-clock' }),
+  fixed(clock, '', 50, 1000, { counter: 'on-the-clock' }),
+  promising(evenly, fixed(sliding, '', 600, 60_000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(sliding, '', 50, 10_000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(sliding, '', 50, 2000, { counter: 'sliding-log' })),
+  promising(evenly, fixed(bucket, '', 600, 60_000, { counter: 'token-bucket' })),
+  promising(evenly, fixed(bucket, '', 50, 10_000, { counter: 'token-bucket' })),
+  promising(evenly, fixed(bucket, '', 50, 2000, { counter: 'token-bucket' })),
+  fixed(odd, 'clock 90 s ahead', 50, 2000, { skewMs: 90_000 }),
+  fixed(odd, 'clock 90.4 s behind', 50, 2000, { skewMs: -90_400 }),
+  fixed(odd, 'no `Date`', 50, 2000, { date: false, skewMs: 400 }),
+  fixed(odd, 'Reset rounded down', 50, 2000, { reset: 'down' }),
+  fixed(odd, 'Reset to the millisecond', 50, 2000, { reset: 'ms' }),
+  fixed(odd, 'Reset as seconds from now', 50, 10_000, { reset: 'delay-up' }),
+  fixed(odd, 'headers on 30% of answers', 50, 10_000, { headerShare: 0.3 }),
+  fixed(odd, '5% of answers 500, counted', 50, 10_000, { faultShare: 0.05 }),
+  fixed(odd, '5% of answers 500, not counted', 50, 10_000, { faultShare: 0.05, faults: 'uncounted' }),
+  promising(unpromised, fixed(odd, '2% of answers lost', 50, 10_000, { lostShare: 0.02 })),
+  promising(
+    unpromised,
+    fixed(odd, 'cut to 20 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 20 } }),
+  ),
+  promising(
+    unpromised,
+    fixed(odd, 'raised to 100 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 100 } }),
+  ),
+  promising(
+    unpromised,
+    fixed(odd, 'up to a second there and back', 50, 10_000, { before: [100, 500], after: [100, 500] }),
+  ),
+  promising(shared, fixed(foreign, '', 600, 60_000, { foreignShare: 0.2 })),
+  promising(shared, fixed(foreign, '', 50, 10_000, { foreignShare: 0.2 })),
+  promising(shared, fixed(foreign, '', 50, 2000, { foreignShare: 0.2 })),
+  promising(
+    shared,
+    fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' }),
+  ),
+]

@@ -1,0 +1,59 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { dockerfileStages, type Step } from './dockerfile.ts'
+
+// Does what the Dockerfile says, in an empty folder for each stage, where there is no Docker engine: npm run image:try.
+// What it can't try is the base image and its user.
+
+const ROOT = new URL('../', import.meta.url).pathname
+const place = mkdtempSync(join(tmpdir(), 'fillrate-image-'))
+try {
+  const stages = dockerfileStages(readFileSync(join(ROOT, 'Dockerfile'), 'utf8'))
+  for (const [name, steps] of stages) for (const step of steps) act(join(place, name), step)
+  const [last = ''] = [...stages.keys()].slice(-1)
+  const size = spawnSync('du', ['-sm', join(place, last)], { encoding: 'utf8' }).stdout.split('\t')[0]
+  console.log(`\n${size} MB beside the base image`)
+  await tryEntry(join(place, last))
+} finally {
+  rmSync(place, { recursive: true, force: true })
+}
+
+function act(stage: string, step: Step): void {
+  const inStage = (path: string): string => join(stage, path.startsWith('/') ? path : join('app', path))
+  switch (step.word) {
+    case 'COPY': {
+      const [to = '', ...from] = step.rest.toReversed()
+      const base = step.from === null ? ROOT : join(place, step.from)
+      for (const one of from) {
+        const target = from.length > 1 || to.endsWith('/') ? join(inStage(to), one) : inStage(to)
+        mkdirSync(dirname(target), { recursive: true })
+        cpSync(join(base, one), target, { recursive: true })
+      }
+      return
+    }
+    case 'RUN': {
+      console.log(`${stage.split('/').at(-1)}: ${step.text}`)
+      const ran = spawnSync('sh', ['-c', step.text], { cwd: join(stage, 'app'), encoding: 'utf8' })
+      if (ran.status !== 0) throw new Error(`${step.text}\n${ran.stdout}${ran.stderr}`)
+    }
+  }
+}
+
+/** The entry command, as far as it goes without a database. */
+async function tryEntry(stage: string): Promise<void> {
+  const main = join(stage, 'app/dist/src/main.js')
+  const told = spawnSync(process.execPath, [main, 'version'], { encoding: 'utf8' })
+  console.log(`version: ${told.stdout.trim()}`)
+  if (told.status !== 0) throw new Error(told.stderr)
+  const sandbox = spawn(process.execPath, [main, 'sandbox', '--port', '0', '--json'], {
+    cwd: stage,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const { url } = await new Promise<{ url: string }>((resolve) =>
+    sandbox.stdout.once('data', (text: Buffer) => resolve(JSON.parse(String(text)) as { url: string })),
+  )
+  console.log(`sandbox: ${(await fetch(`${url}/_stats`)).status} at ${url}`)
+  sandbox.kill('SIGTERM')
+}

@@ -1,0 +1,109 @@
+import type { Logger } from 'pino'
+import { request } from 'undici'
+import type { Environment } from '../../config/environment.ts'
+import { bulkOf } from '../../daemon/bulk.ts'
+import { openServer } from '../../daemon/http/server.ts'
+import { isFillrate, LOOPBACK, portTaken } from '../../daemon/receiver.ts'
+import { counted } from '../render/numbers.ts'
+import { finding, wrongBecause, type Finding } from './finding.ts'
+import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
+
+/** Whether lookups can go in bulk, and whether their deliveries would arrive. Off is a choice, so it is no error. */
+export async function checkBulk(environment: Environment, log: Logger): Promise<Finding> {
+  const bulk = bulkOf(environment)
+  if (!bulk.possible)
+    return finding('bulk', 'notice', `off: ${bulk.why}`, {
+      todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
+    })
+  const { publicUrl } = environment
+  const secrets = counted(environment.webhookSecrets.length, 'webhook secret')
+  if (publicUrl === null) return finding('bulk', 'ok', `on: deliveries come to this machine, ${secrets}`)
+  const standIn = await openStandIn(environment, log)
+  if (standIn !== null && 'wrong' in standIn) return standIn.wrong
+  try {
+    return await deliver(environment, publicUrl, secrets)
+  } finally {
+    await standIn?.close()
+  }
+}
+
+/**
+ * Listens where a run would, so that the address leads somewhere. Null where it is not said where, or where somebody
+ * listens already: a run or `fillrate serve`, which is to answer itself.
+ */
+async function openStandIn(
+  { port, host }: Environment,
+  log: Logger,
+): Promise<{ close(): Promise<void> } | { wrong: Finding } | null> {
+  if (port === null || port === 0) return null
+  try {
+    return await openServer({
+      host: host ?? LOOPBACK,
+      port,
+      receive: async () => 'bad_signature',
+      onDelivered: () => {},
+      notReady: async () => 'fillrate check looks whether this address can be reached',
+      board: null,
+      log,
+    })
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string }
+    if (code === 'EADDRINUSE')
+      return (await isFillrate(host ?? LOOPBACK, port))
+        ? null
+        : { wrong: wrongBecause('bulk', [portTaken(host ?? LOOPBACK, port)]) }
+    const problem = {
+      place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
+      found: `${host ?? LOOPBACK}:${port}: ${message}`,
+      expected: 'an address and a port of this machine on which this user may listen',
+      todo:
+        code === 'EACCES'
+          ? 'Take a port from 1024 on.'
+          : 'Correct it, or leave FILLRATE_HOST out for loopback.',
+    }
+    return { wrong: wrongBecause('bulk', [problem]) }
+  }
+}
+
+/** Sends what a receiver must refuse: a delivery without a signature. */
+async function deliver({ port }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
+  const url = `${publicUrl}/webhooks/enrichment`
+  const wrong = (found: string): Finding =>
+    wrongBecause('bulk', [
+      {
+        place: 'FILLRATE_PUBLIC_URL',
+        found: `${url}: ${found}`,
+        expected: 'Fillrate’s receiver, which answers 401 to a delivery without a signature',
+        todo:
+          port === null
+            ? 'Correct the address, set FILLRATE_PORT to the port that it leads to, or start `fillrate serve` there.'
+            : `Correct the address, or what passes it on to port ${port} of this machine.`,
+      },
+    ])
+  try {
+    const { statusCode, body } = await request(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+      headersTimeout: TIMEOUT_MS,
+      bodyTimeout: TIMEOUT_MS,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    const text = await body.text()
+    if (statusCode === 401 && text.includes('signature'))
+      return finding('bulk', 'ok', `on: deliveries come to ${publicUrl}, which answers; ${secrets}`)
+    return wrong(`something else answers, with ${statusCode}`)
+  } catch (error) {
+    const reason = reasonOf(error)
+    if (!isSilent(error)) return wrong(reason)
+    return finding('bulk', 'notice', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
+      todo: `Where only the outside can reach it, ask from there: curl -X POST ${url} is answered with 401.`,
+    })
+  }
+}
+
+/** Some networks let nobody inside reach their own outer address, and drop what is sent there. */
+const isSilent = (error: unknown): boolean =>
+  error instanceof Error &&
+  (error.name === 'TimeoutError' ||
+    ('code' in error && /^(?:UND_ERR_(?:CONNECT|HEADERS|BODY)_TIMEOUT|ETIMEDOUT)$/.test(String(error.code))))

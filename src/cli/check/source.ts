@@ -1,0 +1,61 @@
+import type { Problem } from '../../config/problems.ts'
+import type { SourceMapping } from '../../domain/mapping.ts'
+import { inspectSource } from '../../sources/inspect.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
+import type { PageRow } from '../../sources/page.ts'
+import { openSource, type Source } from '../../sources/source.ts'
+import { FIRST_ROWS, readInputs, unsteadyInputs } from '../../sources/steady.ts'
+import type { Database } from '../../store/open.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { counted } from '../render/numbers.ts'
+import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
+
+/** A look at a table may take this long, in milliseconds: somebody waits for it, and the table is in use. */
+const LOOK_MS = 10_000
+
+/** Holds a source against the database: its names, types, privileges and expressions, then its rows and plans. */
+export async function checkSource(
+  db: Database,
+  mapping: SourceMapping,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
+  const name = `source ${mapping.name}`
+  try {
+    const source = await openSource(db, mapping)
+    const wrong = await wrongRows(db, source)
+    if (wrong.length > 0) return wrongBecause(name, wrong)
+    const remarks = await inTransaction(db, (tx) => inspectSource(tx, source), LOOK_MS)
+    const text = `${mapping.table}, ${counted(source.outputs.length, 'column')} to fill`
+    return finding(name, remarks.length > 0 ? 'notice' : 'ok', text, { problems: remarks })
+  } catch (error) {
+    if (isTooSlow(error)) return finding(name, 'notice', mapping.table, { problems: [tooSlow] })
+    return findingOf(name, error, env)
+  }
+}
+
+/** What is wrong with the first rows: joins that double one, an expression that fails, or never gives the same twice. */
+async function wrongRows(db: Database, source: Source): Promise<readonly Problem[]> {
+  const read = (of: readonly PageRow[] | null): Promise<readonly PageRow[]> =>
+    inTransaction(db, (tx) => readInputs(tx, source, of), LOOK_MS)
+  try {
+    const first = await read(null)
+    const readings = [first, await read(first)]
+    if (unsteadyInputs(source, readings).length === 0) return []
+    return unsteadyInputs(source, [...readings, await read(first)])
+  } catch (error) {
+    const problems = await explainPageFailure(db, source, FIRST_ROWS, error)
+    if (problems === null) throw error
+    return problems.problems
+  }
+}
+
+/** Postgres has ended the statement at its time limit. */
+const isTooSlow = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === '57014'
+
+const tooSlow: Problem = {
+  place: 'table',
+  found: `its first rows took longer than ${LOOK_MS / 1_000} s, so that the rest was not looked at`,
+  expected: 'pages of 1,000 rows within milliseconds',
+  todo: 'Look for an index that `joins` and the sub-selects of the inputs lack, or for a lock on the table.',
+}

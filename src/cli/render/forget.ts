@@ -1,0 +1,67 @@
+import type { ForgetReport } from '../../pipeline/forget/forget.ts'
+import type { Output } from '../output.ts'
+import { fields } from './fields.ts'
+import { count, counted } from './numbers.ts'
+import { stepLines } from './steps.ts'
+import { table } from './table.ts'
+
+/** Rows shown at the most; `--json` has them all. */
+const SHOWN = 20
+
+/** What was erased, where it was looked for, and what is left to do outside of Fillrate. */
+export function forgetLines(report: ForgetReport, output: Output): string[] {
+  const { paint } = output
+  const { erased, searched, left, dry_run: dry } = report
+  const nothing = Object.values(erased).every((one) => one === 0)
+  const places = `${counted(searched.columns, 'column')} of ${counted(searched.tables, 'table')}`
+  const found = left.reduce((sum, one) => sum + one.rows, 0)
+  return [
+    nothing
+      ? `${paint('good', '✓')} Nothing of it is stored${dry ? '.' : '; it will never be asked.'}`
+      : `${paint('good', '✓')} ${dry ? 'Would be erased' : 'Erased'}, ${dry ? 'and never asked again:' : 'and never to be asked again:'}`,
+    '',
+    ...(nothing
+      ? []
+      : fields(
+          [
+            ['Lookups', count(erased.lookups), `${counted(erased.records, 'record')} among them`],
+            ['Rows', count(erased.rows), 'suppressed, without what was written'],
+            ['Changes', count(erased.changes), 'values before and after'],
+            ['Deliveries', counted(erased.results, 'result'), ...unreadable(erased.bodies)],
+            ['Mentions', count(erased.mentions), 'in reasons, notes and conditions'],
+          ],
+          output,
+        )),
+    ...fields([['Searched', places, found === 0 ? 'nothing left' : '']], output),
+    ...left.map((one) =>
+      paint('bad', `  still in ${counted(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
+    ),
+    ...ownRows(report, output),
+    ...stepLines(
+      dry ? [['fillrate forget', 'with the same options and without --dry-run: erases it']] : [],
+      output,
+    ),
+  ]
+}
+
+const unreadable = (bodies: number): [string] | [] =>
+  bodies === 0 ? [] : [`and ${counted(bodies, 'delivery', 'deliveries')} that could not be read, whole`]
+
+function ownRows({ rows }: ForgetReport, output: Output): string[] {
+  if (rows.length === 0) return []
+  return [
+    '',
+    output.paint('heading', 'Your own rows, which Fillrate leaves as they are'),
+    ...table(
+      rows.slice(0, SHOWN),
+      [
+        { title: 'source', text: (row) => row.source, least: 6 },
+        { title: 'key', text: (row) => row.key, least: 8 },
+      ],
+      output,
+    ),
+    ...(rows.length > SHOWN
+      ? [output.paint('quiet', `and ${count(rows.length - SHOWN)} more; --json has them`)]
+      : []),
+  ]
+}

@@ -1,0 +1,39 @@
+import type { Heard } from '../../store/rate-told.ts'
+import type { Field } from './fields.ts'
+import { count, distance, percent } from './numbers.ts'
+
+/** What is said wherever another client of the key shows. */
+export const FOREIGN = 'another client spends the same key: room is left for it'
+
+/** How much of the limit is used, when there is more, and why it waits, as the process that calls told it. */
+export function toldFields(told: Heard | null, now: number): Field[] {
+  if (told === null) return []
+  return [
+    ...used(told, now),
+    ...(told.live ? window(told, now) : []),
+    ...(told.live && told.waiting !== null ? [['Waits', told.waiting] as const] : []),
+    ...(told.throttled > 0
+      ? [['Refused', `${count(told.throttled)} of its calls were answered 429`] as const]
+      : []),
+    ...(told.foreign ? [['Shared', FOREIGN, 'give each client a key of its own'] as const] : []),
+  ]
+}
+
+function used(told: Heard, now: number): Field[] {
+  if (told.utilisation === null || told.permitted === null) return []
+  const when = told.live ? 'so far' : distance(told.told_at, now)
+  return [
+    [
+      'Used',
+      `${percent(told.utilisation)} of the limit, ${when}`,
+      `${count(told.used)} of the ${count(told.permitted)} calls permitted meanwhile`,
+    ],
+  ]
+}
+
+function window(told: Heard, now: number): Field[] {
+  if (told.limit === null) return []
+  const next = told.next_window_at === null ? null : new Date(told.next_window_at)
+  const left = next === null || next.getTime() <= now ? '' : `the next ${distance(next, now)}`
+  return [['Window', `${count(told.window_used)} of ${count(told.limit)} used`, left]]
+}

@@ -1,0 +1,94 @@
+import type { ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import { HOUR_MS, type Board } from '../../../pipeline/board.ts'
+import { chartData } from './calls.ts'
+import { liveParts } from './overview.ts'
+
+const TICK_MS = 1_000
+
+/**
+ * Tells pages that are open what has changed, by server-sent events: the HTML of each part that is not what it was, and
+ * the chart's numbers. Reads nothing while nobody looks.
+ */
+export class Live {
+  readonly #read: () => Promise<Board>
+  readonly #log: Logger
+  /** What each page was told last, by the id of the part. */
+  readonly #pages = new Map<ServerResponse, Map<string, string>>()
+  #timer: NodeJS.Timeout | null = null
+  #telling = false
+
+  constructor(read: () => Promise<Board>, log: Logger) {
+    this.#read = read
+    this.#log = log
+  }
+
+  /** Takes a page on: its connection stays open until it goes or the server closes. */
+  open(response: ServerResponse, headers: Readonly<Record<string, string>>): void {
+    response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      // A proxy that gathers the answer would keep every event from the page.
+      'x-accel-buffering': 'no',
+    })
+    response.write(`retry: ${TICK_MS}\n\n`)
+    this.#pages.set(response, new Map())
+    response.on('close', () => {
+      this.#pages.delete(response)
+      if (this.#pages.size === 0) this.#rest()
+    })
+    this.#timer ??= setInterval(() => void this.#tick(), TICK_MS).unref()
+    void this.#tick()
+  }
+
+  close(): void {
+    this.#rest()
+    for (const response of this.#pages.keys()) response.end()
+    this.#pages.clear()
+  }
+
+  #rest(): void {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+  }
+
+  async #tick(): Promise<void> {
+    if (this.#telling) return
+    this.#telling = true
+    try {
+      const board = await this.#read()
+      const parts = [...liveParts(board)].map(([id, html]) => ({
+        id,
+        text: html.text,
+        print: timeless(html.text),
+      }))
+      const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0]?.rate ?? null))
+      for (const [response, told] of this.#pages) {
+        // A page that does not take what it is told is told no more until it does.
+        if (response.writableNeedDrain) continue
+        for (const { id, text, print } of parts)
+          if (told.get(id) !== print) {
+            told.set(id, print)
+            send(response, 'part', JSON.stringify({ id, html: text }))
+          }
+        if (told.get('chart') !== chart) {
+          told.set('chart', chart)
+          send(response, 'chart', chart)
+        }
+        send(response, 'beat', String(board.at))
+      }
+    } catch (error) {
+      this.#log.warn({ reason: (error as Error).message }, 'the dashboard could not be read')
+      for (const response of this.#pages.keys()) send(response, 'fault', 'the database does not answer')
+    } finally {
+      this.#telling = false
+    }
+  }
+}
+
+const send = (response: ServerResponse, event: string, data: string): boolean =>
+  response.write(`event: ${event}\ndata: ${data}\n\n`)
+
+/** Without the words of times, which the page keeps going by itself. */
+const timeless = (text: string): string => text.replaceAll(/(<time [^>]*>)[^<]*/g, '$1')

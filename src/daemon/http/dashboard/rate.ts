@@ -1,0 +1,136 @@
+import { count, counted, duration, percent, perSecond } from '../../../domain/numbers.ts'
+import { HOUR_MS, type Board } from '../../../pipeline/board.ts'
+import { callSteps } from './calls.ts'
+import { html, type Html, type Part } from './html.ts'
+import { badge, bar, number, section, share, when } from './parts.ts'
+
+/** What is older is not now: the caller tells every two seconds. */
+const NOW_MS = 10_000
+const LINES_MS = 5 * 60_000
+
+/** The quota as its caller saw it last. */
+export function quota({ quotas, at }: Board): Html {
+  const body =
+    quotas.length === 0
+      ? html`<p class="empty">The service has not been called yet, so its limit is not known.</p>`
+      : quotas.map((one) => quotaFields(one, at))
+  return html`<div id="quota">${body}</div>`
+}
+
+function quotaFields({ scope, rate, observedAt }: Board['quotas'][number], at: number): Html {
+  const isNow = at - observedAt.getTime() < NOW_MS
+  const [host = scope, key] = scope.split(' ')
+  const { limit, windowMs, windowUsed, nextWindowAt } = rate
+  const fields: [string, Part][] = [
+    [
+      'Limit',
+      limit === null
+        ? 'none seen'
+        : windowMs === null
+          ? `${counted(limit, 'call')}, window not known yet`
+          : `${counted(limit, 'call')} in ${duration(windowMs)}`,
+    ],
+    ...(limit !== null && isNow
+      ? [
+          [
+            'Used in this window',
+            html`${count(windowUsed)} of ${count(limit)}
+            ${bar([{ share: share(windowUsed, limit), look: 'flow' }])}`,
+          ] as [string, Part],
+          [
+            'Next window',
+            nextWindowAt === null ? 'not known' : `in ${duration(Math.max(0, nextWindowAt - at))}`,
+          ] as [string, Part],
+        ]
+      : []),
+    [
+      'Used of what it permitted',
+      rate.utilisation === null ? '–' : `${percent(rate.utilisation)} (${count(rate.used)} calls)`,
+    ],
+    ['Throttled (429)', count(rate.throttled)],
+    ...(isNow ? [['State', rate.waiting ?? rate.state] as [string, Part]] : []),
+  ]
+  return html`<p class="sub">
+      ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
+      ${isNow ? badge('calling now', 'busy') : html`not calling; as it was ${when(observedAt, at)}`}
+    </p>
+    <dl class="fields">
+      ${fields.map(
+        ([name, value]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>`,
+      )}
+    </dl>`
+}
+
+/** The last hour's calls: a picture, which the page's script makes a live one, and the same as a table. */
+export function rate(board: Board): Html {
+  return section(
+    'rate',
+    'Quota and calls',
+    html`<div class="columns">
+      <div>${quota(board)}</div>
+      <figure>
+        <figcaption>Calls a second, the last hour</figcaption>
+        <div id="chart" class="chart" aria-hidden="true">${picture(board)}</div>
+        <div id="calls-table">${callsTable(board)}</div>
+      </figure>
+    </div>`,
+  )
+}
+
+export function callsTable({ calls, at }: Board): Html {
+  const lines = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: LINES_MS }).toReversed()
+  return html`<details id="calls-details">
+    <summary>The same as a table</summary>
+    <table>
+      <caption>
+        Calls in steps of five minutes, the latest first
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">from</th>
+          <th scope="col" class="n">answered</th>
+          <th scope="col" class="n">throttled</th>
+          <th scope="col" class="n">failed</th>
+          <th scope="col" class="n">a second</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${lines.map(
+          (one) =>
+            html`<tr>
+              <th scope="row">${when(new Date(one.at), at)}</th>
+              ${number(one.answered)}${number(one.throttled)}${number(one.failed)}
+              <td class="n">
+                ${perSecond((one.answered + one.throttled + one.failed) / (LINES_MS / 1_000))}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </details>`
+}
+
+/** For where no script runs. */
+function picture({ calls, at }: Board): Html {
+  const steps = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: 60_000 })
+  const most = Math.max(1, ...steps.map((one) => one.answered + one.throttled + one.failed))
+  return html`<svg viewBox="0 0 600 120" preserveAspectRatio="none">
+    ${steps.map((one, n) => {
+      const height = (116 * (one.answered + one.throttled + one.failed)) / most
+      return (
+        height > 0 &&
+        html`<rect
+          class="flow"
+          x="${n * 10}"
+          y="${(120 - height).toFixed(1)}"
+          width="9"
+          height="${height.toFixed(1)}"
+        />`
+      )
+    })}
+  </svg>`
+}

@@ -1,0 +1,126 @@
+import type { Logger } from 'pino'
+import type { App } from './app.ts'
+import type { ConfigInput } from './config/define.ts'
+import type { Budget } from './config/config.ts'
+import { readEnvironment } from './config/environment.ts'
+import { loadConfig } from './config/load.ts'
+import { parseConfig } from './config/parse.ts'
+import type { RouteOption } from './domain/route.ts'
+import type { Story } from './pipeline/explain/story.ts'
+import type { Plan } from './pipeline/plan.ts'
+import type { RunProgress } from './pipeline/run/progress.ts'
+import type { RunReport } from './pipeline/run/report.ts'
+import type { UndoReport } from './pipeline/undo/report.ts'
+
+export interface FillrateOptions {
+  /** A configuration, or the path of a file that holds one. */
+  readonly config: ConfigInput | string
+  /** Addresses and secrets, under the names that the program reads them by: `process.env`, or an object of one's own. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Creates or upgrades the schema `fillrate` first. Default: false, and an older schema is an error. */
+  readonly migrate?: boolean
+  /** Default: none. */
+  readonly log?: Logger
+}
+
+export interface PassOptions {
+  /** Names of sources. Default: all. */
+  readonly sources?: readonly string[]
+  /** Rows of each source at the most. Default: all. */
+  readonly limit?: number
+  /** Lookups that may be asked. Default: the configuration's. */
+  readonly budget?: Budget
+  /** An SQL condition; the table is `t`. */
+  readonly where?: string
+  /** Default: `auto`. */
+  readonly route?: RouteOption
+  /** Stops taking work; what is under way is finished and the state is saved. */
+  readonly signal?: AbortSignal
+}
+
+export interface RunOptions extends PassOptions {
+  /** How long to wait for deliveries when nothing else is left to do, in milliseconds. Default: 30 minutes. */
+  readonly waitMs?: number
+  /** Asks and stores the answers, and writes nothing: the report shows so many of the rows. */
+  readonly dryRun?: { readonly sample: number }
+  readonly onProgress?: (progress: RunProgress) => void
+}
+
+/** Fillrate in a program of one's own. Everything works on one pool of connections, until it is closed. */
+export interface Fillrate {
+  /** What a run would ask and cost. Writes nothing and calls nothing. `sample`: rows to show, out of stored records. */
+  plan(options?: PassOptions & { readonly sample?: number }): Promise<Plan>
+  /** One pass. Resolves with what it did, also when its budget or its signal ended it. */
+  run(options?: RunOptions): Promise<RunReport>
+  /** One row's story. */
+  explain(source: string, key: string): Promise<Story>
+  /** Takes back a run's writes. */
+  undo(
+    run: number,
+    options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal },
+  ): Promise<UndoReport>
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+const HALF_AN_HOUR_MS = 30 * 60_000
+
+/**
+ * Opens Fillrate for a program that has a scheduler of its own, and holds the configuration against the database.
+ * @throws ConfigProblems, SourceProblems, SchemaMissing, or what Postgres says when it can't be reached
+ */
+export async function createFillrate(options: FillrateOptions): Promise<Fillrate> {
+  // Not before it is wanted: a configuration imports this package too, and has no use for a database driver.
+  const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
+  const config =
+    typeof options.config === 'string'
+      ? await loadConfig({ cwd: '.', path: options.config })
+      : parseConfig(options.config, null)
+  const environment = readEnvironment({ ...options.env })
+  const log = options.log ?? pino({ level: 'silent' })
+  if (options.migrate === true && environment.databaseUrl !== null) await migrateAt(environment.databaseUrl)
+  return wrap(await openApp({ config, environment, log }))
+}
+
+async function migrateAt(url: string): Promise<void> {
+  const [{ migrate }, { openDatabase }] = await Promise.all([
+    import('./store/migrate.ts'),
+    import('./store/open.ts'),
+  ])
+  const db = openDatabase({ url, max: 1 })
+  try {
+    await migrate(db)
+  } finally {
+    await db.destroy()
+  }
+}
+
+function wrap(app: App): Fillrate {
+  const pass = (options: PassOptions) => ({
+    sources: options.sources ?? [],
+    limit: options.limit ?? null,
+    budget: options.budget,
+    where: options.where ?? null,
+    route: options.route ?? ('auto' as const),
+    signal: options.signal ?? new AbortController().signal,
+  })
+  return {
+    plan: (options = {}) => app.plan({ ...pass(options), sample: options.sample ?? null }),
+    run: (options = {}) =>
+      app.run({
+        ...pass(options),
+        waitMs: options.waitMs ?? HALF_AN_HOUR_MS,
+        dryRun: options.dryRun ?? null,
+        ...(options.onProgress && { onProgress: options.onProgress }),
+      }),
+    explain: (source, key) => app.explain(source, key),
+    undo: (run, options = {}) =>
+      app.undo({
+        run,
+        dryRun: options.dryRun ?? false,
+        signal: options.signal ?? new AbortController().signal,
+      }),
+    close: () => app.close(),
+    [Symbol.asyncDispose]: () => app.close(),
+  }
+}

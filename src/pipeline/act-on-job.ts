@@ -1,0 +1,71 @@
+import { Job, type JobState } from '../domain/job.ts'
+import * as jobActions from '../store/job-actions.ts'
+import * as lookups from '../store/lookups.ts'
+import { inTransaction } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+
+/**
+ * - `expire`: does not wait for the delivery any longer; the inputs are asked singly
+ * - `retry`: a job that the service did not take is posted at once; one that ended without results is asked again in
+ *   whatever way
+ */
+export type JobAction = 'expire' | 'retry'
+
+export interface JobActed {
+  readonly job: string
+  readonly action: JobAction
+  /** Null: nothing was done, for the reason in `told`. */
+  readonly state: JobState | null
+  /** Inputs that the next run asks. */
+  readonly freed: number
+  /** Of these, those that the service may have worked on already, and may be paid for again. */
+  readonly maybe_paid: number
+  readonly told: string
+}
+
+/** Does what somebody wants with a job. A delivery that comes all the same is still accepted. @returns null: no such job */
+export function actOnJob(
+  deps: Pick<Deps, 'db' | 'log'>,
+  action: JobAction,
+  id: string,
+): Promise<JobActed | null> {
+  return inTransaction(deps.db, async (tx) => {
+    const job = await jobActions.lock(tx, id)
+    if (job === null) return null
+    const nothing = (told: string): JobActed => ({
+      job: job.id,
+      action,
+      state: null,
+      freed: 0,
+      maybe_paid: 0,
+      told,
+    })
+    if (job.held) return nothing('it is being posted at this moment')
+    const waits = job.state === Job.submitted || job.state === Job.inDoubt
+    if (action === 'retry') {
+      if (job.state === Job.submitting) {
+        await jobActions.postNow(tx, job.id)
+        return { ...nothing('the next run posts it at once'), state: Job.submitting }
+      }
+      if (waits)
+        return nothing(
+          job.state === Job.inDoubt
+            ? 'it is in doubt whether the service has it: to post it again could pay it twice. `jobs expire` gives it up'
+            : 'the service works on it. `jobs expire` gives it up',
+        )
+      return nothing('it has ended. What it left open is asked singly, by the next run')
+    }
+    if (!waits && job.state !== Job.submitting) return nothing('it has ended already')
+    await jobActions.expireNow(tx, job.id, 'given up by hand, before its deadline')
+    const freed = await lookups.askSingly(tx, [job.id], 'its job was given up by hand')
+    deps.log.warn({ job: job.id, freed }, 'a job was given up by hand')
+    return {
+      job: job.id,
+      action,
+      state: Job.expired,
+      freed,
+      maybe_paid: waits ? freed : 0,
+      told: 'the next run asks its inputs singly',
+    }
+  })
+}

@@ -1,0 +1,134 @@
+import type { Logger } from 'pino'
+import type { RateState } from '../service/limiter.ts'
+import type { Endpoint } from '../service/line.ts'
+import * as meters from '../store/meters.ts'
+import type { Database } from '../store/open.ts'
+
+const FLUSH_MS = 2_000
+
+/** Upper bounds, in seconds. */
+const WRITE_BACK_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+const DELIVERY_BOUNDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300]
+
+/**
+ * Counts what this process does, in memory, and adds it to what all processes have done: one small statement every two
+ * seconds while anything happens, never one a call. Nothing depends on it, so a flush that fails is only tried again.
+ */
+export class Meter {
+  readonly #db: Database
+  readonly #log: Logger
+  readonly #now: () => number
+  readonly #rates = new Map<string, () => RateState>()
+  #calls = new Map<string, meters.CallCount>()
+  #counters = new Map<string, meters.Counter>()
+  #quotas = new Map<string, RateState>()
+  #timer: NodeJS.Timeout | null = null
+  #flushing: Promise<void> = Promise.resolve()
+
+  constructor(db: Database, log: Logger, now: () => number = Date.now) {
+    this.#db = db
+    this.#log = log
+    this.#now = now
+  }
+
+  /** A call was answered; status null: no answer came. */
+  called(endpoint: Endpoint, status: number | null): void {
+    const at = Math.floor(this.#now() / meters.STEP_MS) * meters.STEP_MS
+    const one = { at, endpoint: nameOf(endpoint), status: status === null ? 'none' : String(status) }
+    const key = `${at} ${one.endpoint} ${one.status}`
+    this.#calls.set(key, { ...one, calls: (this.#calls.get(key)?.calls ?? 0) + 1 })
+    this.#count('fillrate_requests_total', `endpoint="${one.endpoint}",status="${one.status}"`, 1)
+  }
+
+  /** Lookups ended with these outcomes; `pending` is tried again. */
+  lookedUp(outcomes: readonly string[]): void {
+    for (const outcome of outcomes) this.#count('fillrate_lookups_total', `outcome="${outcome}"`, 1)
+  }
+
+  /** One batch of one source was written back. */
+  wroteBack(source: string, batch: { readonly ms: number; readonly cells: number }): void {
+    this.#observe('fillrate_write_back_batch_seconds', '', batch.ms / 1_000, WRITE_BACK_BOUNDS)
+    this.#count('fillrate_cells_written_total', `source="${source}"`, batch.cells)
+  }
+
+  /** Deliveries were settled so many milliseconds after they had come. */
+  settled(lagsMs: readonly number[]): void {
+    for (const ms of lagsMs)
+      this.#observe('fillrate_delivery_lag_seconds', '', Math.max(0, ms) / 1_000, DELIVERY_BOUNDS)
+  }
+
+  /** Keeps telling how a quota stands. @returns ends it */
+  watch(scope: string, rate: () => RateState): () => void {
+    this.#rates.set(scope, rate)
+    this.#start()
+    return () => {
+      this.#note(scope, rate())
+      this.#rates.delete(scope)
+    }
+  }
+
+  /** Adds what is counted so far. Never throws. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flush())
+    return this.#flushing
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    await this.flush()
+  }
+
+  async #flush(): Promise<void> {
+    for (const [scope, rate] of this.#rates) this.#note(scope, rate())
+    const [calls, counters, quotas] = [this.#calls, this.#counters, this.#quotas]
+    if (calls.size + counters.size + quotas.size === 0) return
+    this.#calls = new Map()
+    this.#counters = new Map()
+    this.#quotas = new Map()
+    try {
+      await meters.add(this.#db, {
+        calls: [...calls.values()],
+        counters: [...counters.values()],
+        quotas: [...quotas].map(([scope, rate]) => ({ scope, rate })),
+      })
+    } catch (error) {
+      this.#log.debug(
+        { reason: (error as Error).message },
+        'what was counted could not be kept, will try again',
+      )
+      for (const [key, one] of calls)
+        this.#calls.set(key, { ...one, calls: one.calls + (this.#calls.get(key)?.calls ?? 0) })
+      for (const { name, labels, value } of counters.values()) this.#count(name, labels, value)
+    }
+  }
+
+  /** A turn that has called nobody knows nothing yet: what was known before stays. */
+  #note(scope: string, rate: RateState): void {
+    if (rate.used > 0) this.#quotas.set(scope, rate)
+  }
+
+  #observe(name: string, labels: string, seconds: number, bounds: readonly number[]): void {
+    const before = labels === '' ? '' : `${labels},`
+    for (const bound of bounds)
+      this.#count(`${name}_bucket`, `${before}le="${bound}"`, seconds <= bound ? 1 : 0)
+    this.#count(`${name}_bucket`, `${before}le="+Inf"`, 1)
+    this.#count(`${name}_sum`, labels, seconds)
+    this.#count(`${name}_count`, labels, 1)
+  }
+
+  #count(name: string, labels: string, by: number): void {
+    const key = `${name}{${labels}}`
+    this.#counters.set(key, { name, labels, value: (this.#counters.get(key)?.value ?? 0) + by })
+    this.#start()
+  }
+
+  #start(): void {
+    this.#timer ??= setInterval(() => void this.flush(), FLUSH_MS).unref()
+  }
+}
+
+function nameOf(endpoint: Endpoint): meters.CalledEndpoint {
+  if (endpoint.endsWith('/bulk')) return 'bulk'
+  return endpoint.includes('/company') ? 'company' : 'person'
+}

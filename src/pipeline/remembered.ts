@@ -1,0 +1,31 @@
+/** Reading may take one part in so many of the time. */
+const COST = 10
+
+/**
+ * Reads something that many ask for, once for all of them, and not again before it is a second old, or ten times as old
+ * as reading took: however many look on, and however large the tables, the database is left alone most of the time.
+ */
+export function remembered<T>(
+  read: () => Promise<T>,
+  {
+    least = 1_000,
+    now = () => performance.now(),
+  }: { readonly least?: number; readonly now?: () => number } = {},
+): () => Promise<T> {
+  let latest: { readonly value: Promise<T>; until: number } | null = null
+  return () => {
+    if (latest !== null && now() < latest.until) return latest.value
+    const began = now()
+    const entry = { value: read(), until: Number.POSITIVE_INFINITY }
+    latest = entry
+    entry.value.then(
+      () => {
+        entry.until = now() + Math.max(least, COST * (now() - began))
+      },
+      () => {
+        entry.until = 0
+      },
+    )
+    return entry.value
+  }
+}

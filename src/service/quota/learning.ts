@@ -1,0 +1,71 @@
+import type { Call, Calls, Heard } from './calls.ts'
+import { History } from './history.ts'
+import { Kinds } from './kinds.ts'
+import { OtherClient } from './other-client.ts'
+import { Places } from './places.ts'
+
+/** What each answer teaches: how long the window is and of what kind, who else spends it, and what is free. */
+export class Learning {
+  readonly kinds: Kinds
+  readonly other = new OtherClient()
+  readonly places: Places
+  readonly #calls: Calls
+  readonly #history = new History()
+  /** The window whose beginning was last told to the fixed length. */
+  #begun = -1
+
+  constructor(calls: Calls) {
+    this.#calls = calls
+    this.kinds = new Kinds(this.#history)
+    this.places = new Places(calls, this.kinds, this.other)
+  }
+
+  /** A call has ended. */
+  ended(heard: Heard, limit: number | null): void {
+    this.#calls.end(heard.call)
+    this.#history.add(heard)
+    if (limit === null) return
+    this.places.log.ended(heard.receivedAt, limit)
+    const foreign = this.other.isSeen ? Math.ceil(limit / 4) : 0
+    this.#tellFixed(heard, foreign)
+    if (heard.used === null) return
+    this.kinds.learn(heard, limit, this.#calls.sent, foreign)
+    this.other.counted(heard.used - this.#ownSince(heard.call.sentAt), this.places.window.id, limit)
+    this.#share()
+  }
+
+  /** What it says about a fixed window. */
+  #tellFixed(heard: Heard, foreign: number): void {
+    const { fixed } = this.kinds
+    const { window } = this.places
+    const seen = window.ended(heard, fixed.bounds.least, foreign)
+    if (seen === 'part') fixed.rosePartly()
+    if (seen === 'next') this.other.windowPassed()
+    const { startedBy, last, startedAfter, id } = window
+    if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
+    if (startedBy === null || id <= this.#begun) return
+    this.#begun = id
+    this.kinds.begun({
+      after: startedAfter,
+      by: startedBy,
+      lastFirstSentAt: last?.firstSentAt ?? Number.NaN,
+    })
+  }
+
+  /** A call was refused: by somebody else's calls, or because what was learnt is wrong. */
+  refused(call: Call, limit: number): void {
+    const missing = limit - this.#ownSince(call.sentAt)
+    if (missing > 0 || this.other.isSeen) this.other.refused(Math.max(1, missing), limit)
+    else this.kinds.refuted()
+    this.#share()
+  }
+
+  #share(): void {
+    if (this.kinds.share(this.other.isSeen)) this.places.window.doubt()
+  }
+
+  /** Our calls that the service can have counted when a call came that was sent then. */
+  #ownSince(sentAt: number): number {
+    return this.#history.endedSince(sentAt - this.kinds.known.length) + this.#calls.outstanding
+  }
+}

@@ -1,0 +1,35 @@
+import type { QuotaState } from './state.ts'
+
+/** What the words are made from. */
+export interface Standstill {
+  readonly state: QuotaState
+  /** When it may go on, on our clock; null where only an answer can tell. */
+  readonly at: number | null
+  readonly now: number
+  /** Calls are on their way. */
+  readonly isMoving: boolean
+  /** Calls were refused, and not only those of a process before this one were feared to have used the window up. */
+  readonly wasRefused: boolean
+}
+
+/** Why nothing is granted, in words. */
+export function whyNot({ state, at, now, isMoving, wasRefused }: Standstill): string {
+  const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
+  switch (state) {
+    case 'stopped':
+      return wasRefused
+        ? `the service refused a call (429) and is left alone${until}`
+        : `the process that called before may have used the limit up${until}`
+    case 'cold':
+    case 'unlimited':
+      return 'the first answers are awaited before more is asked'
+    case 'learning':
+      return `the limit is used up${until}, and how long its window is has to be found out`
+    case 'window known':
+      return isMoving && until === ''
+        ? 'the first answer of a new window is awaited'
+        : `the window is used up${until}`
+    case 'rolling':
+      return `the limit is used up; a call is free again when an earlier one has grown old${until}`
+  }
+}

@@ -1,0 +1,167 @@
+import { sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { Job } from '../domain/job.ts'
+import { Row } from '../domain/row.ts'
+import * as suppressions from './suppressions.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+/** What a row becomes whose person or company was erased. */
+export const ERASED = 'erased, never to be asked again'
+
+export interface ErasedLookups {
+  readonly lookups: number
+  readonly records: number
+  readonly rows: readonly { readonly source: string; readonly key: string }[]
+  readonly changes: number
+}
+
+/**
+ * Lookups of an identifier, and those whose record or input names it.
+ * @param pattern null: only the record's own domain counts
+ */
+export async function find(
+  tx: StoreTransaction,
+  kind: LookupKind,
+  key: string,
+  pattern: string,
+): Promise<number[]> {
+  const named =
+    kind === 'domain'
+      ? sql`kind = 'domain' and (record ->> 'domain') ~* ${pattern}`
+      : sql`record::text ~* ${pattern} or input::text ~* ${pattern}`
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.lookups where (kind = ${kind} and key = ${key}) or ${named}`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/** The lookups of every row that has asked, or was to ask, one of these: its other identifiers are the same person's. */
+export async function withSameRows(tx: StoreTransaction, ids: readonly number[]): Promise<number[]> {
+  const these = sql`${[...ids]}::bigint[]`
+  const { rows } = await sql<{ id: number }>`
+    select distinct l.id from fillrate.rows r
+      join fillrate.lookups l on l.id = r.lookup or l.id = any(r.tried)
+     where r.lookup = any(${these}) or r.tried && ${these}
+     union select unnest(${these})`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/** The jobs of which these are members. */
+export async function jobsOf(tx: StoreTransaction, ids: readonly number[]): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from fillrate.jobs where members && ${[...ids]}::bigint[]`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/**
+ * Erases lookups with their records and inputs, the changes of their rows, and what Fillrate knows of these rows beside
+ * their keys. Leaves a tombstone for each lookup.
+ */
+export async function eraseLookups(tx: StoreTransaction, ids: readonly number[]): Promise<ErasedLookups> {
+  const these = sql`${[...ids]}::bigint[]`
+  // The rows first: a write back that holds one of them is waited for, and its changes are then seen.
+  const { rows } = await sql<{ source: string; key: string }>`
+    update fillrate.rows r
+       set state = ${Row.suppressed}, reason = ${ERASED}, lookup = null, tried = '{}', dry = false, written = null,
+           notes = null, settled_at = now(), next_at = null
+     where lookup = any(${these}) or tried && ${these}
+    returning source, key`.execute(tx)
+  const { rows: gone } = await sql<{ changes: number }>`
+    with keys as (
+      select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)
+       union select source, key from fillrate.changes where lookup = any(${these})
+    ), gone as (
+      delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
+      returning c.source, c.key
+    ), unclaimed as (
+      -- Of a row that is somebody else's by now only what was written before goes.
+      update fillrate.rows r set written = null from (select distinct source, key from gone) g
+       where r.source = g.source and r.key = g.key and r.state <> ${sql.lit(Row.suppressed)}
+    )
+    select count(*) as changes from gone`.execute(tx)
+  await leaveUnsentJobs(tx, ids)
+  const { rows: lookups } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
+    delete from fillrate.lookups where id = any(${these})
+    returning kind, key, record is not null as record`.execute(tx)
+  await suppressions.insert(tx, lookups)
+  return {
+    lookups: lookups.length,
+    records: lookups.filter((one) => one.record).length,
+    rows,
+    changes: gone[0]?.changes ?? 0,
+  }
+}
+
+/**
+ * A job that is to be posted again goes without them; one that would then be empty is not posted. In a job that was
+ * posted their places stay, without a name, because the service counts them.
+ */
+async function leaveUnsentJobs(tx: StoreTransaction, ids: readonly number[]): Promise<void> {
+  const these = sql`${[...ids]}::bigint[]`
+  const unsent = sql`j.state = ${sql.lit(Job.submitting)} and j.lease_token is null and j.members && ${these}`
+  await sql`
+    update fillrate.jobs j set state = ${Job.rejected}, reason = 'all its inputs were erased', not_before = null,
+           finished_at = now()
+     where ${unsent} and j.members <@ ${these}`.execute(tx)
+  await sql`
+    update fillrate.jobs j set members = kept.ids, size = cardinality(kept.ids)
+      from (select k.id as job, array_agg(m.id order by m.n) as ids
+              from fillrate.jobs k cross join unnest(k.members) with ordinality m (id, n)
+             where k.members && ${these} and m.id <> all(${these}) group by k.id) kept
+     where kept.job = j.id and ${unsent}`.execute(tx)
+}
+
+export interface KeptDelivery {
+  readonly eventId: string
+  readonly job: string | null
+  readonly jobId: string | null
+  readonly body: string | null
+  /** Of one that could not be read: whether the identifier is among its bytes. */
+  readonly unreadable: boolean
+}
+
+/**
+ * Deliveries that may hold a copy: those of the jobs, those in which the identifier is read, and those in which it
+ * could be written in another way.
+ */
+export async function deliveriesToLookAt(
+  tx: StoreTransaction,
+  jobs: readonly string[],
+  pattern: string,
+): Promise<KeptDelivery[]> {
+  const { rows } = await sql<KeptDelivery>`
+    select event_id as "eventId", job, job_id as "jobId", body,
+           coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
+      from fillrate.deliveries d
+     where job = any(${[...jobs]}::uuid[])
+        or job_id in (select job_id from fillrate.jobs where id = any(${[...jobs]}::uuid[]))
+        or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
+       for no key update`.execute(tx)
+  return rows
+}
+
+/** Puts one body in the place of those that could not be read. */
+export async function replaceBodies(
+  tx: StoreTransaction,
+  eventIds: readonly string[],
+  body: string,
+): Promise<void> {
+  await sql`
+    update fillrate.deliveries set raw = null, body = ${body} where event_id = any(${[...eventIds]}::text[])`.execute(
+    tx,
+  )
+}
+
+/** Changes that name somebody, with the rows that do so in their very keys. */
+export async function eraseNamed(
+  tx: StoreTransaction,
+  pattern: string,
+): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
+  const { rows } = await sql<{ source: string; key: string }>`
+    delete from fillrate.rows where key ~* ${pattern} returning source, key`.execute(tx)
+  const { numAffectedRows: changes } = await sql`
+    delete from fillrate.changes
+     where key ~* ${pattern} or before::text ~* ${pattern} or after::text ~* ${pattern}
+        or written_before::text ~* ${pattern}`.execute(tx)
+  await sql`update fillrate.rows set written = null where written::text ~* ${pattern}`.execute(tx)
+  return { rows, changes: Number(changes ?? 0) }
+}

@@ -1,0 +1,122 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { Lookup, type LookupFields } from '../domain/lookup.ts'
+import { interval, unindexed } from './batch.ts'
+import { answerRecords, isUnwritten, keepPaidRecords, notErased } from './answers.ts'
+import type { Database } from './open.ts'
+
+const pending = sql.lit(Lookup.pending)
+const leased = sql.lit(Lookup.leased)
+
+export interface LeasedLookup {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly input: Record<string, string>
+  readonly attempts: number
+  readonly token: string
+}
+
+export interface LeaseOptions {
+  readonly run: number
+  readonly limit: number
+  readonly token: string
+  readonly leaseMs: number
+  /**
+   * Whether emails are leased too, after what never goes in bulk; a number: only while fewer than so many of them
+   * wait, because as many make a job.
+   */
+  readonly emails: boolean | number
+}
+
+/** Leases some of a run's waiting lookups, oldest first. */
+export async function lease(db: Database, options: LeaseOptions): Promise<LeasedLookup[]> {
+  const { rows } =
+    await sql<Leased>`with ${leaseNext(options)} select id, kind, input, attempts from leased`.execute(db)
+  return rows.map((row) => ({ ...row, token: options.token }))
+}
+
+type Leased = Omit<LeasedLookup, 'token'>
+
+/** The common table expressions that end in `leased`. */
+function leaseNext({ run, limit, token, leaseMs, emails }: LeaseOptions): RawBuilder<unknown> {
+  // Literally the predicates of the partial indexes: the planner uses them for nothing else.
+  const single = sql`state = ${pending} and (kind <> 'email' or single)`
+  const email = sql`state = ${pending} and kind = 'email' and not single`
+  const ready = sql`run = ${run} and (not_before is null or not_before <= now())`
+  const few =
+    typeof emails === 'number'
+      ? sql`(select count(*) from (select from fillrate.lookups where ${ready} and ${email} limit ${emails}::integer) w) < ${emails}::integer`
+      : sql`true`
+  const claim = (predicate: RawBuilder<unknown>, most: RawBuilder<unknown>) => sql`
+      select id from fillrate.lookups where ${ready} and ${predicate}
+       order by run, id limit ${most} for no key update skip locked`
+  const singles = claim(single, sql`${limit}::integer`)
+  const mails = claim(sql`${email} and ${few}`, sql`${limit}::integer - (select count(*) from single)`)
+  return sql`single as (${singles}), ${emails === false ? sql`` : sql`email as (${mails}),`}
+    claimed as (select id from single ${emails === false ? sql`` : sql`union all select id from email`}),
+    leased as (
+      update fillrate.lookups l
+         set state = ${leased}, lease_token = ${token}, leased_until = now() + ${interval(leaseMs)}, asked_at = now()
+        from claimed where l.id = claimed.id
+      returning l.id, l.kind, l.input, l.attempts
+    )`
+}
+
+/** Extends every lease under these tokens. @returns the tokens that still hold one */
+export async function extend(db: Database, tokens: readonly string[], leaseMs: number): Promise<Set<string>> {
+  if (tokens.length === 0) return new Set()
+  const { rows } = await sql<{ token: string }>`
+    update fillrate.lookups set leased_until = now() + ${interval(leaseMs)}
+     where state = ${leased} and lease_token = any(${[...tokens]}::uuid[])
+    returning lease_token as token`.execute(db)
+  return new Set(rows.map((row) => row.token))
+}
+
+export interface Answer extends LookupFields {
+  readonly id: number
+  readonly token: string
+  /** Of whom the record tells, as tombstones would: it is not kept where one of them is there. */
+  readonly hashes?: readonly string[]
+}
+
+export interface Answered {
+  /** Leased in the same statement. */
+  readonly leased: readonly LeasedLookup[]
+  /** Those whose lease was lost, or whose record tells of somebody who was erased. */
+  readonly unstored: readonly Answer[]
+}
+
+/**
+ * Stores the answers of leased lookups, and leases the next in the same statement: a slot stands idle for one round
+ * trip and one commit instead of two. Where the lease was lost meanwhile, a record is still kept if none is there, and
+ * never put over a newer one.
+ * @param next null: leases none
+ */
+export async function answer(
+  db: Database,
+  answers: readonly Answer[],
+  next: LeaseOptions | null = null,
+): Promise<Answered> {
+  if (answers.length === 0) return { leased: [], unstored: [] }
+  const { rows } = await sql<{ stored: number[] | null; leased: Leased[] | null }>`
+    with stored as (
+      update fillrate.lookups l
+         set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
+             resolved_at = v."resolvedAt", due_at = v."dueAt", lease_token = null, leased_until = null,
+             record = case when v.state = 'found' then v.record else l.record end,
+             confidence = case when v.state = 'found' then v.confidence else l.confidence end
+        from ${answerRecords(answers)}
+       where l.id = k.key and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
+         and ${notErased}
+      returning l.id, l.state
+    ), ${isUnwritten} ${next === null ? sql`` : sql`, ${leaseNext(next)}`}
+    select (select jsonb_agg(id) from stored) as stored,
+           ${next === null ? sql`null` : sql`(select jsonb_agg(l) from leased l)`} as leased`.execute(db)
+  const stored = new Set(rows[0]?.stored ?? [])
+  const unstored = answers.filter((one) => !stored.has(one.id))
+  await keepPaidRecords(
+    db,
+    unstored.filter((one) => one.state === Lookup.found),
+  )
+  return { leased: (rows[0]?.leased ?? []).map((row) => ({ ...row, token: next?.token ?? '' })), unstored }
+}

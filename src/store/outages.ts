@@ -1,0 +1,38 @@
+import { sql } from 'kysely'
+import { interval } from './batch.ts'
+import type { Database } from './open.ts'
+
+/** A service that is down: until when it is left alone, and how long that pause is. Milliseconds. */
+export interface Outage {
+  readonly probeInMs: number
+  readonly pauseMs: number
+}
+
+/**
+ * Keeps an outage for whoever calls next, or strikes it out. Only who holds the turn may tell: `token` is its lease.
+ */
+export async function keep(
+  db: Database,
+  { scope, token }: { readonly scope: string; readonly token: string },
+  outage: Outage | null,
+): Promise<void> {
+  const holds = sql`exists (select 1 from fillrate.callers where scope = ${scope} and lease_token = ${token})`
+  if (outage === null) {
+    await sql`delete from fillrate.outages where scope = ${scope} and ${holds}`.execute(db)
+    return
+  }
+  await sql`
+    insert into fillrate.outages (scope, probe_at, pause_ms)
+    select ${scope}, now() + ${interval(Math.max(0, Math.ceil(outage.probeInMs)))}, ${Math.ceil(outage.pauseMs)}::integer
+     where ${holds}
+    on conflict (scope) do update set probe_at = excluded.probe_at, pause_ms = excluded.pause_ms`.execute(db)
+}
+
+/** The outage that was met last, if it was not over by then. */
+export async function find(db: Database, scope: string): Promise<Outage | null> {
+  const { rows } = await sql<{ ms: number; pause_ms: number }>`
+    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, pause_ms
+      from fillrate.outages where scope = ${scope}`.execute(db)
+  const row = rows[0]
+  return row ? { probeInMs: Math.max(0, row.ms), pauseMs: row.pause_ms } : null
+}

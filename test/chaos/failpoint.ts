@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto'
+import { subscribe } from 'node:diagnostics_channel'
+import { appendFileSync } from 'node:fs'
+import pg from 'pg'
+
+// Loaded into a real `fillrate` process before anything else (`node --import`). Every statement and every HTTP message
+// goes by here, just before it is sent and just after its answer has come; at the one that is asked for, the process
+// kills itself with SIGKILL. The product knows nothing of it.
+
+const { CHAOS_KILL_AT: killAt, CHAOS_KILL_NTH: nth = '1', CHAOS_RECORD: record } = process.env
+const seen = new Map<string, number>()
+
+function pass(point: string): void {
+  const times = (seen.get(point) ?? 0) + 1
+  seen.set(point, times)
+  if (record !== undefined && times === 1) appendFileSync(record, `${point}\n`)
+  if (point === killAt && times === Number(nth)) process.kill(process.pid, 'SIGKILL')
+}
+
+/** A statement in a few words: what it does to which table, and a mark that tells it from others like it. */
+function label(text: string): string {
+  const words = text.replaceAll(/\s+/g, ' ').trim()
+  const mark = createHash('sha256').update(words).digest('hex').slice(0, 4)
+  const table =
+    /(?:update|insert into|delete from|from|lock table)\s+"?(?:fillrate|crm)"?\."?(\w+)/i.exec(words)?.[1] ??
+    ''
+  const verb =
+    /\b(update|insert|delete|select|lock|set|savepoint|release|with)\b/i.exec(words)?.[1] ??
+    words.slice(0, 20)
+  return `${verb.toLowerCase()} ${table} ${mark}`.replaceAll(/\s+/g, ' ')
+}
+
+interface Client {
+  query: (...args: unknown[]) => unknown
+}
+const client = pg.Client.prototype as unknown as Client & { chaosWrites?: string }
+const { query } = client
+client.query = function send(this: Client & { chaosWrites?: string }, ...args: unknown[]): unknown {
+  const [first] = args
+  const text =
+    typeof first === 'string' ? first : String((first as { text?: string } | undefined)?.text ?? '')
+  const lower = text.trim().toLowerCase()
+  const isEnd = lower === 'commit' || lower === 'rollback'
+  // A commit is named by the last that was written before it: that is what it makes lasting.
+  const name = isEnd ? `${lower} (${this.chaosWrites ?? 'nothing'})` : label(text)
+  if (lower === 'begin') this.chaosWrites = 'nothing'
+  else if (/\b(update|insert|delete)\b/i.test(text)) this.chaosWrites = name
+  pass(`before ${name}`)
+  const result = query.apply(this, args)
+  if (result instanceof Promise) return result.then((value: unknown) => (pass(`after ${name}`), value))
+  return result
+}
+
+interface Request {
+  readonly method: string
+  readonly path: string
+}
+const http = (when: string, one: Request | undefined): void => {
+  if (one) pass(`${when} ${one.method} ${one.path.split('?')[0]}`)
+}
+const told = (message: unknown): Request | undefined => (message as { request?: Request }).request
+subscribe('undici:request:create', (message) => http('before', told(message)))
+subscribe('undici:request:bodySent', (message) => http('on the wire', told(message)))
+subscribe('undici:request:headers', (message) => http('after', told(message)))
+
+const delivery = (message: unknown): boolean => {
+  const { url } = (message as { request: { url?: string } }).request
+  return url?.startsWith('/webhooks') ?? false
+}
+subscribe('http.server.request.start', (message) => delivery(message) && pass('before delivery'))
+subscribe('http.server.response.finish', (message) => delivery(message) && pass('after delivery'))

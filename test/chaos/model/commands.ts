@@ -1,0 +1,66 @@
+/** What one world can do in one step. A world is three rows, two of which share an address, and whatever becomes of them. */
+const WORLD = [
+  'idle',
+  'pick',
+  'pick',
+  'call',
+  'call',
+  'found',
+  'found',
+  'not_found',
+  'fault',
+  'crash',
+  'hold',
+  'late',
+  'repeat',
+  'change_input',
+  'edit_title',
+  'edit_phone',
+] as const
+/** What happens to all worlds at once, because the product does it to all that is there. */
+const SHARED = [
+  'none',
+  'submit',
+  'submit',
+  'crash_before_post',
+  'accept',
+  'lose_202',
+  'deliver',
+  'deliver',
+  'deliver_half',
+  'deliver_failed',
+  'deliver_twice',
+  'deliver_foreign',
+  'settle',
+  'settle',
+  'write_back',
+  'write_back',
+  'pick_again',
+  'expire_leases',
+  'pass_deadlines',
+  'worker_dies',
+  'undo',
+] as const
+
+export type WorldCommand = (typeof WORLD)[number]
+export type SharedCommand = (typeof SHARED)[number]
+
+/** Workers at once. */
+export const WORKERS = 3
+
+/** Commands are drawn as numbers: a batch has thousands of them. */
+export const DRAWN = 2 ** 16 - 1
+
+export interface Drawn<Name> {
+  readonly name: Name
+  readonly worker: number
+  readonly row: number
+}
+
+const read = <Name>(names: readonly Name[], drawn: number): Drawn<Name> => ({
+  name: names[drawn % names.length] as Name,
+  worker: (drawn >> 5) % WORKERS,
+  row: (drawn >> 8) % 3,
+})
+export const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
+export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)

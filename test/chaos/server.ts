@@ -1,0 +1,60 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findAccount } from '../../src/cli/demo/postgres/account.ts'
+import { findBinaries } from '../../src/cli/demo/postgres/binaries.ts'
+import { binariesOf, dataOf, makeCluster, readPassword, ROLE } from '../../src/cli/demo/postgres/cluster.ts'
+import { runProgram } from '../../src/cli/demo/postgres/program.ts'
+import { migrate } from '../../src/store/migrate.ts'
+import { openDatabase } from '../../src/store/open.ts'
+import { freePort } from '../support/free-port.ts'
+import { TEMPLATE, onServer } from '../support/server.ts'
+
+/** A Postgres of one's own that can be hurt. */
+export interface OwnServer {
+  readonly url: string
+  readonly port: number
+  /** Ends it as a crash would, without a word to its clients, and starts it again. */
+  crash(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Commits survive a crash of the server, which is what is tested; of the machine they need not. */
+const SETTINGS = '-c fsync=off -c synchronous_commit=on -c max_connections=100'
+
+export async function startOwnServer(): Promise<OwnServer> {
+  const home = await mkdtemp(join(tmpdir(), 'fillrate-server-'))
+  await chmod(home, 0o755)
+  const { env, platform, arch } = process
+  const options = { env, account: await findAccount(env) }
+  const installed = await findBinaries({ platform, arch })
+  await makeCluster(home, { ...options, binaries: installed })
+  const binaries = await binariesOf(home, installed)
+  const port = await freePort()
+  const control = async (...words: string[]): Promise<void> => {
+    const { code, output } = await runProgram(binaries.pgCtl, [...words, '-D', dataOf(home), '-w', '-s'], {
+      ...options,
+      output: 'ignore',
+    })
+    if (code !== 0) throw new Error(`pg_ctl ${words.join(' ')} ended with ${code}: ${output}`)
+  }
+  const log = join(dataOf(home), 'server.log')
+  await control('start', '-l', log, '-o', `-p ${port} ${SETTINGS}`)
+  const password = await readPassword(home, '18')
+  const url = `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`
+  await onServer(url, (client) => client.query(`create database ${TEMPLATE}`))
+  const template = new URL(url)
+  template.pathname = `/${TEMPLATE}`
+  const db = openDatabase({ url: template.href, max: 1 })
+  await migrate(db)
+  await db.destroy()
+  return {
+    url,
+    port,
+    crash: () => control('restart', '-m', 'immediate', '-l', log),
+    stop: async () => {
+      await control('stop', '-m', 'immediate')
+      await rm(home, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+let cli: CommandLine
+beforeAll(async () => {
+  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 30, 5) })
+  cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
+})
+afterAll(async () => {
+  await cli.remove()
+  await harness.close()
+})
+
+test('a paused source is left out by every run, which says so, until it is resumed', async () => {
+  expect(await cli.run('pause', 'contacts', '--json')).toMatchObject({ code: 0 })
+  const status = JSON.parse((await cli.run('status', '--json')).stdout) as { paused: object[] }
+  expect(status.paused).toMatchObject([{ source: 'contacts', paused_by: 'the command line' }])
+
+  const first = await harness.run()
+  expect(first).toMatchObject({ status: 'completed', rows: { picked: 5 } })
+  expect(first.reason).toContain('contacts is paused and not picked')
+  const named = await harness.run({ sources: ['contacts'] })
+  expect(named).toMatchObject({ status: 'completed', rows: { picked: 0 }, requests: { person: 0 } })
+
+  expect((await cli.run('resume', 'contacts')).stdout).toBe('contacts is picked again.\n')
+  const after = await harness.run()
+  expect(after).toMatchObject({ reason: null, rows: { picked: 30, waiting: 0 } })
+  expect(stateSum(after)).toBe(30)
+})
+
+test('a source that is paused while it is picked is picked no further, and nothing of it is lost', async () => {
+  await harness.database.pool.query(
+    `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 2500) n`,
+  )
+  const app = await harness.open()
+  let paused: Promise<unknown> | null = null
+  const report = await app.run({
+    sources: ['contacts'],
+    limit: null,
+    where: null,
+    route: 'bulk',
+    waitMs: 30_000,
+    signal: new AbortController().signal,
+    // At the first sign of a pick.
+    onProgress: ({ picked }) => {
+      if (picked > 0)
+        paused ??= harness.database.pool.query(
+          `insert into fillrate.pauses (source, paused_by) values ('contacts', 'a test') on conflict do nothing`,
+        )
+    },
+  })
+  await paused
+  expect(report.rows.waiting).toBe(0)
+  expect(stateSum(report)).toBe(report.rows.picked)
+  await cli.run('resume', 'contacts')
+  const rest = await app.run({
+    ...report,
+    sources: ['contacts'],
+    limit: null,
+    where: null,
+    route: 'bulk',
+    waitMs: 30_000,
+    signal: new AbortController().signal,
+  })
+  // Those that the first run had not picked any more, and no other.
+  expect(report.rows.picked + rest.rows.picked).toBe(2_500)
+})
+
+test('only sources of the configuration can be paused', async () => {
+  const ended = await cli.run('pause', 'contcts')
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('one of: contacts, accounts')
+  expect((await cli.run('resume', 'accounts')).stdout).toBe('accounts was not paused.\n')
+})
+
+test('runs keep the coverage before the first and after each, and what they called', async () => {
+  const { rows } = await harness.database.pool.query<{ source: string; filled: Record<string, number> }>(
+    'select source, filled from fillrate.coverage order by source, at',
+  )
+  const contacts = rows.filter((row) => row.source === 'contacts').map((row) => row.filled['phone'] ?? -1)
+  expect(contacts[0]).toBe(0)
+  expect(contacts.at(-1)).toBeGreaterThan(0)
+  const { rows: counted } = await harness.database.pool.query<{ calls: number; total: number }>(`
+    select (select sum(calls)::int from fillrate.requests) as calls,
+           (select sum(value)::int from fillrate.counters where name = 'fillrate_requests_total') as total`)
+  const { calls } = harness.sandbox.stats()
+  expect(counted[0]).toEqual({ calls: calls.accepted + calls.refused, total: calls.accepted + calls.refused })
+})

@@ -1,0 +1,342 @@
+import { createServer, type Server } from 'node:http'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import type { Ended } from '../../support/cli.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let folder: string
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create type stage as enum ('Lead', 'Customer');
+    create table people (
+      id int primary key, number int generated always as identity, email text, name text, title text, stage stage,
+      search text generated always as (lower(email)) stored, updated_at timestamptz);
+    insert into people (id, email, name) select n, 'p' || n || '@example.com', 'P' || n from generate_series(1, 20) n;
+    create view everyone as select * from people;
+    create table addresses (person int, email text);
+    insert into addresses values (7, 'a@example.com'), (7, 'b@example.com');
+    create table "keyLess" (email text, title text);
+    create table big as
+      select n as id, 'p' || n || '@example.com' as email, null::text as title, now() as seen_at
+        from generate_series(1, 50001) n;
+    alter table big add primary key (id);
+    analyze`)
+  sandbox = await startSandbox()
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-check-'))
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await sandbox.close()
+  await database.drop()
+})
+
+const source = (changes: object = {}): object => ({
+  kind: 'person',
+  table: 'people',
+  inputs: { email: 't.email' },
+  outputs: { title: 'title' },
+  ...changes,
+})
+
+interface Options {
+  readonly sources?: Record<string, object>
+  readonly env?: NodeJS.ProcessEnv
+  readonly now?: () => number
+}
+
+async function check(
+  { sources = { people: source() }, env = {}, now }: Options,
+  ...words: string[]
+): Promise<Ended> {
+  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ sources, budget: 5 }))
+  const environment = {
+    DATABASE_URL: database.url,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+    ...env,
+  }
+  return runProgram({ cwd: folder, env: environment, ...(now && { now }) }, 'check', ...words)
+}
+
+interface Check {
+  readonly name: string
+  readonly verdict: string
+  readonly text: string
+  readonly todo: string | null
+  readonly problems: ReadonlyArray<Record<'place' | 'found' | 'expected' | 'todo', string>>
+}
+
+async function checks(options: Options): Promise<Map<string, Check>> {
+  const { stdout } = await check(options, '--json')
+  const list = (JSON.parse(stdout) as { checks: Check[] }).checks
+  return new Map(list.map((one) => [one.name, one]))
+}
+
+/** What is wrong with a source: its change, the place, and a word of what was found and of what to do. */
+const MISTAKES: readonly [name: string, changes: object, place: string, found: string, todo: string][] = [
+  ['table', { table: 'persons' }, 'table', "'persons', which this database does not have", 'Check the name'],
+  ['view', { table: 'everyone' }, 'table', "'everyone', a view", 'Name the table behind it'],
+  ['column', { outputs: { titel: 'title' } }, 'outputs.titel', 'no column of', "Did you mean 'title'?"],
+  ['key', { key: 'email' }, 'key', 'email, on which there is no unique index', 'create unique index'],
+  ['keyless', { table: '"keyLess"' }, 'key', 'public.keyLess has no primary key', 'No unique index'],
+  ['generated', { outputs: { search: 'title' } }, 'outputs.search', 'a generated column', 'name another'],
+  ['identity', { outputs: { number: 'title' } }, 'outputs.number', 'an identity column', 'name another'],
+  [
+    'written',
+    { outputs: { email: 'email' } },
+    'outputs.email',
+    "the input 'email' is read from",
+    'of its own',
+  ],
+  [
+    'label',
+    { outputs: { stage: { field: 'seniority', map: { vp: 'Custommer' } } } },
+    'outputs.stage.map.vp',
+    "'Custommer', which is no label",
+    "Did you mean 'Customer'?",
+  ],
+  [
+    'syntax',
+    { inputs: { email: "lower(t.email) t.name || 'x'" } },
+    'inputs.email',
+    "lower(t.email) t.name || 'x'\n               ^\nsyntax error at or near",
+    'Correct the expression',
+  ],
+  [
+    'double',
+    { joins: 'left join addresses a on a.person = t.id', inputs: { email: 'coalesce(a.email, t.email)' } },
+    'joins',
+    'more than one row for key 7',
+    'left join lateral',
+  ],
+  [
+    'failing',
+    { inputs: { email: 'case when t.id = 9 then (1 / (t.id - 9))::text else t.email end' } },
+    'inputs.email',
+    'division by zero, for key 9',
+    'Correct the expression',
+  ],
+  [
+    'random',
+    { inputs: { email: 't.email', name: 't.name || random()', company: "'Acme ' || now()" } },
+    'inputs.name',
+    'another value each time',
+    'Take now(), random()',
+  ],
+]
+
+/** What its owner would want to know, and which does not stop a run. */
+const REMARKS: typeof MISTAKES = [
+  ['filter', { where: "t.name = 'nobody'" }, 'where', 'a condition that no row meets', 'Check the condition'],
+  [
+    'scan',
+    { table: 'big', changedAt: 't.seen_at' },
+    'changedAt',
+    't.seen_at, which no index serves: each pass reads the whole table',
+    'create index concurrently on "public"."big" (seen_at)',
+  ],
+  [
+    'unmapped',
+    { outputs: { stage: 'seniority' } },
+    'outputs.stage',
+    'not one of Lead, Customer',
+    'Give a `map`',
+  ],
+]
+
+describe('every mistake in a source is found, and what to do about it is said', () => {
+  let found: Map<string, Check>
+  beforeAll(async () => {
+    const all = [...MISTAKES, ...REMARKS].map(([name, changes]) => [name, source(changes)])
+    found = await checks({ sources: Object.fromEntries(all) })
+  })
+
+  test.each(MISTAKES)('%s', (name, _, place, what, todo) => {
+    const { verdict, problems = [] } = found.get(`source ${name}`) ?? {}
+    expect(verdict).toBe('wrong')
+    expect(problems[0]?.place).toBe(place)
+    expect(problems[0]?.found).toContain(what)
+    expect(problems[0]?.todo).toContain(todo)
+  })
+
+  test.each(REMARKS)('%s is no obstacle', (name, _, place, what, todo) => {
+    const { verdict, problems } = found.get(`source ${name}`) ?? {}
+    expect(verdict).toBe('notice')
+    expect(problems).toEqual([
+      {
+        place,
+        found: expect.stringContaining(what),
+        expected: expect.any(String),
+        todo: expect.stringContaining(todo),
+        source: name,
+      },
+    ])
+  })
+
+  test('both inputs that are never the same twice are named, and no other', () => {
+    expect(found.get('source random')?.problems.map(({ place }) => place)).toEqual([
+      'inputs.name',
+      'inputs.company',
+    ])
+  })
+
+  test('in a terminal, with the caret at its place, exit code 2, and all others looked at', async () => {
+    const [, changes = {}] = MISTAKES.find(([name]) => name === 'syntax') ?? []
+    const ended = await check({ sources: { people: source(changes) } })
+    expect(ended).toMatchObject({ code: 2, stderr: '' })
+    expect(ended.stdout).toContain(
+      [
+        '✗ source people     1 problem',
+        '',
+        '  inputs.email',
+        "    found     lower(t.email) t.name || 'x'",
+        '                             ^',
+        '              syntax error at or near "t"',
+      ].join('\n'),
+    )
+    expect(ended.stdout).toMatch(/✓ clock[\s\S]*1 thing to put right before a run\./)
+  })
+})
+
+describe('privileges', () => {
+  test('that this role lacks are named, on the table and on Fillrate’s own, with the grant', async () => {
+    const role = `clerk_${database.url.slice(-12)}`
+    await database.pool.query(`
+      create role ${role} login password 'x';
+      grant select (id, email, name) on people to ${role};
+      grant usage on schema fillrate to ${role};
+      grant select on fillrate.migrations to ${role};
+      grant select on fillrate.runs to ${role}`)
+    const url = new URL(database.url)
+    url.username = role
+    url.password = 'x'
+    try {
+      const found = await checks({ env: { DATABASE_URL: url.href } })
+      expect(found.get('schema')?.problems).toMatchObject([
+        {
+          found: expect.stringMatching(/may not read and write .*changes.*runs/),
+          todo: `grant select, insert, update, delete on all tables in schema fillrate to ${role}`,
+        },
+      ])
+      expect(found.get('source people')?.problems).toContainEqual(
+        expect.objectContaining({
+          place: 'outputs.title',
+          found: `'title', which this role may not update`,
+          todo: `grant update ("title") on "public"."people" to the role in DATABASE_URL`,
+        }),
+      )
+    } finally {
+      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+})
+
+describe('the webhook address', () => {
+  const bulk = async (env: NodeJS.ProcessEnv): Promise<Check | undefined> =>
+    (await checks({ env })).get('bulk')
+  const portOf = (server: Server): number => (server.address() as AddressInfo).port
+
+  test('is tried: what a run would listen on answers while nobody else does', async () => {
+    const free = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => free.once('listening', resolve))
+    const port = portOf(free)
+    await new Promise((resolve) => free.close(resolve))
+    const env = { FILLRATE_PUBLIC_URL: `http://127.0.0.1:${port}`, FILLRATE_PORT: String(port) }
+    expect(await bulk(env)).toMatchObject({ verdict: 'ok', text: expect.stringContaining('which answers') })
+    // It is not left open.
+    expect(await bulk({ ...env, FILLRATE_PORT: undefined })).toMatchObject({
+      verdict: 'wrong',
+      problems: [
+        {
+          place: 'FILLRATE_PUBLIC_URL',
+          found: `http://127.0.0.1:${port}/webhooks/enrichment: nothing listens there (ECONNREFUSED)`,
+          todo: expect.stringContaining('fillrate serve'),
+        },
+      ],
+    })
+  })
+
+  test('whose port another program has', async () => {
+    const { port } = new URL(sandbox.url)
+    expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://hooks.example', FILLRATE_PORT: port })).toMatchObject({
+      verdict: 'wrong',
+      problems: [{ place: 'FILLRATE_PORT', found: `port ${port} of 127.0.0.1 is taken by another program` }],
+    })
+  })
+
+  test('that leads to something else, or where this machine cannot listen', async () => {
+    expect(await bulk({ FILLRATE_PUBLIC_URL: sandbox.url })).toMatchObject({
+      verdict: 'wrong',
+      problems: [{ found: expect.stringContaining('something else answers, with 404') }],
+    })
+    expect(
+      await bulk({
+        FILLRATE_PUBLIC_URL: 'https://hooks.example',
+        FILLRATE_HOST: '192.0.2.1',
+        FILLRATE_PORT: '18765',
+      }),
+    ).toMatchObject({ verdict: 'wrong', problems: [{ place: 'FILLRATE_HOST' }] })
+  })
+})
+
+describe('the clock', () => {
+  const clock = async (options: Options): Promise<Check | undefined> => (await checks(options)).get('clock')
+
+  test('of this machine is held against Postgres and the service', async () => {
+    expect(await clock({})).toMatchObject({ verdict: 'ok', text: 'agrees with Postgres and the service' })
+    expect(await clock({ now: () => Date.now() + 300_500 })).toMatchObject({
+      verdict: 'notice',
+      text: 'this machine is 5 min ahead of Postgres and the service',
+      todo: expect.stringContaining('NTP'),
+    })
+  })
+
+  test('of the service may be off, which harms nothing', async () => {
+    const late = createServer((_, response) => {
+      response.setHeader('date', new Date(Date.now() - 3_600_000).toUTCString())
+      response.end()
+    }).listen(0, '127.0.0.1')
+    await new Promise((resolve) => late.once('listening', resolve))
+    const { port } = late.address() as AddressInfo
+    try {
+      expect(await clock({ env: { FILLRATE_BASE_URL: `http://127.0.0.1:${port}` } })).toMatchObject({
+        verdict: 'notice',
+        text: expect.stringMatching(/^the service is (?:1 h|59 min 5\d s) behind this machine and Postgres$/),
+        todo: expect.stringContaining('Nothing to do'),
+      })
+    } finally {
+      late.close()
+    }
+  })
+})
+
+test('a database without the schema says so, and who may not make it is told the grant', async () => {
+  const role = `clerk_${database.url.slice(-12)}`
+  const name = `empty_${database.url.slice(-12)}`
+  await database.pool.query(`create role ${role} login password 'x'`)
+  await database.pool.query(`create database ${name} template template0`)
+  const url = new URL(database.url)
+  url.pathname = `/${name}`
+  try {
+    const schema = async (address: URL): Promise<Check | undefined> =>
+      (await checks({ env: { DATABASE_URL: address.href } })).get('schema')
+    expect((await schema(url))?.problems).toMatchObject([
+      { found: 'not there yet', todo: 'Run `fillrate migrate`.' },
+    ])
+    url.username = role
+    url.password = 'x'
+    expect((await schema(url))?.problems[0]?.todo).toContain(`grant create on database ${name} to ${role}`)
+  } finally {
+    await database.pool.query(`drop database ${name} with (force)`)
+    await database.pool.query(`drop role ${role}`)
+  }
+})

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+import { checksum, scalar, withContacts } from '../trust/tables.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+let before: string
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 40)
+  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
+  cli = await createCommandLine(database.url, sandbox, crmConfig)
+  before = await contacts()
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const contacts = (): Promise<string> => checksum(database.pool, 'crm.contacts')
+const calls = (): number => sandbox.stats().calls.accepted
+
+/** As a user types it, in a process of its own. */
+const fillrate = async (line: string): Promise<string> => told(line, await cli.run(...line.split(' ')), 0)
+
+/** The same command in this process, which takes a tenth of the time. */
+async function here(line: string, code = 0): Promise<string> {
+  const env = {
+    DATABASE_URL: database.url,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+  }
+  return told(line, await runProgram({ cwd: cli.folder, env }, ...line.split(' ')), code)
+}
+
+function told(line: string, ended: Ended, code: number): string {
+  expect(ended.code, `${line}: ${ended.stderr}`).toBe(code)
+  return ended.stdout + (code === 2 ? ended.stderr : '')
+}
+
+test('a run is taken back, and forth, and back but for what somebody has typed', async () => {
+  await fillrate('run --route sync')
+  const after = await contacts()
+  expect(after).not.toBe(before)
+
+  const plan = await here('undo 1 --dry-run')
+  expect(plan).toMatch(
+    /Dry run: taking back run 1 would do this\. Nothing was written\.\n\n +40 +would be taken back/,
+  )
+  expect(plan).toMatch(/Next\n +fillrate undo 1 +takes it back/)
+  expect(await contacts()).toBe(after)
+
+  const undone = await fillrate('undo 1')
+  expect(undone).toMatch(/^Run 2 took back run 1 in /)
+  expect(undone).toMatch(/fillrate undo 2 +writes it again/)
+  expect(await contacts()).toBe(before)
+
+  const again = await fillrate('undo 2')
+  expect(again).toMatch(/^Run 3 took back the undo that was run 2 in /)
+  expect(await contacts()).toBe(after)
+
+  await database.pool.query(`update crm.contacts set title = 'Chief' where id = 8`)
+  const back = await fillrate('undo 3')
+  expect(back).toMatch(/contacts +8 +title/)
+  expect(await scalar(database.pool, 'select title from crm.contacts where id = 8')).toBe('Chief')
+  await database.pool.query('update crm.contacts set title = null where id = 8')
+  expect(await contacts()).toBe(before)
+})
+
+test('what was undone is written again when that is asked for, without a call', async () => {
+  const asked = calls()
+  expect(await here('run --route sync')).toContain('Nothing to do')
+  expect(await contacts()).toBe(before)
+  expect(await here('retry --state undone --dry-run')).toContain('40 rows would be due')
+  expect(await here('retry --state undone')).toMatch(/40 rows are due[\s\S]*To ask +nothing/)
+  expect(await here('run --route sync')).toMatch(/36 answered before \+ 0 asked/)
+  expect(calls()).toBe(asked)
+  expect(await scalar(database.pool, 'select count(*)::int from crm.contacts where phone is null')).toBe(0)
+})
+
+test('after a change of the outputs, remap shows what it would write, writes it without a call, and is taken back', async () => {
+  const { pool } = database
+  await pool.query('alter table crm.contacts add department text')
+  const { outputs } = crmConfig.sources.contacts
+  await cli.configure(withContacts({ outputs: { ...outputs, department: 'department' } }))
+  const was = await contacts()
+  const asked = calls()
+
+  const plan = await here('remap contacts --dry-run')
+  const [first] = (
+    await pool.query<{ key: string; department: string }>(
+      `select r.key, l.record ->> 'department' as department
+         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup where l.record ? 'department' order by r.key limit 1`,
+    )
+  ).rows
+  expect(plan).toMatch(/Cells that would be written\n +department +\d+\n\nBefore and after, in 20 rows\n/)
+  expect(plan).toMatch(
+    new RegExp(`^ +${first?.key} +contacts.*\\n +department +— +${first?.department}$`, 'm'),
+  )
+  expect(await contacts()).toBe(was)
+
+  const done = await fillrate('remap contacts')
+  const run = /^Run (\d+) completed/m.exec(done)?.[1] ?? ''
+  expect(done).toMatch(new RegExp(`Next\\n +fillrate undo ${run} +takes it back`))
+  expect(await scalar(pool, `select department from crm.contacts where id = ${first?.key}`)).toBe(
+    first?.department,
+  )
+  expect(await here('remap contacts')).toContain('in which nothing changes')
+  expect(calls()).toBe(asked)
+  await here(`undo ${run}`)
+  expect(await contacts()).toBe(was)
+})
+
+test('mistakes are told in one message, and change nothing', async () => {
+  const was = await contacts()
+  expect(await here('undo 99', 2)).toMatch(/RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/)
+  expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
+  expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
+  expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
+  expect(await here('remap contacts --sample 3', 2)).toContain('give --dry-run with it')
+  expect(await here('explain contacts 4711', 2)).toMatch(/'4711', and crm\.contacts has no such row/)
+  expect(await contacts()).toBe(was)
+})

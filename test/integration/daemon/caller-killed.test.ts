@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { startCaller, type CallerProcess } from '../../support/callers.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let callers: CallerProcess[] = []
+beforeAll(async () => {
+  database = await createTestDatabase()
+  // One call uses the window up, and the window outlasts the lease of the caller that is killed.
+  sandbox = await startSandbox({ limit: 1, windowMs: 8_000, latencyAfterMs: [10, 40] })
+  callers = await Promise.all([start('a'), start('b')])
+})
+afterAll(async () => {
+  await Promise.all(callers.map((caller) => caller.end()))
+  await sandbox.close()
+  await database.drop()
+})
+
+const start = (name: string): Promise<CallerProcess> =>
+  startCaller({
+    databaseUrl: database.url,
+    baseUrl: sandbox.url,
+    apiKey: sandbox.keys[0] ?? '',
+    concurrency: 8,
+    name,
+  })
+
+async function currentPid(): Promise<number> {
+  const { rows } = await database.pool.query<{ owner: string }>(
+    'select owner from fillrate.callers where leased_until > now()',
+  )
+  return Number(rows[0]?.owner.split(':')[1] ?? 0)
+}
+
+async function isNoted(): Promise<boolean> {
+  const { rows } = await database.pool.query<{ noted: boolean }>(
+    'select coalesce(spent_until > now(), false) as noted from fillrate.rate_limits',
+  )
+  return rows[0]?.noted ?? false
+}
+
+test('a caller that is killed with its window used up is followed by one that waits for the next', async () => {
+  await expect.poll(isNoted, { timeout: 10_000, interval: 20 }).toBe(true)
+  const pid = await currentPid()
+  const killed = callers.find((caller) => caller.pid === pid)
+  const other = callers.find((caller) => caller.pid !== pid)
+  await killed?.kill()
+
+  await expect.poll(currentPid, { timeout: 15_000, interval: 50 }).toBe(other?.pid)
+  expect(sandbox.stats().calls).toEqual({ accepted: 1, refused: 0 })
+  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 20_000, interval: 50 }).toBe(2)
+  expect(sandbox.stats().calls.refused).toBe(0)
+})

@@ -1,0 +1,182 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { forget, type ForgetReport } from '../../../src/pipeline/forget/forget.ts'
+import { readTarget, type Target } from '../../../src/pipeline/forget/target.ts'
+import { createReceiver } from '../../../src/pipeline/receive.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+/** Two rows share it. */
+const ERASED = 'person19@example.com'
+const PROFILE = 'https://www.linkedin.com/in/zzunlike'
+const config = {
+  ...withAccounts,
+  sources: {
+    ...withAccounts.sources,
+    contacts: {
+      ...withAccounts.sources.contacts,
+      inputs: { email: 't.email', linkedin_url: 't.linkedin' },
+    },
+  },
+}
+let harness: Harness
+let cli: CommandLine
+
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { notFoundShare: 0, missingShare: 0, requestIds: 'email', acceptedShape: 'job_id+request_ids' },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 80, 5)
+      await pool.query(`insert into crm.contacts (linkedin) values ('${PROFILE}')`)
+    },
+  })
+  cli = await createCommandLine(harness.database.url, harness.sandbox, config)
+  await harness.run({ route: 'bulk', where: `t.id is not null or '${ERASED}' = ''`, sources: ['contacts'] })
+  await harness.run({ route: 'sync', sources: ['accounts'] })
+})
+afterAll(async () => {
+  await cli.remove()
+  await harness.close()
+})
+
+/** How often a text stands anywhere in Fillrate's tables: each row whole, bytes as text. */
+async function mentions(text: string): Promise<Record<string, number>> {
+  const { pool } = harness.database
+  const { rows: tables } = await pool.query<{ name: string }>(
+    `select table_name as name from information_schema.tables where table_schema = 'fillrate'`,
+  )
+  const found: Record<string, number> = {}
+  for (const { name } of tables) {
+    const bytes = name === 'deliveries' ? `|| coalesce(encode(raw, 'escape'), '')` : ''
+    const { rows } = await pool.query<{ count: number }>(
+      `select count(*)::int as count from fillrate."${name}" t where (t::text ${bytes}) ilike '%' || $1 || '%'`,
+      [text],
+    )
+    if (rows[0]?.count) found[name] = rows[0].count
+  }
+  return found
+}
+const post = (event: object): Promise<string> => {
+  const body = Buffer.from(JSON.stringify(event))
+  const { webhookSecret } = harness.sandbox
+  const receive = createReceiver(harness.database.db, [webhookSecret])
+  return receive({ body, signature: signWebhook(body, webhookSecret), job: null })
+}
+const erase = (kind: Target['kind'], typed: string): Promise<ForgetReport> => {
+  const target = readTarget(kind, typed)
+  if (typeof target === 'string') throw new Error(target)
+  return forget({ db: harness.database.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
+}
+const rowState = async (where: string): Promise<unknown> =>
+  (await harness.database.pool.query(`select state, reason from fillrate.rows where ${where}`)).rows
+
+test('a dry run tells what would go, and everything stays', async () => {
+  const before = await mentions(ERASED)
+  expect(Object.keys(before).sort()).toEqual(['deliveries', 'jobs', 'lookups', 'runs'])
+  const told = await cli.run('forget', '--email', ERASED.toUpperCase(), '--dry-run', '--json')
+  expect(told.code).toBe(0)
+  expect(JSON.parse(told.stdout)).toMatchObject({
+    dry_run: true,
+    erased: { lookups: 1, records: 1, changes: 2, rows: 2, results: 1 },
+    rows: [
+      { source: 'contacts', key: '19' },
+      { source: 'contacts', key: '20' },
+    ],
+    left: [],
+  })
+  expect(await mentions(ERASED)).toEqual(before)
+})
+
+test('forget leaves the address in no column of any table, a tombstone, and your own rows as they are', async () => {
+  const { pool } = harness.database
+  const own = 'select md5(string_agg(t::text, $1 order by id)) as sum from crm.contacts t'
+  const before = (await pool.query<{ sum: string }>(own, [''])).rows
+  const told = await cli.run('forget', '--email', ERASED)
+  expect(told.stdout).toContain('nothing left')
+  expect(told.code).toBe(0)
+  expect(told.stdout + told.stderr).not.toContain(ERASED)
+  expect(await mentions(ERASED)).toEqual({})
+  expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
+    { kind: 'email' },
+  ])
+  expect((await pool.query(own, [''])).rows).toEqual(before)
+  expect(await rowState(`key in ('19', '20') and source = 'contacts'`)).toEqual(
+    Array.from({ length: 2 }, () => ({ state: 'suppressed', reason: 'erased, never to be asked again' })),
+  )
+  expect(await erase('email', ERASED)).toMatchObject({
+    erased: { lookups: 0, rows: 0, results: 0, mentions: 0 },
+  })
+})
+
+test('the next run asks nothing of them, and neither does one whose inputs changed', async () => {
+  const { pool } = harness.database
+  harness.sandbox.reset()
+  await pool.query(
+    `update crm.contacts set linkedin = 'https://www.linkedin.com/in/other', phone = null where id = 19`,
+  )
+  await pool.query(`insert into crm.contacts (email) values (' ${ERASED.toUpperCase()}')`)
+  const report = await harness.run({ route: 'sync' })
+  expect(report.rows).toMatchObject({ suppressed: 2, waiting: 0 })
+  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  expect(await mentions(ERASED)).toEqual({})
+})
+
+test('a delivery that comes later is stored without them, known job or not, and everybody else is kept', async () => {
+  const { pool } = harness.database
+  const { rows } = await pool.query<{ job_id: string }>(
+    'select job_id from fillrate.jobs j where job_id is not null limit 1',
+  )
+  const results = [
+    { request_id: ERASED, data: null },
+    { request_id: 'x', data: { email: ERASED, title: 'Erased', confidence: 0.9 } },
+    { request_id: 'y', data: { email: 'stays@example.com', title: 'Stays', confidence: 0.9 } },
+  ]
+  for (const job of [rows[0]?.job_id, 'of-nobody'])
+    expect(await post({ event_id: randomUUID(), job_id: job, status: 'completed', results })).toBe('stored')
+  await harness.run({ route: 'sync' })
+  expect(await mentions(ERASED)).toEqual({})
+  expect(await mentions('stays@example.com')).toEqual({ deliveries: 2 })
+})
+
+test('whoever is asked for by another name is erased when the answer tells', async () => {
+  const { pool } = harness.database
+  const { rows } = await pool.query<{ email: string }>(
+    `select record ->> 'email' as email from fillrate.lookups where kind = 'linkedin_url'`,
+  )
+  const email = rows[0]?.email ?? ''
+  expect(email).toContain('@')
+  expect(await erase('email', email)).toMatchObject({ erased: { lookups: 1, rows: 1 } })
+  expect(await mentions('/in/zzunlike')).toEqual({})
+
+  // As if nobody had ever asked for the profile: only the address is known to be erased.
+  await pool.query(`delete from fillrate.suppressions where kind = 'linkedin_url'`)
+  await pool.query(`delete from fillrate.rows where key = '81'`)
+  await pool.query(`update crm.contacts set title = null where id = 81`)
+  harness.sandbox.reset()
+  const report = await harness.run({ route: 'sync' })
+  expect(report.rows).toMatchObject({ suppressed: 1, waiting: 0 })
+  expect(harness.sandbox.stats().calls.accepted).toBe(1)
+  expect(await mentions(email)).toEqual({})
+  expect(await mentions('/in/zzunlike')).toEqual({})
+})
+
+test('a company by its domain; its neighbours stay', async () => {
+  expect(Object.keys(await mentions('company1.example'))).toEqual(['lookups'])
+  expect(await erase('domain', 'https://www.Company1.example/')).toMatchObject({
+    erased: { lookups: 1, rows: 1, changes: 1 },
+    left: [],
+  })
+  expect(await mentions('company1.example')).toEqual({})
+  expect(await mentions('company2.example')).toEqual({ lookups: 1 })
+})
+
+test('without anybody to forget, or with something that is no identifier, nothing is done', async () => {
+  expect((await cli.run('forget')).code).toBe(2)
+  const wrong = await cli.run('forget', '--email', 'nobody at home')
+  expect(wrong.code).toBe(2)
+  expect(wrong.stderr).not.toContain('nobody at home')
+})

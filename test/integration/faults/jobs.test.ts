@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import pino from 'pino'
+import { actOnJob } from '../../../src/pipeline/act-on-job.ts'
+import { createReceiver, type Receipt } from '../../../src/pipeline/receive.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+const log = pino({ level: 'silent' })
+let harness: Harness
+beforeEach(async () => {
+  harness = await startHarness({
+    config: { ...crmConfig, bulk: { minimum: 20 } },
+    sandbox: { notFoundShare: 0, missingShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 60),
+  })
+})
+afterEach(() => harness.close())
+
+interface StoredJob {
+  readonly id: string
+  readonly job_id: string | null
+  readonly state: string
+  readonly reason: string | null
+}
+const job = async (): Promise<StoredJob> => {
+  const { rows } = await harness.database.pool.query<StoredJob>(
+    'select id, job_id, state, reason from fillrate.jobs order by created_at',
+  )
+  if (!rows[0]) throw new Error('there is no job')
+  return rows[0]
+}
+/** A run that leaves its job without a delivery: the service forgot it, or nobody was there to receive it. */
+const submitOnly = async (): Promise<StoredJob> => {
+  harness.sandbox.configure({ faults: { lost: 1 } })
+  await harness.run({ route: 'bulk', waitMs: 0 })
+  harness.sandbox.configure({ faults: {}, plan: null })
+  return job()
+}
+const emails = async (): Promise<string[]> =>
+  (
+    await harness.database.pool.query<{ key: string }>('select key from fillrate.lookups order by id')
+  ).rows.map((row) => row.key)
+const deliver = (changes: object, path: string | null): Promise<Receipt> => {
+  const body = Buffer.from(
+    JSON.stringify({ event_id: randomUUID(), status: 'completed', results: [], ...changes }),
+  )
+  const secret = harness.sandbox.webhookSecret
+  return createReceiver(harness.database.db, [secret])({
+    body,
+    signature: signWebhook(body, secret),
+    job: path,
+  })
+}
+const resultsFor = (list: readonly string[]): object[] =>
+  list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
+const passDeadline = () =>
+  harness.database.pool.query(
+    `update fillrate.jobs set deadline_at = now() - interval '1 s' where finished_at is null`,
+  )
+const stored = async (): Promise<number> =>
+  (
+    await harness.database.pool.query<{ n: number }>(
+      `select count(*)::int as n from fillrate.lookups where record is not null`,
+    )
+  ).rows[0]?.n ?? 0
+
+test('one delivery twice at once, to two receivers, is settled once', async () => {
+  const { id, job_id: jobId } = await submitOnly()
+  const event = { event_id: 'one-event', job_id: jobId, results: resultsFor(await emails()) }
+  const receipts = await Promise.all([deliver(event, id), deliver(event, id)])
+  expect(receipts.sort()).toEqual(['repeated', 'stored'])
+  const report = await harness.run()
+  expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 } })
+  expect(await job()).toMatchObject({ state: 'completed', reason: null })
+})
+
+test('a delivery before the 202, of a job that nobody knows yet, waits for it', async () => {
+  harness.sandbox.configure({ faults: { early: 1 } })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 }, jobs: { completed: 1 } })
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('a receiver that was down: at the deadline the inputs are asked singly, within the budget, and counted', async () => {
+  await submitOnly()
+  await passDeadline()
+  const limited = await harness.run({ budget: 10 })
+  expect(limited).toMatchObject({ status: 'budget_reached', requests: { person: 10 } })
+  expect(await job()).toMatchObject({ state: 'expired', reason: 'no delivery before the deadline' })
+  const rest = await harness.run()
+  expect(rest.rows.waiting).toBe(0)
+  // What may have been paid twice is what was asked again, and no more.
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  expect(inputs.max_asked).toBe(2)
+  expect(inputs.asked_singly).toBe((await emails()).length)
+})
+
+test('a delivery after the deadline is accepted: what is still open is taken from it, and nothing is written twice', async () => {
+  const { id, job_id: jobId } = await submitOnly()
+  await passDeadline()
+  await harness.run({ budget: 5 })
+  const list = await emails()
+  const late = await deliver({ job_id: jobId, results: resultsFor(list) }, id)
+  expect(late).toBe('stored')
+  const report = await harness.run()
+  expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 } })
+  expect(await stored()).toBe(list.length)
+  expect(await job()).toMatchObject({ state: 'completed' })
+  const { rows } = await harness.database.pool.query(
+    'select 1 from fillrate.changes group by key having count(*) > 1',
+  )
+  expect(rows).toEqual([])
+})
+
+test('a record that comes after its lookup was told to have no match is kept, and its rows are written without a call', async () => {
+  const { id, job_id: jobId } = await submitOnly()
+  await passDeadline()
+  harness.sandbox.configure({ notFoundShare: 1 })
+  const missed = await harness.run()
+  expect(missed.rows.not_found).toBeGreaterThan(50)
+  await deliver({ job_id: jobId, results: resultsFor(await emails()) }, id)
+  const calls = harness.sandbox.stats().calls.accepted
+  await harness.run()
+  const report = await harness.run()
+  expect(report.rows.waiting).toBe(0)
+  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  const { rows } = await harness.database.pool.query(`select distinct state from fillrate.rows`)
+  // Where somebody has typed the title there is nothing left to write.
+  expect(rows.map((row: { state: string }) => row.state).sort()).toEqual(['enriched', 'unchanged'])
+})
+
+test('a delivery for a job of another database is kept as an orphan and touches nothing', async () => {
+  const { state } = await submitOnly()
+  await deliver({ job_id: 'of-another', results: resultsFor(await emails()) }, randomUUID())
+  await harness.run({ waitMs: 0 })
+  expect(await stored()).toBe(0)
+  expect((await job()).state).toBe(state)
+  const { rows } = await harness.database.pool.query('select state, reason from fillrate.deliveries')
+  expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this identifier' }])
+})
+
+test('a job can be given up by hand: its inputs are asked singly; it is never posted again', async () => {
+  const { id } = await submitOnly()
+  const { db } = harness.database
+  expect(await actOnJob({ db, log }, 'retry', id)).toMatchObject({ state: null, freed: 0 })
+  const open = (await emails()).length
+  expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
+    state: 'expired',
+    freed: open,
+    maybe_paid: open,
+  })
+  expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
+    state: null,
+    told: 'it has ended already',
+  })
+  expect(await actOnJob({ db, log }, 'expire', 'nobody')).toBeNull()
+  const report = await harness.run({ route: 'sync' })
+  expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { bulk: 0, person: open } })
+})

@@ -1,0 +1,159 @@
+import { randomUUID } from 'node:crypto'
+import { connect, type Socket } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { gzipSync } from 'node:zlib'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openServer, type HttpServer } from '../../../src/daemon/http/server.ts'
+import { createReceiver } from '../../../src/pipeline/receive.ts'
+import * as settle from '../../../src/pipeline/settle/settle.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const SECRET = 'a-secret-of-the-test'
+const MIB = 1024 * 1024
+const log = pino({ level: 'silent' })
+const rules = { refreshAfterMs: 1, retryNotFoundAfterMs: 1 }
+let database: TestDatabase
+let server: HttpServer
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  server = await openServer({
+    host: '127.0.0.1',
+    port: 0,
+    receive: createReceiver(database.db, [SECRET]),
+    onDelivered: () => {},
+    notReady: async () => null,
+    board: null,
+    log,
+  })
+})
+afterAll(async () => {
+  await server.close()
+  await database.drop()
+})
+
+const event = (changes: object = {}): string =>
+  JSON.stringify({ event_id: randomUUID(), job_id: 'none', status: 'completed', results: [], ...changes })
+
+async function post(body: string | Buffer, headers: Record<string, string> = {}): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${server.port}/webhooks/enrichment`, {
+    method: 'POST',
+    body: body as string,
+    headers: {
+      'content-type': 'application/json',
+      'x-webhook-signature': signWebhook(body, SECRET),
+      ...headers,
+    },
+  })
+  await response.arrayBuffer()
+  return response.status
+}
+const stored = async (): Promise<{ state: string; reason: string | null }[]> =>
+  (await database.pool.query(`select state, reason from fillrate.deliveries order by received_at, event_id`))
+    .rows
+
+test('whatever is signed is answered 200, kept, and settled without harm', async () => {
+  const bodies = {
+    deep: `{"event_id":"deep","results":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
+    number: event({ event_id: 'number', results: [{ request_id: '1', data: { confidence: '@' } }] }).replace(
+      '"@"',
+      '1e99999',
+    ),
+    prototype: `{"event_id":"prototype","__proto__":{"polluted":true},"results":[{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}]}`,
+    invalid: Buffer.from([0x7b, 0x22, 0xc3, 0x28, 0x22, 0x7d]),
+    nul: event({
+      event_id: 'nul',
+      status: 'a\u0000b',
+      results: [{ data: { email: 'n\u0000@example.com', confidence: 1 } }],
+    }),
+    surrogate: `{"event_id":"surrogate","status":"\\ud800","results":[{"data":{"title":"\\udfff","confidence":1}}]}`,
+    empty: '',
+    list: '[]',
+  }
+  const statuses: Record<string, number> = {}
+  for (const [name, body] of Object.entries(bodies)) statuses[name] = await post(body)
+  expect(Object.entries(statuses).filter(([, status]) => status !== 200)).toEqual([])
+  while ((await settle.tick({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries > 0);
+  const states = await stored()
+  expect(states).toHaveLength(Object.keys(bodies).length)
+  expect(new Set(states.map((one) => one.state))).toEqual(new Set(['orphaned', 'quarantined']))
+  expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
+})
+
+test('what is not signed, or not to be taken, gets its status at once and is not stored', async () => {
+  const before = (await stored()).length
+  const body = event()
+  const right = signWebhook(body, SECRET)
+  const anew = JSON.stringify(JSON.parse(body), null, 1)
+  expect(await post(anew, { 'x-webhook-signature': right })).toBe(401)
+  expect(await post(body, { 'x-webhook-signature': `${right}, ${right}` })).toBe(401)
+  expect(await post(gzipSync(body), { 'content-encoding': 'gzip' })).toBe(415)
+  expect(await post(Buffer.from(body, 'utf16le'), { 'x-webhook-signature': right })).toBe(401)
+  expect(await post(Buffer.alloc(11 * MIB, 'x'))).toBe(413)
+  for (const method of ['GET', 'PUT', 'DELETE', 'PATCH'])
+    expect((await fetch(`http://127.0.0.1:${server.port}/webhooks/enrichment`, { method })).status).toBe(404)
+  expect(await stored()).toHaveLength(before)
+})
+
+test('an old body under a new event_id is signed, and so it is taken: it changes nothing', async () => {
+  await database.pool.query(`
+    with l as (insert into fillrate.lookups (kind, key, input, state, job) values ('email', 'a@example.com', '{"email":"a@example.com"}', 'pending', null) returning id)
+    insert into fillrate.jobs (id, job_id, state, size, members, deadline_at) select gen_random_uuid(), 'replayed', 'submitted', 1, array[id], now() + interval '1 h' from l;
+    update fillrate.lookups set state = 'submitted', job = (select id from fillrate.jobs where job_id = 'replayed')`)
+  const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
+  const look = async (): Promise<unknown> => {
+    while (
+      (await settle.tick({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries > 0
+    );
+    return (
+      await database.pool.query(
+        `select state, record, resolved_at from fillrate.lookups where key = 'a@example.com'`,
+      )
+    ).rows
+  }
+  expect(await post(event({ job_id: 'replayed', results }))).toBe(200)
+  const first = await look()
+  expect(first).toMatchObject([{ state: 'found', record: { title: 'First' } }])
+  const other = [{ request_id: 'a@example.com', data: { title: 'Replayed', confidence: 0.9 } }]
+  expect(await post(event({ job_id: 'replayed', results: other }))).toBe(200)
+  expect(await look()).toEqual(first)
+})
+
+test('a thousand silent and slow senders keep no real delivery waiting', async () => {
+  const open = (): Promise<Socket> =>
+    new Promise((resolve, reject) => {
+      const socket = connect(server.port, '127.0.0.1', () => resolve(socket))
+      socket.on('error', reject)
+    })
+  const sockets = await Promise.all(Array.from({ length: 1_000 }, open))
+  try {
+    for (const [n, socket] of sockets.entries())
+      if (n % 2 === 0)
+        socket.write(`POST /webhooks/enrichment HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n{"slow`)
+    const answers = await Promise.all(Array.from({ length: 50 }, () => post(event())))
+    expect(new Set(answers)).toEqual(new Set([200]))
+  } finally {
+    for (const socket of sockets) socket.on('error', () => {}).destroy()
+  }
+})
+
+test('bodies that are refused cost no memory that is not given back', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const used = (): number => {
+    collect()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  const body = Buffer.alloc(10 * MIB, 'x')
+  const wrong = { 'x-webhook-signature': signWebhook('else', SECRET) }
+  expect(await post(body, wrong)).toBe(401)
+  const before = used()
+  for (let n = 0; n < 12; n++) await post(body, wrong)
+  for (let look = 0; look < 20 && used() - before > 20 * MIB; look++)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(used() - before).toBeLessThan(20 * MIB)
+})

@@ -1,0 +1,115 @@
+import { spawnSync } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const KEYS = ['refused-key-8fb1d2c4', 'active-key-5d0e77a9']
+const WEBHOOK_SECRET = 'webhook-secret-c3a1f00d'
+const TOKEN = 'dashboard-token-19e4b2'
+const SECRETS = [...KEYS, WEBHOOK_SECRET, TOKEN]
+/** Somebody's: it must be in no line above debug. */
+const PERSONAL = [/person\d+@example\.com/i, /nobody at home/, /Ada Nr/]
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 60)
+  await database.pool.query(`
+    insert into crm.contacts (email) values ('nobody at home');
+    alter table crm.contacts add constraint short check (id > 3 or phone is null);
+    create unique index on crm.contacts (phone)`)
+  sandbox = await startSandbox({
+    keys: [KEYS[1] ?? ''],
+    webhookSecret: WEBHOOK_SECRET,
+    jobDelayMs: [5, 20],
+    faults: {
+      '500': 0.1,
+      'drop-after': 0.05,
+      'not-a-record': 0.1,
+      'bad-signature': 1,
+      'foreign-result': 0.2,
+    },
+  })
+  cli = await createCommandLine(database.url, sandbox, {
+    ...crmConfig,
+    bulk: { minimum: 20 },
+    attempts: 2,
+  })
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const run = (level: string, ...words: string[]): Promise<Ended> =>
+  cli.runWith(
+    {
+      FILLRATE_API_KEY: KEYS.join(','),
+      FILLRATE_WEBHOOK_SECRET: WEBHOOK_SECRET,
+      FILLRATE_DASHBOARD_TOKEN: TOKEN,
+      LOG_LEVEL: level,
+    },
+    ...words,
+  )
+
+function expectClean({ stdout, stderr }: Ended, personalToo: boolean): void {
+  const output = stdout + stderr
+  expect(SECRETS.filter((secret) => output.includes(secret))).toEqual([])
+  const named = PERSONAL.filter((pattern) => personalToo && pattern.test(output))
+  expect(named.map(String)).toEqual([])
+}
+
+test('no secret is in any output at any level, and nobody is named above debug', async () => {
+  expectClean(await run('trace', 'run', '--route', 'bulk', '--limit', '30', '--json', '--wait', '20s'), false)
+  const sync = await run('info', 'run', '--route', 'sync')
+  expect(sync.stderr).toContain('run ended')
+  expectClean(sync, true)
+  const rest = await Promise.all([run('info', 'failures'), run('trace', 'check')])
+  for (const ended of rest) expectClean(ended, true)
+})
+
+test('a key that is refused stops the run without being told', async () => {
+  sandbox.configure({ keys: ['another-key-altogether'] })
+  await database.pool.query(`insert into crm.contacts (email) values ('later@example.com')`)
+  const refused = await run('trace', 'run', '--route', 'sync')
+  expect(refused.code).toBe(2)
+  expectClean(refused, false)
+})
+
+test('no table of any schema holds a secret', async () => {
+  const { rows: tables } = await database.pool.query<{ name: string }>(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+      where table_schema in ('fillrate', 'crm', 'public')`,
+  )
+  expect(tables.length).toBeGreaterThan(8)
+  for (const { name } of tables)
+    for (const secret of SECRETS) {
+      const { rows } = await database.pool.query(
+        `select 1 from ${name} t where t::text like '%' || $1 || '%'`,
+        [secret],
+      )
+      expect(rows, `${name} holds a secret`).toEqual([])
+    }
+})
+
+test('secrets are not on the command line, where every user of the machine sees them', async () => {
+  const started = cli.startWith(
+    { FILLRATE_API_KEY: KEYS.join(','), FILLRATE_WEBHOOK_SECRET: WEBHOOK_SECRET },
+    'serve',
+  )
+  const { pid } = started.child
+  const seen =
+    process.platform === 'linux'
+      ? await readFile(`/proc/${pid}/cmdline`, 'utf8')
+      : spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout
+  started.child.kill('SIGKILL')
+  await started.ended
+  expect(seen.length).toBeGreaterThan(0)
+  for (const secret of SECRETS) expect(seen).not.toContain(secret)
+})

@@ -1,0 +1,28 @@
+import { existsSync } from 'node:fs'
+import { chromium, type Browser } from 'playwright-core'
+
+/** Debian's own; the package brings none. */
+const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+
+/** Where a browser is; null: this machine has none. */
+export const browserProgram = (): string | null => PROGRAMS.find((path) => existsSync(path)) ?? null
+
+/** Opens a browser that asks nobody for anything. @param profile a folder of its own, which the caller takes away */
+export async function openBrowser(profile: string): Promise<Browser> {
+  const executablePath = browserProgram()
+  if (executablePath === null) throw new Error('there is no chromium: apt-get install -y chromium')
+  const browser = await chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+    env: { ...process.env, HOME: profile, XDG_CONFIG_HOME: profile, XDG_CACHE_HOME: profile },
+  })
+  return browser
+}

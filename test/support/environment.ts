@@ -1,0 +1,34 @@
+import type { RunRequest } from '../../src/app.ts'
+import type { Environment } from '../../src/config/environment.ts'
+import type { Sandbox } from '../../src/sandbox/server.ts'
+
+/** A run as nobody asked for anything else. */
+export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
+  return {
+    sources: [],
+    limit: null,
+    where: null,
+    route: 'auto',
+    waitMs: 60_000,
+    signal: new AbortController().signal,
+    ...request,
+  }
+}
+
+/** The environment of a process that works with a sandbox. */
+export function environmentFor(databaseUrl: string, sandbox: Sandbox): Environment {
+  return {
+    databaseUrl,
+    baseUrl: sandbox.url,
+    apiKeys: sandbox.keys,
+    auth: 'bearer',
+    webhookSecrets: [sandbox.webhookSecret],
+    publicUrl: null,
+    port: null,
+    host: null,
+    dashboardToken: null,
+    notifyUrl: null,
+    notifySecrets: [],
+    logLevel: 'silent',
+  }
+}

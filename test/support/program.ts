@@ -1,0 +1,23 @@
+import { cli as runCli } from '../../src/cli/cli.ts'
+import { Output } from '../../src/cli/output.ts'
+import type { Ended } from './cli.ts'
+
+/** The program in this process: a command touches nothing of its own process, and starting one takes a second. */
+export async function runProgram(
+  { cwd, env, now = Date.now }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; now?: () => number },
+  ...words: string[]
+): Promise<Ended> {
+  const written = { stdout: '', stderr: '' }
+  const outputTo = (name: keyof typeof written): Output =>
+    new Output({ write: (text) => (written[name] += text) }, { color: false })
+  const context = {
+    stdout: outputTo('stdout'),
+    stderr: outputTo('stderr'),
+    env,
+    cwd,
+    signal: new AbortController().signal,
+    now,
+  }
+  const code = await runCli({ words, contextFor: () => context })
+  return { code, ...written }
+}
