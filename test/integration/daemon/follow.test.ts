@@ -159,3 +159,20 @@ test('what changes in a paused source waits until it is resumed', async () => {
   await pauses.resume(app.db, ['contacts'])
   await expect.poll(() => enriched(ids), { interval: 20, timeout: 10_000 }).toBe(1)
 })
+
+test('a run does not wait for what follows the database', async () => {
+  const [{ id: run } = { id: 0 }] = await query<{ id: number }>(
+    `select id from fillrate.runs where trigger = 'sync' and state = 'running'`,
+  )
+  await query(
+    `with lookup as (
+       insert into fillrate.lookups (kind, key, input, state, run, not_before)
+       values ('email', 'later@example.com', '{}', 'pending', $1, now() + interval '1 hour') returning id
+     )
+     insert into fillrate.rows (source, key, lookup, state, run)
+     select 'contacts', '999999', id, 'waiting', $1 from lookup`,
+    [run],
+  )
+  const report = await harness.run({ where: 't.id = 1' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 1, waiting: 0 } })
+})
