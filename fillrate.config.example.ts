@@ -103,7 +103,7 @@ export default defineConfig({
     // For one call.
     timeout: '30s',
     // The share of the quota, 0 to 0.9, that is kept for what is urgent.
-    reserve: 0,
+    reserve: 0.1,
   },
 
   bulk: {

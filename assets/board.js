@@ -143,6 +143,7 @@ function draw(columns) {
       axes: [
         {
           ...axis,
+          space: 80,
           values: (_, ticks) => ticks.map((at) => clock(at, (ticks[1] ?? at) - (ticks[0] ?? at) < 60)),
         },
         { ...axis, size: 44, values: (_, ticks) => ticks.map((n) => String(n)) },

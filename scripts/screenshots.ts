@@ -58,6 +58,14 @@ try {
     colorScheme: 'light',
     width: 1240,
   })
+  if (process.argv.includes('--sizes'))
+    console.table(
+      (
+        await client.query(
+          `select relname, n_live_tup as rows, pg_total_relation_size(relid) as bytes from pg_stat_user_tables where schemaname = 'fillrate' order by 3 desc`,
+        )
+      ).rows,
+    )
   if (process.argv.includes('--stay')) await new Promise((resolve) => process.once('SIGINT', resolve))
 } finally {
   await browser.close()

@@ -31,7 +31,7 @@ async function benchOverHttp(options: BenchOptions): Promise<void> {
         const measured = await playOverHttp(postgres.url, one, processes)
         lines.push({ ...one, measured, more: [String(processes)] })
         console.error(
-          `${one.name}, ${processes} processes: ${(measured.steady * 100).toFixed(1)}%, load ${loadavg()[0]?.toFixed(1)}`,
+          `${one.name}, ${processes} processes: ${(measured.whole * 100).toFixed(1)}% of the whole, load ${loadavg()[0]?.toFixed(1)}`,
         )
       }
     }

@@ -118,7 +118,7 @@ export interface ConfigInput<Name extends string = string> {
     readonly concurrency?: number
     /** For one call. Default: 30s. */
     readonly timeout?: Duration
-    /** 0 to 0.9: the share of the quota that is kept for what is urgent, a sync. Default: 0. */
+    /** 0 to 0.9: the share of the quota that is kept for what is urgent, a sync. Default: 0.1. */
     readonly reserve?: number
   }
   readonly bulk?: {

@@ -19,7 +19,7 @@ export function resolveConfig(parsed: ParsedConfig, path: string | null): Config
     service: {
       concurrency: parsed.service?.concurrency ?? 32,
       timeoutMs: parsed.service?.timeout ?? 30 * second,
-      reserve: parsed.service?.reserve ?? 0,
+      reserve: parsed.service?.reserve ?? 0.1,
     },
     bulk: { minimum: parsed.bulk?.minimum ?? 50, deadlineMs: parsed.bulk?.deadline ?? 6 * hour },
     refreshAfterMs: parsed.refreshAfter ?? 90 * day,

@@ -65,7 +65,7 @@ export const configSchema = z.strictObject(
           timeout: duration(1).optional().describe('For one call. Default: 30s.'),
           reserve: share(0.9)
             .optional()
-            .describe('The share of the quota that is kept for what is urgent. Default: 0.'),
+            .describe('The share of the quota that is kept for what is urgent. Default: 0.1.'),
         },
         { error: objectOr("{ concurrency: 32, timeout: '30s' }") },
       )

@@ -3,6 +3,7 @@ import type { RouteOption } from '../domain/route.ts'
 import type { Source } from '../sources/source.ts'
 import { matchesSoFar } from '../store/lookup-totals.ts'
 import type { KnownLimit } from '../store/rate-limits.ts'
+import * as pauses from '../store/pauses.ts'
 import type { Deps } from './deps.ts'
 import { fairShare, type DiffRow } from './dry-run/diff.ts'
 import { callsFor, expectedFound, timeFor, type Calls, type Range } from './plan/cost.ts'
@@ -26,6 +27,8 @@ export interface PlanOptions {
 
 export interface Plan {
   readonly sources: readonly SourcePlan[]
+  /** Sources that a run would leave out, because somebody paused them. */
+  readonly paused: readonly string[]
   readonly lookups: {
     /** Distinct questions of all sources together. */
     readonly distinct: number
@@ -65,7 +68,11 @@ export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOption
   const questions = new Questions()
   const sources: SourcePlan[] = []
   const samples: DiffRow[][] = []
-  for (const source of options.sources) {
+  const paused = await pauses.among(
+    deps.db,
+    options.sources.map((source) => source.name),
+  )
+  for (const source of options.sources.filter(({ name }) => !paused.includes(name))) {
     const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, questions)
     sources.push(planned.funnel)
     samples.push(planned.sample)
@@ -80,6 +87,7 @@ export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOption
   const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked
   return {
     sources,
+    paused,
     lookups: { distinct, stored: distinct - asked, to_ask: byKind, asked },
     calls,
     cost: {

@@ -1,6 +1,12 @@
 /** Reading may take one part in so many of the time. */
 const COST = 10
 
+export interface Remembered<T> {
+  (): Promise<T>
+  /** The next one reads: what was read is no longer so. */
+  forget(): void
+}
+
 /**
  * Reads something that many ask for, once for all of them, and not again before it is a second old, or ten times as old
  * as reading took: however many look on, and however large the tables, the database is left alone most of the time.
@@ -11,9 +17,9 @@ export function remembered<T>(
     least = 1_000,
     now = () => performance.now(),
   }: { readonly least?: number; readonly now?: () => number } = {},
-): () => Promise<T> {
+): Remembered<T> {
   let latest: { readonly value: Promise<T>; until: number } | null = null
-  return () => {
+  const ask = (): Promise<T> => {
     if (latest !== null && now() < latest.until) return latest.value
     const began = now()
     const entry = { value: read(), until: Number.POSITIVE_INFINITY }
@@ -28,4 +34,9 @@ export function remembered<T>(
     )
     return entry.value
   }
+  return Object.assign(ask, {
+    forget: () => {
+      latest = null
+    },
+  })
 }

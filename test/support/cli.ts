@@ -20,6 +20,8 @@ export interface Started {
 /** A folder of its own with a configuration in it, as a user has one, and the command line run in it. */
 export interface CommandLine {
   readonly folder: string
+  /** What a command finds in its environment. */
+  readonly environment: NodeJS.ProcessEnv
   start(...words: string[]): Started
   /** The same with other variables. Undefined takes one away. */
   startWith(environment: Record<string, string | undefined>, ...words: string[]): Started
@@ -67,6 +69,7 @@ export async function createCommandLine(
   await configure(config)
   return {
     folder,
+    environment,
     start: (...words) => start({}, words),
     startWith: (changes, ...words) => start(changes, words),
     run: (...words) => start({}, words).ended,

@@ -1,4 +1,5 @@
 import { openApp } from '../../app.ts'
+import { isLoopback } from '../../daemon/http/access.ts'
 import type { Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
@@ -17,6 +18,7 @@ export async function serve(command: Command<'serve'>, context: Context): Promis
       host: flags.host ?? environment.host,
     },
   })
+  const closed = environment.dashboardToken === null && !isLoopback(flags.host ?? environment.host ?? '::1')
   try {
     await app.serve({
       signal,
@@ -26,10 +28,16 @@ export async function serve(command: Command<'serve'>, context: Context): Promis
           stdout.line(
             'Another Fillrate process on this machine receives already; this one settles and writes back.',
           )
-        else
+        else {
           stdout.line(
             `Receives at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until told to stop.`,
           )
+          stdout.line(
+            closed
+              ? `${stdout.paint('warn', 'The dashboard is closed:')} off loopback it wants FILLRATE_DASHBOARD_TOKEN to be set.`
+              : `The dashboard is at ${stdout.paint('type', `${listens}/`)}`,
+          )
+        }
       },
     })
     return Exit.done

@@ -23,6 +23,10 @@ export function planLines(plan: Plan, output: Output, settings: PlanSettings): s
   )
   const numbers = Math.max(...plan.sources.map((source) => count(source.table).length))
   return [
+    ...plan.paused.map(
+      (name) => `${name}  ${output.paint('warn', 'is paused: a run leaves it out until it is resumed')}`,
+    ),
+    ...(plan.paused.length > 0 ? [''] : []),
     ...plan.sources.flatMap((source) => [...sourceLines(source, { labels, numbers }, output), '']),
     output.paint('heading', plan.sources.length > 1 ? 'Together' : 'To ask'),
     ...fields([...asking(plan, settings), ...costing(plan, settings)], output),

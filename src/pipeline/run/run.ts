@@ -167,6 +167,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     ),
   )
   leave()
+  await deps.meter?.flush()
   if (!dry && !options.signal.aborted) await measureAll(deps, options.sources, { everyMs: 0 })
   return end(deps, { id, token, budget, tally, began, seen, rate: works.rate() }, options)
 }

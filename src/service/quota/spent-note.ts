@@ -57,7 +57,7 @@ export class SpentNote {
 const early = (limit: number): number => Math.min(0.75 * limit, 50 + limit / 10)
 
 /** What is put down is a little late, so that it need not be put down anew with each call. Milliseconds. */
-const slack = (windowMs: number | null): number => Math.min(1000, Math.max(100, (windowMs ?? 0) / 20))
+const slack = (windowMs: number | null): number => Math.min(1000, Math.max(250, (windowMs ?? 0) / 8))
 
 /** Where it cannot be put down, it is tried again after so many milliseconds. */
 const againAfter = 500

@@ -127,7 +127,10 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
     const phone = await open('/', { viewport: { width: 360, height: 700 } })
     await phone.locator('#chart canvas').waitFor()
-    expect(await phone.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+    const fits = 'document.documentElement.scrollWidth <= innerWidth'
+    expect(await phone.evaluate(fits)).toBe(true)
+    await phone.goto(`${at}/row?source=contacts&key=3`)
+    expect(await phone.evaluate(fits)).toBe(true)
     await phone.close()
   })
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runInProcess } from '../../support/in-process.ts'
 
 let harness: Harness
 let cli: CommandLine
@@ -14,18 +15,24 @@ afterAll(async () => {
   await harness.close()
 })
 
+const command = (...words: string[]): ReturnType<typeof runInProcess> =>
+  runInProcess({ cwd: cli.folder, env: cli.environment }, ...words)
+
 test('a paused source is left out by every run, which says so, until it is resumed', async () => {
-  expect(await cli.run('pause', 'contacts', '--json')).toMatchObject({ code: 0 })
-  const status = JSON.parse((await cli.run('status', '--json')).stdout) as { paused: object[] }
+  expect(await command('pause', 'contacts', '--json')).toMatchObject({ code: 0 })
+  const status = JSON.parse((await command('status', '--json')).stdout) as { paused: object[] }
   expect(status.paused).toMatchObject([{ source: 'contacts', paused_by: 'the command line' }])
 
+  const plan = await command('plan')
+  expect(plan.stdout).toMatch(/^contacts {2}is paused/)
+  expect(plan.stdout).toContain('accounts')
   const first = await harness.run()
   expect(first).toMatchObject({ status: 'completed', rows: { picked: 5 } })
   expect(first.reason).toContain('contacts is paused and not picked')
   const named = await harness.run({ sources: ['contacts'] })
   expect(named).toMatchObject({ status: 'completed', rows: { picked: 0 }, requests: { person: 0 } })
 
-  expect((await cli.run('resume', 'contacts')).stdout).toBe('contacts is picked again.\n')
+  expect((await command('resume', 'contacts')).stdout).toBe('contacts is picked again.\n')
   const after = await harness.run()
   expect(after).toMatchObject({ reason: null, rows: { picked: 30, waiting: 0 } })
   expect(stateSum(after)).toBe(30)
@@ -55,7 +62,7 @@ test('a source that is paused while it is picked is picked no further, and nothi
   await paused
   expect(report.rows.waiting).toBe(0)
   expect(stateSum(report)).toBe(report.rows.picked)
-  await cli.run('resume', 'contacts')
+  await command('resume', 'contacts')
   const rest = await app.run({
     ...report,
     sources: ['contacts'],
@@ -70,10 +77,10 @@ test('a source that is paused while it is picked is picked no further, and nothi
 })
 
 test('only sources of the configuration can be paused', async () => {
-  const ended = await cli.run('pause', 'contcts')
+  const ended = await command('pause', 'contcts')
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('one of: contacts, accounts')
-  expect((await cli.run('resume', 'accounts')).stdout).toBe('accounts was not paused.\n')
+  expect((await command('resume', 'accounts')).stdout).toBe('accounts was not paused.\n')
 })
 
 test('runs keep the coverage before the first and after each, and what they called', async () => {

@@ -44,7 +44,6 @@ describe('a command', () => {
         route: 'auto',
         wait: 30 * 60_000,
         dryRun: false,
-        backfill: false,
         sample: null,
       },
     })

@@ -41,7 +41,7 @@ describe('a right configuration', () => {
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
-      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0 },
+      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1 },
       bulk: { minimum: 50, deadlineMs: 6 * 3_600_000 },
       refreshAfterMs: 90 * 86_400_000,
       retryNotFoundAfterMs: 30 * 86_400_000,

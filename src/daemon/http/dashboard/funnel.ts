@@ -58,10 +58,10 @@ export function funnelTable(
           <th scope="row">${step.name}</th>
           <td class="n">${count(step.rows)}</td>
           <td class="wide">
-            ${bar([{ share: share(step.rows, picked), look: step.name === 'enriched' ? 'good' : 'flow' }])}<span
-              class="n"
-              >${percentOf(step.rows, picked)}</span
-            >
+            <div>
+              ${bar([{ share: share(step.rows, picked), look: step.name === 'enriched' ? 'good' : 'flow' }])}
+              <span class="n">${percentOf(step.rows, picked)}</span>
+            </div>
           </td>
         </tr>`,
       ])}
@@ -74,6 +74,8 @@ function lossLine(state: RowState, rows: number, picked: number, link: string | 
   return html`<tr class="loss ${toneOf(state)}">
     <th scope="row"><span aria-hidden="true">−</span><span class="sr">less</span> ${name}</th>
     <td class="n">${count(rows)}</td>
-    <td class="wide"><span class="n">${percentOf(rows, picked)}</span></td>
+    <td class="wide">
+      <div><span class="n">${percentOf(rows, picked)}</span></div>
+    </td>
   </tr>`
 }

@@ -95,7 +95,7 @@ export function dashboard(server: FastifyInstance, options: DashboardOptions): (
     }
   })
 
-  actions(server, options)
+  actions(server, { db, sources, onChanged: () => board.forget() })
   return board
 }
 

@@ -52,11 +52,12 @@ const listIn = (value: unknown): Record<string, unknown>[] =>
 /** A value as a person reads it: blank ones are told. */
 function value(given: unknown): Part {
   if (given === null || given === undefined || given === '') return html`<i>blank</i>`
+  if (typeof given === 'string' && given.trim() === '') return html`<i>white space</i>`
   return typeof given === 'string' ? given : JSON.stringify(given)
 }
 
 const inputsTable = (inputs: Story['row']['inputs']): Html =>
-  html`<table>
+  html`<table class="values">
     <caption>
       Inputs
     </caption>
@@ -74,7 +75,7 @@ const inputsTable = (inputs: Story['row']['inputs']): Html =>
 const columnsTable = (columns: readonly Column[]): Html =>
   scroll(
     'Columns',
-    html`<table>
+    html`<table class="values">
       <caption>
         Columns that Fillrate may fill
       </caption>
@@ -184,7 +185,7 @@ function answer(lookup: AskedLookup, now: number): Part {
 const fieldsTable = (fields: readonly Field[]): Html =>
   scroll(
     'Record',
-    html`<table>
+    html`<table class="values">
       <thead>
         <tr>
           <th scope="col">field</th>
@@ -208,7 +209,7 @@ const fieldsTable = (fields: readonly Field[]): Html =>
   )
 
 function changeTable({ run, written_at: at, undoes, undone_by: by, cells }: Change, now: number): Html {
-  return html`<table>
+  return html`<table class="values">
     <caption>
       ${run === null ? 'A run that is no longer kept' : html`<a href="/runs/${run}">Run ${run}</a>`},
       ${when(at, now)}${

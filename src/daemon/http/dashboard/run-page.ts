@@ -4,7 +4,7 @@ import type { StoredRun } from '../../../store/runs.ts'
 import type { StateCounts } from '../../../store/rows.ts'
 import { funnelTable } from './funnel.ts'
 import { html, type Html, type Part } from './html.ts'
-import { section, stateBadge, when, words } from './parts.ts'
+import { section, stateBadge, when } from './parts.ts'
 import { kindOf } from './runs.ts'
 import { totalIn } from './totals.ts'
 
@@ -36,17 +36,29 @@ export function runPage(run: StoredRun, live: StateCounts | null, now: number): 
 }
 
 const NUMBERS: ReadonlyArray<readonly [name: string, part: string, field: string]> = [
-  ...['distinct', 'stored', 'asked', 'found', 'not_found', 'refused', 'failed', 'in_doubt'].map(
-    (field) => [`Lookups ${words(field)}`, 'lookups', field] as const,
-  ),
-  ...['person', 'company', 'bulk', 'retried', 'throttled'].map(
-    (field) => [`Calls ${field}`, 'requests', field] as const,
-  ),
-  ...['submitted', 'completed', 'failed', 'expired', 'in_doubt', 'waiting'].map(
-    (field) => [`Jobs ${words(field)}`, 'jobs', field] as const,
-  ),
-  ...['written', 'kept', 'conflicts'].map((field) => [`Cells ${field}`, 'cells', field] as const),
+  ['Distinct lookups', 'lookups', 'distinct'],
+  ['answered before', 'lookups', 'stored'],
+  ['asked', 'lookups', 'asked'],
+  ['found', 'lookups', 'found'],
+  ['not found', 'lookups', 'not_found'],
+  ['refused', 'lookups', 'refused'],
+  ['failed', 'lookups', 'failed'],
+  ['in doubt', 'lookups', 'in_doubt'],
+  ['Calls for a person', 'requests', 'person'],
+  ['Calls for a company', 'requests', 'company'],
+  ['Calls with a job', 'requests', 'bulk'],
+  ['to be tried again', 'requests', 'retried'],
+  ['throttled (429)', 'requests', 'throttled'],
   ['Used of the quota', 'rate', 'utilisation'],
+  ['Jobs submitted', 'jobs', 'submitted'],
+  ['completed', 'jobs', 'completed'],
+  ['failed', 'jobs', 'failed'],
+  ['expired', 'jobs', 'expired'],
+  ['in doubt', 'jobs', 'in_doubt'],
+  ['waiting', 'jobs', 'waiting'],
+  ['Cells written', 'cells', 'written'],
+  ['kept as they were', 'cells', 'kept'],
+  ['did not fit', 'cells', 'conflicts'],
 ]
 
 function numberOf(totals: unknown, part: string, field: string): Part {

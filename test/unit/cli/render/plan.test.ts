@@ -21,6 +21,7 @@ const contacts = {
 }
 const plan: Plan = {
   sources: [contacts],
+  paused: [],
   lookups: {
     distinct: 3_604,
     stored: 400,

@@ -1,0 +1,170 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseCommand } from '../../../src/cli/args.ts'
+import { declarations } from '../../../src/cli/declarations.ts'
+import type { ExitCode } from '../../../src/cli/exit-codes.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { codeBlocks, fillrateLines, type CodeBlock } from '../../support/code-blocks.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { runInProcess } from '../../support/in-process.ts'
+
+// What the README and the documentation show works as they show it.
+
+const run = promisify(execFile)
+const blocks = codeBlocks()
+const of = (language: string): CodeBlock[] => blocks.filter((block) => block.language === language)
+const isConfig = ({ code }: CodeBlock): boolean => code.includes('export default defineConfig')
+/** Nothing is built and nothing installed here. */
+const fromSources = (code: string): string =>
+  code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`)
+const nameOf = ({ file, line }: CodeBlock): string => `${file.replaceAll(/[/.]/g, '-')}-${line}`
+
+let harness: Harness
+let folder: string
+let cli: CommandLine
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 40)
+      // The row that examples ask for.
+      await pool.query(
+        `insert into crm.contacts (id, email) overriding system value values (4711, 'ada@example.com')`,
+      )
+    },
+  })
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-blocks-'))
+  cli = await createCommandLine(harness.database.url, harness.sandbox, crmConfig)
+})
+afterAll(async () => {
+  await cli.remove()
+  await rm(folder, { recursive: true, force: true })
+  await harness.close()
+})
+
+test('the types of every TypeScript block are right', async () => {
+  // In the checkout, where `fillrate` and its types are found.
+  const place = resolve('node_modules/.fillrate-blocks')
+  await mkdir(place, { recursive: true })
+  try {
+    for (const block of of('ts')) await writeFile(join(place, `${nameOf(block)}.ts`), block.code)
+    const config = {
+      extends: resolve('tsconfig.json'),
+      compilerOptions: {
+        paths: { fillrate: [resolve('src/index.ts')] },
+        noUnusedLocals: false,
+        typeRoots: [resolve('node_modules/@types')],
+      },
+      include: ['*.ts'],
+      exclude: [],
+    }
+    await writeFile(join(place, 'tsconfig.json'), JSON.stringify(config))
+    const told = await run('node_modules/.bin/tsc', ['-p', place]).catch((error: { stdout: string }) => error)
+    expect(told.stdout).toBe('')
+  } finally {
+    await rm(place, { recursive: true, force: true })
+  }
+})
+
+test.each(
+  of('ts')
+    .filter(isConfig)
+    .map((block) => [nameOf(block), block] as const),
+)('%s is a configuration that is taken', async (name, block) => {
+  const path = join(folder, `${name}.config.ts`)
+  await writeFile(path, fromSources(block.code))
+  expect(Object.keys((await loadConfig({ cwd: folder, path })).sources).length).toBeGreaterThan(0)
+})
+
+describe('programs', () => {
+  test.each(
+    of('ts')
+      .filter((block) => !isConfig(block))
+      .map((block) => [nameOf(block), block] as const),
+  )('%s runs to its end', async (name, block) => {
+    const path = join(folder, `${name}.ts`)
+    // The one address in it that is none.
+    const code = fromSources(block.code).replaceAll('https://api.enrichment.example', harness.sandbox.url)
+    await writeFile(path, code)
+    await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(crmConfig))
+    const { stderr } = await run(process.execPath, [path], {
+      cwd: folder,
+      timeout: 60_000,
+      env: {
+        DATABASE_URL: harness.database.url,
+        FILLRATE_BASE_URL: harness.sandbox.url,
+        FILLRATE_API_KEY: harness.sandbox.keys[0],
+        API_KEY: harness.sandbox.keys[0],
+      },
+    })
+    expect(stderr).toBe('')
+  })
+})
+
+test('every command is understood', () => {
+  const lines = of('sh').flatMap((block) => fillrateLines(block.code))
+  expect(lines.length).toBeGreaterThan(20)
+  for (const words of lines) parseCommand(words)
+})
+
+test('the ten minutes of getting started go as they are told', async () => {
+  const page = blocks.filter((block) => block.file === 'docs/getting-started.md')
+  const config = page.find(isConfig)?.code ?? ''
+  await rm(join(cli.folder, 'fillrate.config.json'), { force: true })
+  await writeFile(join(cli.folder, 'fillrate.config.ts'), fromSources(config))
+  // One asks, the other stays.
+  const asks = new Set(['init', 'serve', 'start'])
+  const lines = page
+    .filter((block) => block.language === 'sh')
+    .flatMap((block) => fillrateLines(block.code))
+    .filter(([verb = '']) => !asks.has(verb))
+  expect(lines.map(([verb]) => verb).join(' ')).toBe(
+    'check migrate plan run run status run runs undo explain run',
+  )
+  for (const words of lines) {
+    const { code, stdout, stderr } = await runInProcess({ cwd: cli.folder, env: cli.environment }, ...words)
+    const verb = words[0] as keyof typeof declarations
+    const exits: readonly ExitCode[] = declarations[verb].exits
+    expect([exits.includes((code ?? 1) as ExitCode) && code !== 1 && code !== 2, stdout + stderr]).toEqual([
+      true,
+      stdout + stderr,
+    ])
+  }
+})
+
+test('the grants of the operations page are enough, and no more is needed', async () => {
+  const grants =
+    blocks.find((block) => block.file === 'docs/operations.md' && block.language === 'sql')?.code ?? ''
+  const { pool, url } = harness.database
+  await pool.query('drop schema fillrate cascade')
+  await pool.query('drop role if exists fillrate')
+  await pool.query(grants.replace('database crm', `database ${new URL(url).pathname.slice(1)}`))
+  const address = new URL(url)
+  address.username = 'fillrate'
+  address.password = 'change me'
+  const own = { cwd: cli.folder, env: { ...cli.environment, DATABASE_URL: address.href } }
+  try {
+    await cli.configure({
+      ...crmConfig,
+      sources: {
+        contacts: {
+          ...crmConfig.sources.contacts,
+          outputs: { title: 'title', phone: 'phone' },
+        },
+      },
+    })
+    await rm(join(cli.folder, 'fillrate.config.ts'), { force: true })
+    expect(await runInProcess(own, 'migrate')).toMatchObject({ code: 0, stderr: '' })
+    const ended = await runInProcess(own, 'run', '--json', '--route', 'sync')
+    expect(JSON.parse(ended.stdout)).toMatchObject({ status: 'completed', rows: { write_rejected: 0 } })
+  } finally {
+    await pool.query('drop owned by fillrate')
+    await pool.query('drop role fillrate')
+  }
+})

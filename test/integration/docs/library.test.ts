@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ConfigProblems, createFillrate, type Fillrate } from '../../../src/index.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+let fillrate: Fillrate
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 40)
+      await pool.query('drop schema fillrate cascade')
+    },
+  })
+  fillrate = await createFillrate({ config: { ...crmConfig }, env: envOf(harness), migrate: true })
+})
+afterAll(async () => {
+  await fillrate.close()
+  await harness.close()
+})
+
+const envOf = ({ database, sandbox }: Harness): Record<string, string> => ({
+  DATABASE_URL: database.url,
+  FILLRATE_BASE_URL: sandbox.url,
+  FILLRATE_API_KEY: sandbox.keys[0] ?? '',
+})
+
+test('plans, runs, explains and takes back, as the commands do', async () => {
+  const plan = await fillrate.plan()
+  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  const told: number[] = []
+  const report = await fillrate.run({ limit: 30, onProgress: ({ picked }) => void told.push(picked) })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 30 } })
+  expect(stateSum(report)).toBe(30)
+  expect(told.at(-1)).toBe(30)
+  expect(JSON.stringify(plan)).toContain('contacts')
+  const { rows } = await harness.database.pool.query<{ key: string }>(
+    `select key from fillrate.rows where state = 'enriched' order by key limit 1`,
+  )
+  const key = rows[0]?.key ?? ''
+  expect((await fillrate.explain('contacts', key)).changes).toHaveLength(1)
+  const undone = await fillrate.undo(report.run)
+  expect(undone.status).toBe('completed')
+  expect((await fillrate.explain('contacts', key)).state?.reason).toContain('undone by run')
+})
+
+test('a signal ends a run with its state saved, and another run carries on', async () => {
+  const stop = new AbortController()
+  harness.sandbox.configure({ latencyBeforeMs: [50, 50] })
+  const report = await fillrate.run({
+    signal: stop.signal,
+    onProgress: ({ picked }) => {
+      if (picked > 0) stop.abort()
+    },
+  })
+  expect(report.status).toBe('interrupted')
+  const rest = await fillrate.run()
+  expect(rest.status).toBe('completed')
+  expect(rest.rows.waiting).toBe(0)
+})
+
+test('what is wrong is told as the command line tells it', async () => {
+  await expect(createFillrate({ config: { ...crmConfig }, env: {} })).rejects.toBeInstanceOf(ConfigProblems)
+  await expect(fillrate.run({ sources: ['contcts'] })).rejects.toThrow('no such source')
+  await expect(createFillrate({ config: 'nowhere.config.ts', env: envOf(harness) })).rejects.toBeInstanceOf(
+    ConfigProblems,
+  )
+})

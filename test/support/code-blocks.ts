@@ -1,0 +1,40 @@
+import { globSync, readFileSync } from 'node:fs'
+
+export interface CodeBlock {
+  readonly file: string
+  /** Of its first line, counted from 1. */
+  readonly line: number
+  readonly language: string
+  readonly code: string
+}
+
+/** Every fenced block of the README, the documentation and the examples. */
+export function codeBlocks(): CodeBlock[] {
+  return ['README.md', ...globSync('docs/*.md').sort(), ...globSync('examples/*/README.md').sort()].flatMap(
+    (file) => {
+      const text = readFileSync(file, 'utf8')
+      return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(
+        ({ 1: language = '', 2: code = '', index }) => ({
+          file,
+          line: text.slice(0, index).split('\n').length + 1,
+          language,
+          code,
+        }),
+      )
+    },
+  )
+}
+
+/** The words of each `fillrate …` line of a block, without comments; `npx`, `npm run fillrate --` and pipes taken off. */
+export function fillrateLines(code: string): string[][] {
+  return code.split('\n').flatMap((line) => {
+    const [command = ''] = line.replace(/\s+#.*$/, '').split(' | ')
+    const words = /^(?:npx )?(?:npm run fillrate -- |fillrate )(.*)$/.exec(command.trim())?.[1]
+    if (words === undefined) return []
+    return [
+      [...words.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
+        (match) => match[1] ?? match[2] ?? match[3] ?? '',
+      ),
+    ]
+  })
+}

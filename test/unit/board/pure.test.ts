@@ -1,0 +1,125 @@
+import { expect, test } from 'vitest'
+import { admit, isOurs } from '../../../src/daemon/http/access.ts'
+import { callSteps, chartData } from '../../../src/daemon/http/dashboard/calls.ts'
+import { funnel } from '../../../src/daemon/http/dashboard/funnel.ts'
+import { address, html } from '../../../src/daemon/http/dashboard/html.ts'
+import { lanes } from '../../../src/daemon/http/dashboard/runs.ts'
+import { cookieHeader, isSession, mintSession } from '../../../src/daemon/http/session.ts'
+import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
+import { remembered } from '../../../src/pipeline/remembered.ts'
+
+test('what is put into a template is escaped once, whatever it is', () => {
+  const evil = `"><script>alert('&')</script>`
+  const escaped = '&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;'
+  expect(
+    html`<p title="${evil}">${[evil, [null, false, undefined, 0]]}${html`<b>${evil}</b>`}</p>`.text,
+  ).toBe(`<p title="${escaped}">${escaped}0<b>${escaped}</b></p>`)
+  expect(address('/row', { source: 'a&b', key: '["x","y=z"]', after: null })).toBe(
+    '/row?source=a%26b&key=%5B%22x%22%2C%22y%3Dz%22%5D',
+  )
+})
+
+test('a funnel loses every state once, and ends with what is enriched', () => {
+  const states = Object.fromEntries(ROW_STATES.map((state, n) => [state, n + 1])) as Record<RowState, number>
+  const steps = funnel(states)
+  const picked = ROW_STATES.reduce((sum, state) => sum + states[state], 0)
+  expect(steps[0]).toMatchObject({ name: 'picked', rows: picked })
+  expect(steps.at(-1)).toMatchObject({ name: 'enriched', rows: states.enriched })
+  const lost = steps.flatMap((step) => step.lost)
+  expect(new Set(lost.map((one) => one.state)).size).toBe(ROW_STATES.length - 1)
+  expect(picked - lost.reduce((sum, one) => sum + one.rows, 0)).toBe(states.enriched)
+})
+
+test('calls fall into steps by how they ended, and none is lost or counted twice', () => {
+  const now = 1_000_000_000
+  const calls = ['200', '404', '422', '429', '500', 'none', '401'].map((status, n) => ({
+    at: now - n * 10_000,
+    endpoint: 'person' as const,
+    status,
+    calls: 3,
+  }))
+  const steps = callSteps(calls, now, { lengthMs: 3_600_000 })
+  expect(steps).toHaveLength(360)
+  const sum = (ending: 'answered' | 'throttled' | 'failed'): number =>
+    steps.reduce((all, one) => all + one[ending], 0)
+  expect([sum('answered'), sum('throttled'), sum('failed')]).toEqual([9, 3, 9])
+  const chart = chartData(calls, now, 3_600_000, { limit: 150, windowMs: 2_000 })
+  expect(chart.allowed).toBe(75)
+  expect(chart.at).toHaveLength(chart.answered.length)
+  expect(chart.at.length).toBeLessThan(60)
+})
+
+test('runs that overlap are drawn in lanes of their own', () => {
+  expect(
+    lanes(
+      [
+        { from: 0, to: 10 },
+        { from: 5, to: 20 },
+        { from: 10, to: 12 },
+        { from: 21, to: 22 },
+      ],
+      1,
+    ),
+  ).toEqual([0, 1, 0, 0])
+})
+
+test('a session is good until it ends, and only under the token that signed it', () => {
+  const session = mintSession('secret', 1_000)
+  const week = 7 * 24 * 3_600_000
+  expect(isSession(session, 'secret', 1_000 + week - 1)).toBe(true)
+  expect(isSession(session, 'secret', 1_000 + week)).toBe(false)
+  expect(isSession(session, 'other', 1_000)).toBe(false)
+  expect(isSession(`9${session}`, 'secret', 1_000)).toBe(false)
+  expect(isSession('', 'secret', 1_000)).toBe(false)
+  expect(cookieHeader(session, true)).toMatch(/; Secure$/)
+})
+
+test.each([
+  ['a token, from loopback', { token: 't', host: '127.0.0.1' }, {}, 401],
+  ['a token, as a bearer', { token: 't', host: '0.0.0.0' }, { authorization: 'bearer t' }, true],
+  ['none, off loopback', { token: null, host: '0.0.0.0' }, { host: '127.0.0.1' }, 403],
+  ['none, on loopback', { token: null, host: '127.0.0.1' }, { host: 'localhost:8080' }, true],
+  ['none, on loopback in IPv6', { token: null, host: '::1' }, { host: '[::1]:8080' }, true],
+  ['none, under another name', { token: null, host: '127.0.0.1' }, { host: 'localhost.evil.example' }, 403],
+  ['none, without a name', { token: null, host: '127.0.0.1' }, {}, 403],
+])('the door, with %s', (_, door, headers, expected) => {
+  const admission = admit(door, headers, 0)
+  expect(admission.admitted || admission.status).toBe(expected)
+})
+
+test('only a page of ours, or who has the token, may change something', () => {
+  const host = 'fillrate.example:8080'
+  expect(isOurs({ host, 'sec-fetch-site': 'same-origin' }, 'session')).toBe(true)
+  expect(isOurs({ host, 'sec-fetch-site': 'same-site', origin: `http://${host}` }, 'session')).toBe(false)
+  expect(isOurs({ host, 'sec-fetch-site': 'none' }, 'loopback')).toBe(false)
+  expect(isOurs({ host, origin: `https://${host}` }, 'session')).toBe(true)
+  expect(isOurs({ host, origin: 'https://fillrate.example' }, 'session')).toBe(false)
+  expect(isOurs({ host }, 'loopback')).toBe(false)
+  expect(isOurs({ host }, 'bearer')).toBe(true)
+})
+
+test('what is remembered is read once for all, again when it is old, and at once after a failure', async () => {
+  let now = 0
+  let reads = 0
+  let fails = false
+  const read = remembered(
+    async () => {
+      reads++
+      now += 200
+      if (fails) throw new Error('away')
+      return reads
+    },
+    { least: 1_000, now: () => now },
+  )
+  expect(await Promise.all([read(), read(), read()])).toEqual([1, 1, 1])
+  // Reading took 200 ms, so that it is good for ten times as long.
+  now = 2_199
+  expect(await read()).toBe(1)
+  now = 2_201
+  fails = true
+  await expect(read()).rejects.toThrow('away')
+  fails = false
+  expect(await read()).toBe(3)
+  read.forget()
+  expect(await read()).toBe(4)
+})
