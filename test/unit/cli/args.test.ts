@@ -43,6 +43,7 @@ describe('a command', () => {
         where: null,
         route: 'auto',
         wait: 30 * 60_000,
+        backfill: false,
         dryRun: false,
         sample: null,
       },
