@@ -9,6 +9,7 @@ import type { Source } from '../sources/source.ts'
 import * as callers from '../store/callers.ts'
 import * as followed from '../store/followed.ts'
 import * as lookups from '../store/lookups.ts'
+import * as pauses from '../store/pauses.ts'
 import * as runs from '../store/runs.ts'
 import * as waiting from '../store/waiting.ts'
 import { OpenFollowingRun } from './following-run.ts'
@@ -42,6 +43,8 @@ export class Follow {
   readonly #options: FollowOptions
   readonly #byName: ReadonlyMap<string, Source>
   readonly #names: readonly string[]
+  /** Those that nobody has paused: what changes in the others stays on the list. */
+  #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
   readonly #open: Record<'sync' | 'backfill', OpenFollowingRun | null> = { sync: null, backfill: null }
@@ -67,7 +70,9 @@ export class Follow {
   async tick(signal: AbortSignal): Promise<number> {
     if (this.#names.length === 0 || !(await this.#lead()) || performance.now() < this.#pausedUntil) return 0
     await this.#tidy(signal)
-    await this.#polling.look()
+    await this.#lookForPauses()
+    if (this.#active.length === 0) return 0
+    await this.#polling.look(this.#active)
     const did = (await this.#pickChanged()) + (await this.#pickPolled()) + (await this.#pickMany())
     if (did > 0) this.#options.works.wakeCalls()
     return did
@@ -91,6 +96,11 @@ export class Follow {
     if (!leads && this.#leads) log.warn('another process follows the database now')
     this.#leads = leads
     return leads
+  }
+
+  async #lookForPauses(): Promise<void> {
+    const paused = await pauses.among(this.#deps.db, this.#names)
+    this.#active = this.#names.filter((name) => !paused.includes(name))
   }
 
   /** Now and then: closes runs that are over, and picks up what was left lying. */
@@ -124,7 +134,7 @@ export class Follow {
   }
 
   async #pickChanged(): Promise<number> {
-    const keys = await followed.next(this.#deps.db, this.#names, KEYS_A_TICK)
+    const keys = await followed.next(this.#deps.db, this.#active, KEYS_A_TICK)
     if (keys.length === 0) return 0
     const run = await this.#runFor('sync')
     if (run === null) return 0
@@ -146,7 +156,7 @@ export class Follow {
 
   async #pickPolled(): Promise<number> {
     let did = 0
-    for (const { source, keys } of this.#polling.found()) {
+    for (const { source, keys } of this.#polling.found(this.#active)) {
       const run = await this.#runFor('sync')
       if (run === null) return did
       const leftOut = await this.#pick(run, source, keys)
@@ -159,7 +169,7 @@ export class Follow {
 
   async #pickMany(): Promise<number> {
     const { db } = this.#deps
-    const many = await followed.nextMany(db, this.#names, (id) => this.#read.get(id) ?? 0, MANY_A_TICK)
+    const many = await followed.nextMany(db, this.#active, (id) => this.#read.get(id) ?? 0, MANY_A_TICK)
     const source = many === null ? undefined : this.#byName.get(many.source)
     if (many === null || source === undefined) return 0
     const run = await this.#runFor('backfill')

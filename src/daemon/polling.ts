@@ -48,17 +48,19 @@ export class Polling {
     }))
   }
 
-  /** Looks at the sources whose time has come. */
-  async look(): Promise<void> {
-    for (const one of this.#polled) {
+  /** Looks at those of the sources whose time has come. */
+  async look(sources: readonly string[]): Promise<void> {
+    for (const one of this.#polled.filter(({ source }) => sources.includes(source.name))) {
       if (performance.now() - one.lookedForTriggersAt > TRIGGERS_MS) await this.#lookForTriggers(one)
       if (one.isPolled && one.found === null && performance.now() >= one.nextAt) await this.#poll(one)
     }
   }
 
   /** What was found, and not picked yet. */
-  found(): { readonly source: Source; readonly keys: string[] }[] {
-    return this.#polled.flatMap(({ source, found }) => (found ? [{ source, keys: found.keys }] : []))
+  found(sources: readonly string[]): { readonly source: Source; readonly keys: string[] }[] {
+    return this.#polled.flatMap(({ source, found }) =>
+      found && sources.includes(source.name) ? [{ source, keys: found.keys }] : [],
+    )
   }
 
   /** @param all whether everything that was found was picked; otherwise it is found again */

@@ -82,27 +82,31 @@ export interface Waiting {
  * What the waiting rows of some sources wait for. Reads them all: not to be asked often.
  * A run that writes waits for every other, and so for dry ones; a dry run that holds rows itself only for dry ones
  * before it, or the two would wait for each other for ever.
+ * @param unawaited live runs for which no other waits
  */
 export async function whatWaits(
   db: Connection,
   run: Done & { readonly id: number },
   sources: readonly string[],
   live: readonly number[],
+  unawaited: readonly number[] = [],
 ): Promise<Waiting> {
   const others = live.filter((id) => id !== run.id)
+  const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run = ${run.id}`
-  const { rows } = await sql<Omit<Waiting, 'awaited'> & { olderDry: number; held: number }>`
+  const { rows } = await sql<Waiting & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpen(run)}) as mine,
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
                               and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
            count(*) filter (where r.run = any(${others}::bigint[])) as others,
+           count(*) filter (where r.run = any(${awaited}::bigint[])) as awaited,
            count(*) filter (where r.run = any(${others}::bigint[]) and r.dry and r.run < ${run.id}) as "olderDry",
            count(*) filter (where ${mine}) as held
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
      where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
   const { olderDry, held, ...waits } = rows[0] ?? { ...NONE, olderDry: 0, held: 0 }
-  return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.others }
+  return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
 }
 
-const NONE = { mine: 0, forDelivery: 0, abandoned: 0, others: 0 }
+const NONE = { mine: 0, forDelivery: 0, abandoned: 0, others: 0, awaited: 0 }

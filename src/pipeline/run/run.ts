@@ -134,6 +134,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
       deps,
       {
         id,
+        trigger: options.trigger,
         dry,
         cascading: options.sources.filter(({ mapping }) => cascades(mapping)).map(({ name }) => name),
         sources: options.sources,

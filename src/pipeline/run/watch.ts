@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Trigger } from '../../domain/run.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import * as jobs from '../../store/jobs.ts'
@@ -17,6 +18,7 @@ const LOOK_MS = 200
 const THOROUGH_LOOK_MS = 1_000
 
 export interface Watched extends PickingRun, waiting.Done {
+  readonly trigger: Trigger
   readonly sources: readonly Source[]
   readonly tally: Tally
   readonly waitMs: number
@@ -92,13 +94,19 @@ async function isDone(
   }
   const mine = await waiting.anyWaiting(deps.db, run.id)
   if (mine && idleMs < THOROUGH_LOOK_MS && run.waitMs > 0) return false
-  const live = (await runs.live(deps.db)).map((one) => one.id)
+  const alive = await runs.live(deps.db)
+  const live = alive.map((one) => one.id)
+  // What follows the database never ends by itself, and is looked after by another process when it dies. The schedule
+  // has a next tick: it need not stay for what a long backfill may leave behind.
+  const unawaited = alive
+    .filter((one) => one.options.follow === true || run.trigger === 'schedule')
+    .map((one) => one.id)
   // Where a run writes, its write back does it.
   if (run.dry) await waiting.sendOn(deps.db, run.id, run.cascading)
-  let waits = await waiting.whatWaits(deps.db, run, names, live)
+  let waits = await waiting.whatWaits(deps.db, run, names, live, unawaited)
   told.others = waits.others
   if (await takeOver(deps, run, live, waits, signal)) {
-    waits = await waiting.whatWaits(deps.db, run, names, live)
+    waits = await waiting.whatWaits(deps.db, run, names, live, unawaited)
     told.others = waits.others
   }
   const unpayable = waits.abandoned + run.budget.rowsUnpaid

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
+import * as pauses from '../../../src/store/pauses.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
@@ -146,4 +147,32 @@ test('a change of a row that is just picked is not lost', async () => {
       { interval: 20, timeout: 10_000 },
     )
     .toBe('again19@example.com')
+})
+
+test('what changes in a paused source waits until it is resumed', async () => {
+  await pauses.pause(app.db, ['contacts'], 'the test')
+  // A tick that began before may still be picking.
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const ids = await insert('paused@example.com')
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  expect(await recorded()).toBe(1)
+  await pauses.resume(app.db, ['contacts'])
+  await expect.poll(() => enriched(ids), { interval: 20, timeout: 10_000 }).toBe(1)
+})
+
+test('a run does not wait for what follows the database', async () => {
+  const [{ id: run } = { id: 0 }] = await query<{ id: number }>(
+    `select id from fillrate.runs where trigger = 'sync' and state = 'running'`,
+  )
+  await query(
+    `with lookup as (
+       insert into fillrate.lookups (kind, key, input, state, run, not_before)
+       values ('email', 'later@example.com', '{}', 'pending', $1, now() + interval '1 hour') returning id
+     )
+     insert into fillrate.rows (source, key, lookup, state, run)
+     select 'contacts', '999999', id, 'waiting', $1 from lookup`,
+    [run],
+  )
+  const report = await harness.run({ where: 't.id = 1' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 1, waiting: 0 } })
 })

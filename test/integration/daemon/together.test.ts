@@ -44,8 +44,8 @@ test('without triggers changes are found by changedAt, also one that is committe
   const log = pino({ level: 'silent' })
   const polling = new Polling({ db: daemon.db, log, now: Date.now }, [source], 0)
   const look = async (): Promise<string[]> => {
-    await polling.look()
-    const keys = polling.found().flatMap((one) => one.keys)
+    await polling.look(['contacts'])
+    const keys = polling.found(['contacts']).flatMap((one) => one.keys)
     await polling.picked(source, true)
     return keys
   }
