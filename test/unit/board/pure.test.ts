@@ -127,15 +127,29 @@ test('what is remembered is read once for all, again when it is old, and at once
 
 test('what is left of a limit is what its caller told last, while it calls', () => {
   const told = {
-    ...{ state: 'window known', limit: 150, window_ms: 2_000, used: 900, permitted: 920, utilisation: 0.98 },
-    ...{ window_used: 143, next_window_at: null, waiting: null, throttled: 0, foreign: false },
+    state: 'window known',
+    limit: 150,
+    window_ms: 2_000,
+    used: 900,
+    permitted: 920,
+    utilisation: 0.98,
+    window_used: 143,
+    next_window_at: null,
+    waiting: null,
+    throttled: 0,
+    foreign: false,
     told_at: new Date(0),
     live: true,
   }
   const left = (live: boolean): string | undefined =>
     exposition(
       {
-        ...{ at: 0, sources: [], runs: [], jobs: [], calls: [], failures: [] },
+        at: 0,
+        sources: [],
+        runs: [],
+        jobs: [],
+        calls: [],
+        failures: [],
         quotas: [{ scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, told: { ...told, live } }],
         spent: { asked: 0, written: 0, runs: 0 },
       },
