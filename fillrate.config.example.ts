@@ -23,6 +23,9 @@ export default defineConfig({
       // Which rows. Without it: all.
       where: 't.deleted_at is null',
 
+      // `fillrate start` enriches its rows as they change; `fillrate follow install contacts` puts the triggers there.
+      follow: true,
+
       // A time that moves when a row changes. With it a pass costs what has changed, not what there is.
       changedAt: 't.updated_at',
 
@@ -131,5 +134,17 @@ export default defineConfig({
       limit: 5_000,
       catchUp: false,
     },
+  ],
+
+  // What is older is deleted by `fillrate start`, a little at a time. Records and changes are kept without a word of it:
+  // a record that is gone is asked again when it is wanted, and a change that is gone can not be undone.
+  keepRecords: '2y',
+  keepDeliveries: '30d',
+  keepChanges: '1y',
+
+  // Whom to tell. Without `url` it is FILLRATE_NOTIFY_URL, without `on` everything is told.
+  notify: [
+    { url: 'https://ops.example.com/fillrate' },
+    { form: 'slack', on: ['failed', 'budget_reached', 'late'] },
   ],
 })

@@ -12,7 +12,6 @@ import { openReceiver, type OpenReceiver } from './daemon/receiver.ts'
 import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
-import type { Rules } from './pipeline/deps.ts'
 import { slotsOf } from './pipeline/look-up/slots.ts'
 import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
@@ -29,6 +28,7 @@ import {
   toNumber,
 } from './pipeline/request.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
+import { rulesOf, SOURCE_TIMEOUT_MS } from './pipeline/rules.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
 import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
@@ -100,9 +100,6 @@ export interface App {
   close(): Promise<void>
 }
 
-/** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
-const SOURCE_TIMEOUT_MS = 60_000
-
 /**
  * Builds everything out of a configuration and an environment, and holds the configuration against the database.
  * @throws ConfigProblems, SourceProblems, SchemaMissing, or what Postgres says when it can't be reached
@@ -145,15 +142,7 @@ export class SchemaMissing extends Error {
 function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
   const { config, environment, log } = options
   const bulk = bulkOf(environment)
-  const rules: Rules = {
-    attempts: config.attempts,
-    concurrency: config.service.concurrency,
-    bulkMinimum: config.bulk.minimum,
-    bulkDeadlineMs: config.bulk.deadlineMs,
-    refreshAfterMs: config.refreshAfterMs,
-    retryNotFoundAfterMs: config.retryNotFoundAfterMs,
-    sourceTimeoutMs: SOURCE_TIMEOUT_MS,
-  }
+  const rules = rulesOf(config)
   const meter = new Meter(db, log)
   const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
@@ -228,14 +217,15 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     run: async (request) => {
       const chosen = await choose(request)
       const budget = budgetOf(request, config)
+      const { trigger = 'manual' } = request
       refuseImpossibleRoute(request.route, bulk)
       openClient()
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
       try {
-        const report = await runOnce(calling(open), {
+        return await runOnce(calling(open), {
           sources: chosen,
-          trigger: request.trigger ?? 'manual',
+          trigger,
           limit: request.limit,
           budget,
           where: request.where,
@@ -247,11 +237,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
           onStarted: (wake) => {
             delivered = wake.delivered
           },
+          ...(!request.dryRun && {
+            onEnded: (report) =>
+              notifier.runEnded(report, { trigger, sources: chosen.map(({ name }) => name) }),
+          }),
         })
-        const trigger = request.trigger ?? 'manual'
-        if (!request.dryRun)
-          notifier.runEnded(report, { trigger, sources: chosen.map((source) => source.name) })
-        return report
       } finally {
         await open?.close()
       }

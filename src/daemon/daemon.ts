@@ -76,6 +76,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const openGeneration = async (): Promise<Generation> => {
     const config = await options.readConfig()
     demandBudgets(config)
+    demandAddresses(config, environment)
     const opened = await options.open(config)
     return {
       work: (until) => {
@@ -126,6 +127,24 @@ async function takeThePort(
     onTaken(receiver)
     return
   }
+}
+
+/** Somebody who is to be told and can't be would find out too late. */
+function demandAddresses(config: Config, environment: Environment): void {
+  if (environment.notifyUrl !== null) return
+  const problems: Problem[] = config.notify.flatMap(({ url }, n) =>
+    url === null
+      ? [
+          {
+            place: `notify[${n}].url`,
+            found: 'none, and FILLRATE_NOTIFY_URL is not set',
+            expected: 'whom to tell',
+            todo: 'set FILLRATE_NOTIFY_URL in the environment, or `url` here',
+          },
+        ]
+      : [],
+  )
+  if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }
 
 /** Nothing that starts by itself may spend without a bound that somebody has set. */

@@ -118,7 +118,7 @@ export class OpenFollowingRun implements FollowingRun {
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#seen.failures
     try {
-      const report = await end(
+      await end(
         { db, log },
         {
           id: this.id,
@@ -129,9 +129,8 @@ export class OpenFollowingRun implements FollowingRun {
           seen: this.#seen,
           rate: works.rate(),
         },
-        { signal: stopped.signal },
+        { signal: stopped.signal, onEnded: this.#options.onEnded },
       )
-      this.#options.onEnded(report)
     } catch (error) {
       // What ended it, stored as the run's reason already; anything else is the caller's.
       if (error !== failure) throw error

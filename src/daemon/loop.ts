@@ -135,7 +135,7 @@ async function runEntry(
   { signal, onStarted }: RunTick,
 ) {
   const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
-  const report = await run(deps, {
+  return run(deps, {
     sources,
     trigger: 'schedule',
     limit: entry.limit,
@@ -146,9 +146,8 @@ async function runEntry(
     signal,
     works,
     onStarted: ({ id }) => onStarted(id),
+    onEnded: (report) => deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources }),
   })
-  deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources })
-  return report
 }
 
 const budgetOf = (budget: Config['budget']): number | null => (budget === 'unlimited' ? null : (budget ?? 0))

@@ -69,7 +69,10 @@ export class Notifier {
     for (const target of this.#options.targets) {
       if (!target.on.includes(notice.event)) continue
       const url = target.url ?? this.#options.url
-      if (url === null) continue
+      if (url === null) {
+        this.#options.log.warn({ event: notice.event }, 'nobody was told: FILLRATE_NOTIFY_URL is not set')
+        continue
+      }
       if (this.#underWay.size >= MOST_UNDER_WAY) {
         this.#options.log.warn({ event: notice.event }, 'nobody was told: too many notifications wait')
         continue

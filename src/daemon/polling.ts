@@ -32,8 +32,12 @@ export class Polling {
   readonly #deps: Pick<Deps, 'db' | 'log' | 'now'>
   readonly #polled: readonly Polled[]
 
-  constructor(deps: Pick<Deps, 'db' | 'log' | 'now'>, sources: readonly Source[]) {
+  readonly #leastMs: number
+
+  /** @param leastMs between two polls of a source */
+  constructor(deps: Pick<Deps, 'db' | 'log' | 'now'>, sources: readonly Source[], leastMs = LEAST_MS) {
     this.#deps = deps
+    this.#leastMs = leastMs
     this.#polled = sources.map((source) => ({
       source,
       isPolled: false,
@@ -100,7 +104,7 @@ export class Polling {
       after = page.next
     } while (after !== null && keys.length < PAGE)
     const tookMs = performance.now() - began
-    one.nextAt = performance.now() + Math.max(LEAST_MS, tookMs / SHARE)
+    one.nextAt = performance.now() + Math.max(this.#leastMs, tookMs / SHARE)
     if (keys.length > 0) one.found = { keys, startedAt, whole: after === null }
     else await this.#reached(one, startedAt)
   }

@@ -79,7 +79,11 @@ async function killEverywhere(ground: Ground): Promise<void> {
     const name = when === 'on the wire' ? 'killed with a call on the wire' : `killed ${when} ${kind}`
     groups.set(name, [...(groups.get(name) ?? []), point])
   })
-  for (const [name, points] of groups) {
+  // What costs most when it goes wrong comes first, in case the time runs out.
+  const byCost = [...groups].toSorted(
+    ([a], [b]) => Number(a.endsWith('statement')) - Number(b.endsWith('statement')),
+  )
+  for (const [name, points] of byCost) {
     const line = new Growing(name)
     const queue = [...points]
     const worker = async (): Promise<void> => {
@@ -118,6 +122,8 @@ async function sequences(server: string): Promise<void> {
 }
 
 const server = await startOwnServer()
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void server.stop().finally(() => process.exit(130)))
 try {
   const ground = await prepareGround(server.url)
   say(`prepared; ${ground.points.length} points at which a run can be killed`)

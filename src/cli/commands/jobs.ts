@@ -37,7 +37,7 @@ export async function jobs(command: Command<'jobs'>, context: Context): Promise<
       { title: 'emails', text: (job) => count(job.size), number: true },
       { title: 'made', text: (job) => distance(job.created_at, now()) },
       { title: 'ended', text: (job) => endOf(job, now()) },
-      { title: 'reason', text: (job) => job.reason ?? '', least: 6 },
+      { title: 'reason', text: (job) => job.reason ?? PLAIN[job.state], least: 6 },
     ],
     stdout,
   )
@@ -82,6 +82,17 @@ const STATE_STYLES: Readonly<Record<JobState, Style>> = {
   [Job.inDoubt]: 'warn',
   [Job.rejected]: 'bad',
   [Job.expired]: 'bad',
+}
+
+/** What a state says by itself, where there is nothing more to say. */
+const PLAIN: Readonly<Record<JobState, string>> = {
+  [Job.submitting]: 'about to be posted',
+  [Job.submitted]: 'waits for its delivery',
+  [Job.completed]: 'every input has its result',
+  [Job.failed]: 'the service reported the job as failed',
+  [Job.inDoubt]: 'it is unknown whether the service has it',
+  [Job.rejected]: 'the service would not have it',
+  [Job.expired]: 'no delivery before the deadline',
 }
 
 /** When it ended, or by when it will. */

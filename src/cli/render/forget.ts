@@ -1,6 +1,6 @@
 import type { ForgetReport } from '../../pipeline/forget/forget.ts'
 import type { Output } from '../output.ts'
-import { fields } from './fields.ts'
+import { fields, type Field } from './fields.ts'
 import { count, counted } from './numbers.ts'
 import { stepLines } from './steps.ts'
 import { table } from './table.ts'
@@ -20,19 +20,21 @@ export function forgetLines(report: ForgetReport, output: Output): string[] {
       ? `${paint('good', '✓')} Nothing of it is stored${dry ? '.' : '; it will never be asked.'}`
       : `${paint('good', '✓')} ${dry ? 'Would be erased' : 'Erased'}, ${dry ? 'and never asked again:' : 'and never to be asked again:'}`,
     '',
-    ...(nothing
-      ? []
-      : fields(
-          [
-            ['Lookups', count(erased.lookups), `${counted(erased.records, 'record')} among them`],
-            ['Rows', count(erased.rows), 'suppressed, without what was written'],
-            ['Changes', count(erased.changes), 'values before and after'],
-            ['Deliveries', counted(erased.results, 'result'), ...unreadable(erased.bodies)],
-            ['Mentions', count(erased.mentions), 'in reasons, notes and conditions'],
-          ],
-          output,
-        )),
-    ...fields([['Searched', places, found === 0 ? 'nothing left' : '']], output),
+    ...fields(
+      [
+        ...(nothing
+          ? []
+          : ([
+              ['Lookups', count(erased.lookups), `${counted(erased.records, 'record')} among them`],
+              ['Rows', count(erased.rows), 'suppressed, without what was written'],
+              ['Changes', count(erased.changes), 'values before and after'],
+              ['Deliveries', counted(erased.results, 'result'), ...unreadable(erased.bodies)],
+              ['Mentions', count(erased.mentions), 'in reasons, notes and conditions'],
+            ] satisfies Field[])),
+        ['Searched', places, found === 0 ? 'nothing left' : `found in ${counted(found, 'row')}`],
+      ],
+      output,
+    ),
     ...left.map((one) =>
       paint('bad', `  still in ${counted(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),

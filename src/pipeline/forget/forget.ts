@@ -67,7 +67,10 @@ export async function forget(
     if (error instanceof Rehearsed) return error.report
     throw error
   })
-  log.info({ ...report, rows: report.rows.length }, options.dryRun ? 'would be erased' : 'erased')
+  log.debug(
+    { erased: report.erased, searched: report.searched },
+    options.dryRun ? 'would be erased' : 'erased',
+  )
   return report
 }
 

@@ -33,7 +33,11 @@ export async function end(
     readonly seen: Seen
     readonly rate: RateState | null
   },
-  options: { readonly signal: AbortSignal; readonly dryRun?: object | null },
+  options: {
+    readonly signal: AbortSignal
+    readonly dryRun?: object | null
+    readonly onEnded?: (report: RunReport) => void
+  },
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
@@ -64,6 +68,7 @@ export async function end(
   if (!(await throughOutage(() => runs.finish(deps.db, run.id, run.token, { state, reason, totals }), wait)))
     deps.log.warn({ run: run.id }, 'another process has taken this run for dead, and taken its rows over')
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
+  options.onEnded?.(report)
   if (failure !== undefined) throw failure
   return report
 }

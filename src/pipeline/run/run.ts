@@ -43,6 +43,8 @@ export interface RunOptions {
   readonly dryRun?: { readonly sample: number } | null
   /** Gives the run its receiver's wake-up: deliveries are settled as they come. */
   readonly onStarted?: (run: { readonly id: number; delivered(): void }) => void
+  /** Told of its report when it has ended, in whatever way. */
+  readonly onEnded?: (report: RunReport) => void
   /** The works that this process has running already. Without them the run does all its steps itself. */
   readonly works?: Works
 }

@@ -138,7 +138,7 @@ async function post(
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     return {
-      event: afterFailure(error),
+      event: afterFailure(error, deps.breaker.state !== 'closed'),
       stop: error.remedy === 'stop' ? error : null,
       throttled: error instanceof RateLimitedError,
     }
@@ -147,8 +147,11 @@ async function post(
   }
 }
 
-/** Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again. */
-export function afterFailure(error: ServiceError): SubmitEvent {
+/**
+ * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again.
+ * @param isDown the circuit is open: a service that is down uses up no job's attempts
+ */
+export function afterFailure(error: ServiceError, isDown = false): SubmitEvent {
   const reason = describeFailure(error)
   const { retryAfterMs } = error
   switch (error.remedy) {
@@ -162,10 +165,10 @@ export function afterFailure(error: ServiceError): SubmitEvent {
     case 'retry':
       // A 5xx is an answer: the service says that it did not accept. Without an answer nobody knows.
       return error.status !== null && error.status >= 500
-        ? { type: 'not_taken', reason, retryAfterMs, counts: true }
+        ? { type: 'not_taken', reason, retryAfterMs, counts: !isDown }
         : error.maybeSent
           ? { type: 'unknown', reason }
-          : { type: 'not_taken', reason, retryAfterMs, counts: true }
+          : { type: 'not_taken', reason, retryAfterMs, counts: !isDown }
   }
 }
 

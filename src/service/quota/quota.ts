@@ -135,8 +135,10 @@ export class Quota {
     }
     const renewal = this.#renewalDue()
     if (renewal === null || now < renewal.at) return 0
-    // Several calls, so that one answer may carry headers.
-    return Math.max(1, Math.min(Math.floor(this.limit * renewal.share), Math.ceil(2 / this.#headerShare)))
+    // After a full silence everything is renewed; several calls, so that one answer may carry headers.
+    return renewal.isPromised
+      ? 1
+      : Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare)))
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
@@ -188,7 +190,7 @@ export class Quota {
 
   lost(call: Call, now: number): void {
     this.#learning.ended({ call, receivedAt: now, used: null, isCounted: false, end: null }, this.limit)
-    this.#renewal.learnNothing(now, true)
+    this.#renewal.learnNothing(now)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
@@ -198,7 +200,7 @@ export class Quota {
     if (rate !== read) this.limit = null
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
     this.#learnLimit(rate)
-    if (rate.reset === null) this.#renewal.learnNothing(now, this.windowMs !== null)
+    if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
     if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)

@@ -17,8 +17,6 @@ export class Renewal {
   /** The furthest that a Reset lay ahead: about a window. */
   #longest = 0
   #patience = firstPatience
-  /** Calls that were due since Reset was told last. */
-  #tries = 0
 
   constructor(offset: ClockOffset) {
     this.#offset = offset
@@ -30,7 +28,6 @@ export class Renewal {
    */
   learn(reset: Reset, sentAt: number, receivedAt: number): void {
     this.#patience = firstPatience
-    this.#tries = 0
     this.#triedAt = receivedAt
     const last = this.#told
     this.#told = { reset, receivedAt }
@@ -43,13 +40,9 @@ export class Renewal {
     else this.#hint = last
   }
 
-  /**
-   * A call ended whose answer told nothing.
-   * @param mayHaveTaken whether it may have taken the place that was promised: where places grow free by the passing
-   *   of time it may, and where they do not, it had one that was free before
-   */
-  learnNothing(now: number, mayHaveTaken: boolean): void {
-    if (mayHaveTaken) this.#told = null
+  /** A call ended whose answer told nothing: it may have taken the place that was promised. */
+  learnNothing(now: number): void {
+    this.#told = null
     this.#triedAt = now
   }
 
@@ -79,28 +72,21 @@ export class Renewal {
   }
 
   /**
-   * When calls are due although none is left, and what share of the limit is certainly renewed by then, of which
-   * 0 is one call; null where nothing tells. After a promised call that was told nothing some of the limit has been
-   * renewed soon, whatever the service's way of counting; after a full silence, all of it.
+   * When calls are due although none is left, and how many; null where nothing tells.
    * @param least the window is no shorter, in milliseconds; null where it is known well enough for a reckoning,
    *   so that nothing need be tried that Reset does not promise
    */
-  due(least: number | null): { readonly at: number; readonly share: number } | null {
+  due(least: number | null): { readonly at: number; readonly isPromised: boolean } | null {
     const promised = this.#until(this.#told)
-    if (promised !== null) return { at: Math.max(promised, this.#floor), share: 0 }
+    if (promised !== null) return { at: Math.max(promised, this.#floor), isPromised: true }
     if (least === null) return null
-    if (this.#tries > 0 && this.#tries <= soonTries && this.#longest > 0) {
-      const soon = Math.max(firstPatience, this.#longest / 8)
-      return { at: Math.max(this.#floor, this.#triedAt + soon), share: 1 / 16 }
-    }
     const silence = Math.max(this.#patience, this.#longest, least)
-    return { at: Math.max(this.#floor, this.#triedAt + silence), share: 1 / 4 }
+    return { at: Math.max(this.#floor, this.#triedAt + silence), isPromised: false }
   }
 
   /** A call is granted: the next is due after another Reset, or else after twice the time. */
   spend(now: number): void {
     this.#patience = Math.min(longestWindow, this.#patience * 2)
-    this.#tries++
     this.#triedAt = now
     this.#told = null
   }
@@ -114,5 +100,4 @@ export class Renewal {
 const margin = 2
 const keptRight = 1000
 const firstPatience = 1000
-const soonTries = 3
 const longestWindow = 24 * 60 * 60_000

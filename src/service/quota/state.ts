@@ -1,11 +1,13 @@
 /**
  * The quota's named states; docs/rate.md draws them and says which behaviour of real services each rule answers.
  *
- *     cold ──a limit is told──▶ learning ──only fixed windows are left──▶ window known
- *      │                            │ ▲                                          │
- *      │                            │ └──what was learnt is contradicted─────────┤
- *      │                            └──only a sliding log or a bucket is left──▶ rolling
- *      └──100 answers without a word of a limit──▶ unlimited
+ *              a limit is told          only fixed windows are left
+ *     cold ──────────────────────▶ learning ──────────────────────────▶ window known
+ *      │                           │ ▲  ▲                                    │
+ *      │ 100 answers without       │ │  └── what was learnt is contradicted ─┘
+ *      │ a word of a limit         │ └───── what was learnt is contradicted ─┐
+ *      ▼                           └─────────────────────────────────────▶ rolling
+ *     unlimited                         only a sliding log or a bucket is left
  *
  *     from every one: ──429──▶ stopped ──its time is over──▶ what is still known
  */

@@ -47,9 +47,10 @@ export function followSql(source: Source): FollowSql {
     function: qualified,
     functionName,
     body,
-    // It runs with the rights of whoever installed it: who may change the table needs none on this schema.
+    // It runs with the rights of whoever installed it: who may change the table needs none on this schema. Where the
+    // list itself is locked, by an upgrade say, nobody waits for it longer than a second.
     create: `create or replace function ${qualified}() returns trigger language plpgsql
-      security definer set search_path = pg_catalog, pg_temp as ${quoteLiteral(body)}`,
+      security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as ${quoteLiteral(body)}`,
     probe: `select ${changedKeys(source, { old: rows, new: rows })}`,
     triggers: [
       trigger('insert', 'new table as new_rows'),

@@ -37,6 +37,8 @@ export function createCounter(kind: CounterKind, limit: number, windowMs: number
 /** At most `limit` calls from the start of a window to its end; a refused call costs nothing. */
 class FixedWindows implements Counter {
   #limit: number
+  /** From the next window on. */
+  #nextLimit: number
   readonly #windowMs: number
   readonly #startOf: (now: number) => number
   #end = Number.NEGATIVE_INFINITY
@@ -45,6 +47,7 @@ class FixedWindows implements Counter {
 
   constructor(limit: number, windowMs: number, startOf: (now: number) => number) {
     this.#limit = limit
+    this.#nextLimit = limit
     this.#windowMs = windowMs
     this.#startOf = startOf
   }
@@ -53,6 +56,7 @@ class FixedWindows implements Counter {
     if (now >= this.#end) {
       this.#end = this.#startOf(now) + this.#windowMs
       this.#used = 0
+      this.#limit = this.#nextLimit
       this.#window++
     }
     const accepted = this.#used < this.#limit
@@ -72,7 +76,7 @@ class FixedWindows implements Counter {
   }
 
   setLimit(limit: number): void {
-    this.#limit = limit
+    this.#nextLimit = limit
   }
 }
 

@@ -43,8 +43,8 @@ describe('a command', () => {
         where: null,
         route: 'auto',
         wait: 30 * 60_000,
-        dryRun: false,
         backfill: false,
+        dryRun: false,
         sample: null,
       },
     })

@@ -37,6 +37,10 @@ describe('a bulk call that failed', () => {
       counts: false,
     })
   })
+  test('uses up no attempt of the job while the service is down', () => {
+    const failed = new ServerError('broken', { endpoint, status: 500 })
+    expect(afterFailure(failed, true)).toMatchObject({ type: 'not_taken', counts: false })
+  })
   test('is rejected where the service will not have it', () => {
     expect(afterFailure(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
       type: 'rejected',

@@ -1,0 +1,16 @@
+import type { Config } from '../config/config.ts'
+import type { Rules } from './deps.ts'
+
+/** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
+export const SOURCE_TIMEOUT_MS = 60_000
+
+/** What a configuration says to the steps. */
+export const rulesOf = (config: Config): Rules => ({
+  attempts: config.attempts,
+  concurrency: config.service.concurrency,
+  bulkMinimum: config.bulk.minimum,
+  bulkDeadlineMs: config.bulk.deadlineMs,
+  refreshAfterMs: config.refreshAfterMs,
+  retryNotFoundAfterMs: config.retryNotFoundAfterMs,
+  sourceTimeoutMs: SOURCE_TIMEOUT_MS,
+})

@@ -1,0 +1,88 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Notice } from '../../../src/daemon/notice.ts'
+import { scheduleName } from '../../../src/daemon/times.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// A night that was missed, in a daemon: its two runs share the works, and one of them fails.
+
+const entries = [
+  { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] },
+  { cron: '0 3 * * *', timezone: 'Europe/Oslo', sources: ['accounts'] },
+]
+
+let harness: Harness
+let target: Server
+const notices: Notice[] = []
+const stop = new AbortController()
+let started: Promise<void> = Promise.resolve()
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text, values)).rows
+
+beforeAll(async () => {
+  target = createServer((request, response) => {
+    let body = ''
+    request.on('data', (text) => (body += text))
+    request.on('end', () => {
+      notices.push(JSON.parse(body) as Notice)
+      response.end()
+    })
+  })
+  await new Promise<void>((resolve) => target.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(target.address() as AddressInfo).port}`
+  harness = await startHarness({
+    config: { ...withAccounts, schedule: entries, notify: [{ url }] },
+    prepare: ({ pool }) => createCrm(pool, 120, 10),
+  })
+  for (const entry of entries)
+    await query(
+      `insert into fillrate.ticks (schedule, at, sources, state, ended_at)
+       values ($1, now() - interval '3 days', $2, 'done', now())`,
+      [scheduleName(entry), entry.sources],
+    )
+  const app = await harness.open({ environment: { webhookSecrets: [] } })
+  // Somebody takes a column away that the mapping, already held against the database, still names.
+  await query('alter table crm.accounts drop column industry')
+  started = app.start({
+    signal: stop.signal,
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    onStarted: () => {},
+  })
+})
+afterAll(async () => {
+  stop.abort()
+  await started
+  await harness.close()
+  await new Promise((resolve) => target.close(resolve))
+})
+
+test('the missed night is caught up: one run ends, the other fails, and both are told of', async () => {
+  await expect
+    .poll(
+      () => query(`select 1 from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`),
+      {
+        timeout: 20_000,
+      },
+    )
+    .toHaveLength(2)
+  const ticks = await query<{ sources: string[]; reason: string | null; trigger: string; state: string }>(
+    `select t.sources, t.reason, r.trigger, r.state from fillrate.ticks t join fillrate.runs r on r.id = t.run
+      order by t.sources`,
+  )
+  expect(ticks).toEqual([
+    {
+      sources: ['accounts'],
+      reason: expect.stringContaining('failed'),
+      trigger: 'schedule',
+      state: 'failed',
+    },
+    { sources: ['contacts'], reason: null, trigger: 'schedule', state: 'completed' },
+  ])
+  const [open] = await query<{ count: number }>(
+    `select count(*)::int as count from fillrate.rows where source = 'contacts' and state = 'waiting'`,
+  )
+  expect(open?.count).toBe(0)
+  await expect.poll(() => notices.map((one) => one.event).toSorted()).toEqual(['ended', 'failed'])
+})

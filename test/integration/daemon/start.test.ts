@@ -1,0 +1,155 @@
+import { connect, createServer, type AddressInfo, type Server } from 'node:net'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+// `fillrate start` as a process, from before there is a Postgres to after the second signal.
+
+const followed = {
+  ...crmConfig,
+  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
+  schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo' }],
+}
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+let daemon: Started
+let proxy: Server
+let output = ''
+let ready: () => Promise<{ status: number; reason?: string }>
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 10)
+  await database.pool.query('drop schema fillrate cascade')
+  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
+
+  // Postgres behind a door that is still shut: the port is known, and nobody listens.
+  const to = new URL(database.url)
+  proxy = createServer((socket) => {
+    const other = connect(Number(to.port), to.hostname)
+    for (const [from, into] of [
+      [socket, other],
+      [other, socket],
+    ] as const)
+      from
+        .pipe(into)
+        .on('error', () => {})
+        .on('close', () => from.destroy())
+    socket.on('error', () => other.destroy())
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const { port } = proxy.address() as AddressInfo
+  await new Promise((resolve) => proxy.close(resolve))
+  const behind = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: String(port) })
+
+  cli = await createCommandLine(behind.href, sandbox, followed)
+  daemon = cli.start('start', '--json')
+  for (const stream of [daemon.child.stdout, daemon.child.stderr])
+    stream?.on('data', (text: string) => (output += text))
+  await vi.waitUntil(() => output.includes('"public_url"'), { timeout: 20_000 })
+  const { listens } = JSON.parse(output.split('\n').find((line) => line.includes('"public_url"')) ?? '') as {
+    listens: string
+  }
+  ready = async () => {
+    const answer = await fetch(`${listens}/readyz`)
+    return { status: answer.status, ...((await answer.json()) as { reason?: string }) }
+  }
+  openProxy = () => new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve))
+})
+let openProxy: () => Promise<void>
+
+afterAll(async () => {
+  daemon.child.kill('SIGKILL')
+  await daemon.ended
+  proxy.close()
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const enriched = async (): Promise<number> =>
+  (
+    await database.pool.query<{ count: number }>(
+      `select count(*)::int as count from crm.contacts where email like 'new%' and phone is not null`,
+    )
+  ).rows[0]?.count ?? 0
+const insert = (email: string) => database.pool.query('insert into crm.contacts (email) values ($1)', [email])
+
+test('it waits for Postgres and for the schema, and says that it is not ready', async () => {
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('waiting for Postgres')
+  expect(await ready()).toMatchObject({ status: 503, reason: 'the database does not answer' })
+  await openProxy()
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('waiting for the schema')
+  expect(await ready()).toMatchObject({ status: 503, reason: expect.stringContaining('fillrate migrate') })
+
+  expect((await cli.run('migrate')).code).toBe(0)
+  const installed = await cli.run('follow', 'install', 'contacts')
+  expect(installed.stdout).toContain('two triggers are on crm.contacts')
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('this process follows the database')
+  expect(await ready()).toMatchObject({ status: 200 })
+  await insert('new1@example.com')
+  await expect.poll(enriched, { timeout: 10_000 }).toBe(1)
+})
+
+test('SIGHUP: a wrong configuration is refused whole, a right one takes its place', async () => {
+  await writeFile(join(cli.folder, 'fillrate.config.json'), JSON.stringify({ ...followed, budget: -1 }))
+  daemon.child.kill('SIGHUP')
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('the old one stays')
+  await insert('new2@example.com')
+  await expect.poll(enriched, { timeout: 10_000 }).toBe(2)
+
+  await writeFile(
+    join(cli.folder, 'fillrate.config.json'),
+    JSON.stringify({ ...followed, service: { concurrency: 2 } }),
+  )
+  daemon.child.kill('SIGHUP')
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('the new configuration is in force')
+  await insert('new3@example.com')
+  await expect.poll(enriched, { timeout: 10_000 }).toBe(3)
+})
+
+test('schedule tells the next times in their zone', async () => {
+  const shown = await cli.run('schedule')
+  expect(shown.code).toBe(0)
+  expect(shown.stdout.match(/ 02:00 GMT\+[12]/g)).toHaveLength(5)
+  const told = JSON.parse((await cli.run('schedule', '--json')).stdout) as { schedule: { next: string[] }[] }
+  expect(told.schedule[0]?.next).toHaveLength(5)
+})
+
+test('SIGTERM: what is under way is finished, the runs are closed, and no lease is left', async () => {
+  sandbox.configure({ latencyAfterMs: 500 })
+  await insert('new4@example.com')
+  const calls = sandbox.stats().calls.accepted
+  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 10_000 }).toBe(calls + 1)
+  daemon.child.kill('SIGTERM')
+  expect((await daemon.ended).code).toBe(0)
+  const { rows } = await database.pool.query(
+    `select (select count(*)::int from fillrate.runs where state = 'running') as running,
+            (select count(*)::int from fillrate.callers) as callers,
+            (select state from fillrate.lookups where key = 'new4@example.com') as lookup`,
+  )
+  expect(rows).toEqual([{ running: 0, callers: 0, lookup: 'found' }])
+})
+
+test('what was answered and not written then is written by the next, without a call', async () => {
+  const calls = sandbox.stats().calls.accepted
+  const next = cli.start('start')
+  await expect.poll(enriched, { timeout: 30_000 }).toBe(4)
+  expect(sandbox.stats().calls.accepted).toBe(calls)
+  // The second signal does not wait.
+  sandbox.configure({ latencyAfterMs: 20_000 })
+  await insert('new5@example.com')
+  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 10_000 }).toBe(calls + 1)
+  let told = ''
+  next.child.stderr?.on('data', (text: string) => (told += text))
+  next.child.kill('SIGTERM')
+  await expect.poll(() => told, { timeout: 10_000 }).toContain('again to stop at once')
+  next.child.kill('SIGTERM')
+  expect((await next.ended).code).toBe(130)
+})

