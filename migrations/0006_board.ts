@@ -41,12 +41,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       value double precision not null,
       primary key (name, labels)
     ) with (fillfactor = 70)`.execute(db)
-
-  // The quota as the caller saw it last.
-  await sql`
-    create table fillrate.quotas (
-      scope text primary key,
-      rate jsonb not null,
-      observed_at timestamptz not null default now()
-    ) with (fillfactor = 70)`.execute(db)
 }

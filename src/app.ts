@@ -197,7 +197,6 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         log,
         concurrency: rules.concurrency,
         reserve: config.service.reserve,
-        meter,
         breaker,
       }),
   })

@@ -4,7 +4,7 @@
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
 export { createFillrate } from './library.ts'
-export type { Fillrate, FillrateOptions, PassOptions, RunOptions } from './library.ts'
+export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './library.ts'
 export { ConfigProblems } from './config/problems.ts'
 export type { Story } from './pipeline/explain/story.ts'
 export type { Plan } from './pipeline/plan.ts'

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
 import type { App } from './app.ts'
 import type { ConfigInput } from './config/define.ts'
-import type { Budget } from './config/config.ts'
-import { readEnvironment } from './config/environment.ts'
+import type { Budget, Config } from './config/config.ts'
+import { readEnvironment, type Environment } from './config/environment.ts'
 import { loadConfig } from './config/load.ts'
 import { parseConfig } from './config/parse.ts'
 import type { RouteOption } from './domain/route.ts'
@@ -46,12 +46,26 @@ export interface RunOptions extends PassOptions {
   readonly onProgress?: (progress: RunProgress) => void
 }
 
+export interface StartOptions {
+  /** Stops taking work, lets what is under way finish, and ends it. */
+  readonly signal: AbortSignal
+  /** Given what reads the configuration again, to be called on SIGHUP for instance. Default: it is read once. */
+  readonly onReload?: (reload: () => void) => void
+  /** Told where it listens; null: another Fillrate process on this machine has the port. */
+  readonly onListening?: (url: string | null) => void
+}
+
 /** Fillrate in a program of one's own. Everything works on one pool of connections, until it is closed. */
 export interface Fillrate {
   /** What a run would ask and cost. Writes nothing and calls nothing. `sample`: rows to show, out of stored records. */
   plan(options?: PassOptions & { readonly sample?: number }): Promise<Plan>
   /** One pass. Resolves with what it did, also when its budget or its signal ended it. */
   run(options?: RunOptions): Promise<RunReport>
+  /**
+   * The daemon, on connections of its own: the schedule, sync, the receiver and the dashboard. Resolves when its signal
+   * has ended it. A configuration that came from a file is read again where `onReload` is told to.
+   */
+  start(options: StartOptions): Promise<void>
   /** One row's story. */
   explain(source: string, key: string): Promise<Story>
   /** Takes back a run's writes. */
@@ -72,14 +86,16 @@ const HALF_AN_HOUR_MS = 30 * 60_000
 export async function createFillrate(options: FillrateOptions): Promise<Fillrate> {
   // Not before it is wanted: a configuration imports this package too, and has no use for a database driver.
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
-  const config =
-    typeof options.config === 'string'
-      ? await loadConfig({ cwd: '.', path: options.config })
-      : parseConfig(options.config, null)
+  const { config: given } = options
+  const readConfig = async (): Promise<Config> =>
+    typeof given === 'string' ? loadConfig({ cwd: '.', path: given }) : parseConfig(given, null)
+  const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })
   if (options.migrate === true && environment.databaseUrl !== null) await migrateAt(environment.databaseUrl)
-  return wrap(await openApp({ config, environment, log }))
+  return wrap(await openApp({ config, environment, log }), (start) =>
+    startDaemon({ ...start, readConfig, environment, log }),
+  )
 }
 
 async function migrateAt(url: string): Promise<void> {
@@ -95,7 +111,33 @@ async function migrateAt(url: string): Promise<void> {
   }
 }
 
-function wrap(app: App): Fillrate {
+async function startDaemon(
+  options: StartOptions & {
+    readonly readConfig: () => Promise<Config>
+    readonly environment: Environment
+    readonly log: Logger
+  },
+): Promise<void> {
+  const [{ openApp, SchemaMissing }, { runDaemon }] = await Promise.all([
+    import('./app.ts'),
+    import('./daemon/daemon.ts'),
+  ])
+  const { environment, log, signal, readConfig } = options
+  await runDaemon({
+    // An app was opened with it.
+    environment: { ...environment, databaseUrl: environment.databaseUrl ?? '' },
+    log,
+    signal,
+    readConfig,
+    onReload: options.onReload ?? (() => {}),
+    open: (config) => openApp({ config, environment, log }),
+    isSchemaMissing: (error) => error instanceof SchemaMissing,
+    onListening: options.onListening ?? (() => {}),
+    onConfig: () => {},
+  })
+}
+
+function wrap(app: App, start: Fillrate['start']): Fillrate {
   const pass = (options: PassOptions) => ({
     sources: options.sources ?? [],
     limit: options.limit ?? null,
@@ -113,6 +155,7 @@ function wrap(app: App): Fillrate {
         dryRun: options.dryRun ?? null,
         ...(options.onProgress && { onProgress: options.onProgress }),
       }),
+    start,
     explain: (source, key) => app.explain(source, key),
     undo: (run, options = {}) =>
       app.undo({

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Meter } from '../pipeline/meter.ts'
 import type { Turn } from '../pipeline/run/turn.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter } from '../service/limiter.ts'
@@ -21,8 +20,6 @@ export interface CallerOptions {
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
-  /** Told how the quota stands. */
-  readonly meter?: Meter
   /** Told of an outage that the caller before met; its own is kept for the caller after. */
   readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
 }
@@ -78,7 +75,6 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
         })
     },
   })
-  const unwatch = options.meter?.watch(scope, () => limiter.state())
   const lost = new AbortController()
   let renewing = false
   let isShared = false
@@ -123,7 +119,6 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     end: async () => {
       clearInterval(timer)
       const [state, spent] = [limiter.state(), limiter.spentForMs()]
-      unwatch?.()
       await limiter.stop()
       await remembering
       await leaveWord(options, turn, state, spent)

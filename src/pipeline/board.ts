@@ -1,5 +1,4 @@
 import type { RowState } from '../domain/row.ts'
-import type { RateState } from '../service/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import * as coverage from '../store/coverage.ts'
 import { countReasons, type FailureReason } from '../store/failures.ts'
@@ -7,6 +6,8 @@ import * as meters from '../store/meters.ts'
 import type { Database } from '../store/open.ts'
 import * as overview from '../store/overview.ts'
 import * as pauses from '../store/pauses.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import * as rateTold from '../store/rate-told.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 
@@ -18,11 +19,8 @@ export interface Board {
   /** Newest first. */
   readonly runs: readonly RunBoard[]
   readonly jobs: readonly overview.JobGroup[]
-  readonly quotas: ReadonlyArray<{
-    readonly scope: string
-    readonly rate: RateState
-    readonly observedAt: Date
-  }>
+  /** The latest first. */
+  readonly quotas: readonly QuotaBoard[]
   /** Of the last hour. */
   readonly calls: readonly meters.CallCount[]
   readonly failures: readonly FailureReason[]
@@ -40,6 +38,12 @@ export interface SourceBoard {
   readonly states: Readonly<Record<RowState, number>>
   /** Oldest first; empty before the first run. */
   readonly coverage: readonly coverage.Measurement[]
+}
+
+export interface QuotaBoard extends rateLimits.KnownLimit {
+  readonly scope: string
+  /** What the process that calls told last. Null: nothing yet. */
+  readonly told: rateTold.Heard | null
 }
 
 export interface RunBoard extends runs.StoredRun {
@@ -82,13 +86,14 @@ export async function readBoard(
       })),
     ),
     jobs: await overview.jobGroups(db),
-    quotas: (await meters.quotas(db)).map((one) => ({
-      scope: one.scope,
-      rate: one.rate as RateState,
-      observedAt: one.observed_at,
-    })),
+    quotas: await readQuotas(db),
     calls: await meters.callsWithin(db, HOUR_MS),
     failures: await countReasons(db, { source: null, states: null }),
     spent: await overview.spentWithin(db, SPENT_MS),
   }
+}
+
+async function readQuotas(db: Database): Promise<QuotaBoard[]> {
+  const told = await rateTold.heard(db)
+  return (await rateLimits.list(db)).map((one) => ({ ...one, told: told.get(one.scope) ?? null }))
 }

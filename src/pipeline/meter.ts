@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import type { RateState } from '../service/limiter.ts'
 import type { Endpoint } from '../service/line.ts'
 import * as meters from '../store/meters.ts'
 import type { Database } from '../store/open.ts'
@@ -18,10 +17,8 @@ export class Meter {
   readonly #db: Database
   readonly #log: Logger
   readonly #now: () => number
-  readonly #rates = new Map<string, () => RateState>()
   #calls = new Map<string, meters.CallCount>()
   #counters = new Map<string, meters.Counter>()
-  #quotas = new Map<string, RateState>()
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> = Promise.resolve()
 
@@ -57,16 +54,6 @@ export class Meter {
       this.#observe('fillrate_delivery_lag_seconds', '', Math.max(0, ms) / 1_000, DELIVERY_BOUNDS)
   }
 
-  /** Keeps telling how a quota stands. @returns ends it */
-  watch(scope: string, rate: () => RateState): () => void {
-    this.#rates.set(scope, rate)
-    this.#start()
-    return () => {
-      this.#note(scope, rate())
-      this.#rates.delete(scope)
-    }
-  }
-
   /** Adds what is counted so far. Never throws. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#flush())
@@ -80,18 +67,12 @@ export class Meter {
   }
 
   async #flush(): Promise<void> {
-    for (const [scope, rate] of this.#rates) this.#note(scope, rate())
-    const [calls, counters, quotas] = [this.#calls, this.#counters, this.#quotas]
-    if (calls.size + counters.size + quotas.size === 0) return
+    const [calls, counters] = [this.#calls, this.#counters]
+    if (calls.size + counters.size === 0) return
     this.#calls = new Map()
     this.#counters = new Map()
-    this.#quotas = new Map()
     try {
-      await meters.add(this.#db, {
-        calls: [...calls.values()],
-        counters: [...counters.values()],
-        quotas: [...quotas].map(([scope, rate]) => ({ scope, rate })),
-      })
+      await meters.add(this.#db, { calls: [...calls.values()], counters: [...counters.values()] })
     } catch (error) {
       this.#log.debug(
         { reason: (error as Error).message },
@@ -101,11 +82,6 @@ export class Meter {
         this.#calls.set(key, { ...one, calls: one.calls + (this.#calls.get(key)?.calls ?? 0) })
       for (const { name, labels, value } of counters.values()) this.#count(name, labels, value)
     }
-  }
-
-  /** A turn that has called nobody knows nothing yet: what was known before stays. */
-  #note(scope: string, rate: RateState): void {
-    if (rate.used > 0) this.#quotas.set(scope, rate)
   }
 
   #observe(name: string, labels: string, seconds: number, bounds: readonly number[]): void {

@@ -31,7 +31,6 @@ export async function add(
   counted: {
     readonly calls: readonly CallCount[]
     readonly counters: readonly Counter[]
-    readonly quotas: readonly { readonly scope: string; readonly rate: object }[]
   },
 ): Promise<void> {
   const calls = counted.calls.map((one) => ({ ...one, at: new Date(one.at) }))
@@ -42,11 +41,6 @@ export async function add(
         from jsonb_to_recordset(${jsonBatch(calls)}) as v (at timestamptz, endpoint text, status text, calls integer)
        order by at, endpoint, status
       on conflict (at, endpoint, status) do update set calls = r.calls + excluded.calls
-    ), quotas as (
-      insert into fillrate.quotas (scope, rate, observed_at)
-      select scope, rate, now()
-        from jsonb_to_recordset(${jsonBatch(counted.quotas)}) as v (scope text, rate jsonb) order by scope
-      on conflict (scope) do update set rate = excluded.rate, observed_at = excluded.observed_at
     ), past as (
       delete from fillrate.requests where at < now() - ${interval(KEPT_MS)}
     )
@@ -69,14 +63,5 @@ export async function callsWithin(db: Database, ms: number): Promise<CallCount[]
 export async function counters(db: Database): Promise<Counter[]> {
   const { rows } = await sql<Counter>`
     select name, labels, value from fillrate.counters order by name, labels`.execute(db)
-  return rows
-}
-
-/** The quotas as their callers saw them last, the latest first. */
-export async function quotas(
-  db: Database,
-): Promise<{ readonly scope: string; readonly rate: unknown; readonly observed_at: Date }[]> {
-  const { rows } = await sql<{ scope: string; rate: unknown; observed_at: Date }>`
-    select scope, rate, observed_at from fillrate.quotas order by observed_at desc`.execute(db)
   return rows
 }

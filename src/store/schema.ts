@@ -156,5 +156,4 @@ export interface Schema {
   }
   'fillrate.requests': { at: Date; endpoint: string; status: string; calls: number }
   'fillrate.counters': { name: string; labels: string; value: number }
-  'fillrate.quotas': { scope: string; rate: Json; observed_at: Generated<Date> }
 }

@@ -23,9 +23,6 @@ const COUNTED: ReadonlyArray<readonly [name: string, type: 'counter' | 'histogra
   ['fillrate_delivery_lag_seconds', 'histogram', 'From the receipt of a delivery to its settling.'],
 ]
 
-/** After so long a quota is no more what its caller saw last, in milliseconds. */
-const SEEN_MS = 10_000
-
 /** Everything, in Prometheus' text format 0.0.4. Pure. */
 export function exposition(
   board: Board,
@@ -79,33 +76,22 @@ function gauges(board: Board, oldestDelivery: number): [name: string, help: stri
     [
       'fillrate_rate_limit_requests',
       'Calls that the service allows in a window.',
-      quotas.flatMap(({ scope, rate }) =>
-        rate.limit === null ? [] : [{ labels: { scope }, value: rate.limit }],
-      ),
+      quotas.map(({ scope, limit }) => ({ labels: { scope }, value: limit })),
     ],
     [
       'fillrate_rate_limit_window_seconds',
       'The length of that window.',
-      quotas.flatMap(({ scope, rate }) =>
-        rate.windowMs === null ? [] : [{ labels: { scope }, value: rate.windowMs / 1_000 }],
+      quotas.flatMap(({ scope, windowMs }) =>
+        windowMs === null ? [] : [{ labels: { scope }, value: windowMs / 1_000 }],
       ),
     ],
     [
       'fillrate_rate_limit_remaining_requests',
       'What is left of it in the window under way.',
-      quotas.flatMap(({ scope, rate, observedAt }) =>
-        rate.limit === null
-          ? []
-          : [
-              {
-                labels: { scope },
-                value:
-                  at - observedAt.getTime() < SEEN_MS
-                    ? Math.max(0, rate.limit - rate.windowUsed)
-                    : rate.limit,
-              },
-            ],
-      ),
+      quotas.map(({ scope, limit, told }) => ({
+        labels: { scope },
+        value: told?.live ? Math.max(0, limit - told.window_used) : limit,
+      })),
     ],
     ['fillrate_runs_running', 'Runs under way.', [{ value: runs.filter((run) => run.alive).length }]],
     [

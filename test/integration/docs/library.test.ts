@@ -60,6 +60,20 @@ test('a signal ends a run with its state saved, and another run carries on', asy
   expect(rest.rows.waiting).toBe(0)
 })
 
+test('starts the daemon, which ends when it is told to', async () => {
+  const stop = new AbortController()
+  const listening = Promise.withResolvers<string>()
+  const daemon = fillrate.start({
+    signal: stop.signal,
+    onListening: (url) => listening.resolve(url ?? ''),
+  })
+  const url = await listening.promise
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000 }).toBe(200)
+  stop.abort()
+  await daemon
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed')
+})
+
 test('what is wrong is told as the command line tells it', async () => {
   await expect(createFillrate({ config: { ...crmConfig }, env: {} })).rejects.toBeInstanceOf(ConfigProblems)
   await expect(fillrate.run({ sources: ['contcts'] })).rejects.toThrow('no such source')

@@ -5,6 +5,7 @@ import { funnel } from '../../../src/daemon/http/dashboard/funnel.ts'
 import { address, html } from '../../../src/daemon/http/dashboard/html.ts'
 import { lanes } from '../../../src/daemon/http/dashboard/runs.ts'
 import { cookieHeader, isSession, mintSession } from '../../../src/daemon/http/session.ts'
+import { exposition } from '../../../src/daemon/http/metrics.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { remembered } from '../../../src/pipeline/remembered.ts'
 
@@ -122,4 +123,41 @@ test('what is remembered is read once for all, again when it is old, and at once
   expect(await read()).toBe(3)
   read.forget()
   expect(await read()).toBe(4)
+})
+
+test('what is left of a limit is what its caller told last, while it calls', () => {
+  const told = {
+    state: 'window known',
+    limit: 150,
+    window_ms: 2_000,
+    used: 900,
+    permitted: 920,
+    utilisation: 0.98,
+    window_used: 143,
+    next_window_at: null,
+    waiting: null,
+    throttled: 0,
+    foreign: false,
+    told_at: new Date(0),
+    live: true,
+  }
+  const left = (live: boolean): string | undefined =>
+    exposition(
+      {
+        at: 0,
+        sources: [],
+        runs: [],
+        jobs: [],
+        calls: [],
+        failures: [],
+        quotas: [{ scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, told: { ...told, live } }],
+        spent: { asked: 0, written: 0, runs: 0 },
+      },
+      [],
+      0,
+    )
+      .split('\n')
+      .find((line) => line.startsWith('fillrate_rate_limit_remaining_requests'))
+  expect(left(true)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 7`)
+  expect(left(false)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 150`)
 })

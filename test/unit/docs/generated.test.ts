@@ -39,3 +39,12 @@ function anchors(file: string): Set<string> {
     ),
   )
 }
+
+test('how it works tells of every table', () => {
+  const told = readFileSync('docs/how-it-works.md', 'utf8')
+  const tables = [...readFileSync('src/store/schema.ts', 'utf8').matchAll(/'fillrate\.(\w+)': \{/g)].map(
+    ([, name]) => name ?? '',
+  )
+  expect(tables.length).toBeGreaterThan(15)
+  expect(tables.filter((name) => !told.includes(`| \`${name}\``))).toEqual([])
+})

@@ -63,7 +63,7 @@ export class Live {
         text: html.text,
         print: timeless(html.text),
       }))
-      const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0]?.rate ?? null))
+      const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0] ?? null))
       for (const [response, told] of this.#pages) {
         // A page that does not take what it is told is told no more until it does.
         if (response.writableNeedDrain) continue

@@ -1,11 +1,11 @@
 import { count, counted, duration, percent, perSecond } from '../../../domain/numbers.ts'
-import { HOUR_MS, type Board } from '../../../pipeline/board.ts'
+import { HOUR_MS, type Board, type QuotaBoard } from '../../../pipeline/board.ts'
 import { callSteps } from './calls.ts'
 import { html, type Html, type Part } from './html.ts'
 import { badge, bar, number, section, share, when } from './parts.ts'
 
-/** What is older is not now: the caller tells every two seconds. */
-const NOW_MS = 10_000
+type Told = NonNullable<QuotaBoard['told']>
+
 const LINES_MS = 5 * 60_000
 
 /** The quota as its caller saw it last. */
@@ -17,42 +17,26 @@ export function quota({ quotas, at }: Board): Html {
   return html`<div id="quota">${body}</div>`
 }
 
-function quotaFields({ scope, rate, observedAt }: Board['quotas'][number], at: number): Html {
-  const isNow = at - observedAt.getTime() < NOW_MS
+function quotaFields({ scope, limit, windowMs, observedAt, told }: QuotaBoard, at: number): Html {
   const [host = scope, key] = scope.split(' ')
-  const { limit, windowMs, windowUsed, nextWindowAt } = rate
+  const isNow = told?.live === true
   const fields: [string, Part][] = [
     [
       'Limit',
-      limit === null
-        ? 'none seen'
-        : windowMs === null
-          ? `${counted(limit, 'call')}, window not known yet`
-          : `${counted(limit, 'call')} in ${duration(windowMs)}`,
+      windowMs === null
+        ? `${counted(limit, 'call')}, window not known yet`
+        : `${counted(limit, 'call')} in ${duration(windowMs)}`,
     ],
-    ...(limit !== null && isNow
-      ? [
-          [
-            'Used in this window',
-            html`${count(windowUsed)} of ${count(limit)}
-            ${bar([{ share: share(windowUsed, limit), look: 'flow' }])}`,
-          ] as [string, Part],
-          [
-            'Next window',
-            nextWindowAt === null ? 'not known' : `in ${duration(Math.max(0, nextWindowAt - at))}`,
-          ] as [string, Part],
-        ]
-      : []),
-    [
-      'Used of what it permitted',
-      rate.utilisation === null ? '–' : `${percent(rate.utilisation)} (${count(rate.used)} calls)`,
-    ],
-    ['Throttled (429)', count(rate.throttled)],
-    ...(isNow ? [['State', rate.waiting ?? rate.state] as [string, Part]] : []),
+    ...(isNow ? windowFields(told, limit, at) : []),
+    ...(told === null || told.limit === null ? [] : toldFields(told)),
   ]
   return html`<p class="sub">
       ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
-      ${isNow ? badge('calling now', 'busy') : html`not calling; as it was ${when(observedAt, at)}`}
+      ${
+        isNow
+          ? badge('calling now', 'busy')
+          : html`not calling; as it was ${when(told?.told_at ?? new Date(observedAt), at)}`
+      }
     </p>
     <dl class="fields">
       ${fields.map(
@@ -64,6 +48,26 @@ function quotaFields({ scope, rate, observedAt }: Board['quotas'][number], at: n
       )}
     </dl>`
 }
+
+function windowFields(told: Told, limit: number, at: number): [string, Part][] {
+  const { window_used: used, next_window_at: next } = told
+  return [
+    [
+      'Used in this window',
+      html`${count(used)} of ${count(limit)} ${bar([{ share: share(used, limit), look: 'flow' }])}`,
+    ],
+    ['Next window', next === null ? 'not known' : `in ${duration(Math.max(0, Date.parse(next) - at))}`],
+    ['State', told.waiting ?? told.state],
+  ]
+}
+
+const toldFields = (told: Told): [string, Part][] => [
+  [
+    'Used of what it permitted',
+    told.utilisation === null ? '–' : `${percent(told.utilisation)} (${count(told.used)} calls)`,
+  ],
+  ['Throttled (429)', count(told.throttled)],
+]
 
 /** The last hour's calls: a picture, which the page's script makes a live one, and the same as a table. */
 export function rate(board: Board): Html {

@@ -53,7 +53,7 @@ function underWay(run: RunBoard): Html {
     ${counted(rows, 'row')} settled (${Math.floor(share(settled, rows) * 100)}%).`
 }
 
-function troublesOf({ runs, jobs, sources, quotas, at }: Board): { tone: Tone; text: Part }[] {
+function troublesOf({ runs, jobs, sources, quotas }: Board): { tone: Tone; text: Part }[] {
   const [last] = runs
   const overdue = jobs.reduce((sum, group) => sum + group.overdue, 0)
   const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
@@ -80,10 +80,8 @@ function troublesOf({ runs, jobs, sources, quotas, at }: Board): { tone: Tone; t
         ]
       : []),
     ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
-    ...(quota?.rate.foreign === true && at - quota.observedAt.getTime() < RECENT_MS
+    ...(quota?.told?.foreign === true && quota.told.live
       ? [{ tone: 'warn' as const, text: 'Another client seems to spend the same key.' }]
       : []),
   ]
 }
-
-const RECENT_MS = 60_000
