@@ -9,19 +9,26 @@ type Connection = Database | StoreTransaction
 
 const submitting = sql.lit(Job.submitting)
 
-/** Whether there is anything to post for a run: so many waiting emails, or a job that was not taken before. */
-export async function anyToSubmit(db: Connection, run: number, least: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
+export interface ToSubmit {
+  /** So many emails wait. */
+  readonly enough: boolean
+  /** A job that was not taken before is due again. */
+  readonly again: boolean
+}
+
+/** What there is to post for a run. @param least emails that must wait */
+export async function toSubmit(db: Connection, run: number, least: number): Promise<ToSubmit> {
+  const { rows } = await sql<ToSubmit>`
     select (select count(*) from (
               select 1 from fillrate.lookups
                where run = ${run} and state = 'pending' and kind = 'email' and not single
                  and (not_before is null or not_before <= now())
-               limit ${least}::integer) waiting) >= ${least}::integer
-        or exists (select from fillrate.jobs
-                    where state = ${submitting} and lease_token is null and not_before <= now()) as any`.execute(
+               limit ${least}::integer) waiting) >= ${least}::integer as enough,
+           exists (select from fillrate.jobs
+                    where state = ${submitting} and lease_token is null and not_before <= now()) as again`.execute(
     db,
   )
-  return rows[0]?.any ?? false
+  return rows[0] ?? { enough: false, again: false }
 }
 
 export interface OutgoingJob {

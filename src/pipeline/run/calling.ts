@@ -6,6 +6,7 @@ import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import type { CallDeps } from '../deps.ts'
 import * as lookUp from '../look-up/look-up.ts'
+import { remembered } from '../remembered.ts'
 import * as submit from '../submit/submit.ts'
 import { loop } from './loop.ts'
 import type { Nudge } from './nudge.ts'
@@ -76,6 +77,8 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
   const ended = new AbortController()
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
+  // The loops look at the same moments. Not for syncs: nothing may keep one waiting.
+  const live = remembered(() => runs.live(deps.db), { least: 50 })
   const loops = [
     lookUpUrgent(options, deps, signal),
     // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.
@@ -86,7 +89,7 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
         nudge: options.toLookUp,
         tick: async () => {
           let did = 0
-          for (const run of await runs.live(deps.db)) {
+          for (const run of await live()) {
             if (signal.aborted) break
             if (priorityOf(run.trigger) !== priority) continue
             did += await lookUpFor(options, deps, run, { most: LOOKUPS_A_TICK, signal })
@@ -101,7 +104,7 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
       nudge: options.toSubmit,
       tick: async () => {
         let did = 0
-        for (const run of await runs.live(deps.db)) {
+        for (const run of await live()) {
           if (signal.aborted) break
           const result = await submit.tick(deps, run, { signal })
           did += result.calls

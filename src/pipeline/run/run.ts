@@ -10,6 +10,7 @@ import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { rehearseRun } from '../dry-run/dry-run.ts'
 import { measureAll } from '../measure.ts'
 import { Budget } from '../pick/budget.ts'
+import { remembered } from '../remembered.ts'
 import { beginPass, tick as pick, type PickingRun } from '../pick/pick.ts'
 import { end, Seen } from './close.ts'
 import type { RunProgress } from './progress.ts'
@@ -215,8 +216,9 @@ async function pickAll(
     deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
   for (const source of options.sources) {
     const pass = await throughOutage(() => beginPass(deps, source, options), { signal, onWait })
+    const paused = remembered(() => isPaused(deps, source))
     while (pass.phase !== 'done' && !signal.aborted) {
-      if (await throughOutage(() => isPaused(deps, source), { signal, onWait })) {
+      if (await throughOutage(paused, { signal, onWait })) {
         seen.paused.add(source.name)
         break
       }

@@ -104,7 +104,7 @@ export class Works {
             ...common,
             name: 'settle',
             nudge: this.#toSettle,
-            paceMs: 50,
+            paceMs: 100,
             full: 20,
             tick: async () => {
               await this.#options.beforeSettling?.()

@@ -48,7 +48,9 @@ export async function tick(
   })
   if (webhookUrl === null || bulkFrom === null) return NOTHING
   const open = Math.min(JOBS_A_TICK, openCalls(deps.breaker, deps.now()))
-  if (open === 0 || !(await jobs.anyToSubmit(deps.db, run.id, bulkFrom))) return NOTHING
+  if (open === 0) return NOTHING
+  const there = await jobs.toSubmit(deps.db, run.id, bulkFrom)
+  if (!there.enough && !there.again) return NOTHING
 
   const permits = await deps.limiter
     .acquire(open, priorityOf(run.trigger), options.signal)
@@ -59,13 +61,16 @@ export async function tick(
   if (permits === null) return NOTHING
   const token = randomUUID()
   try {
-    const outgoing = await leaseJobs(deps, run, permits.count, token, bulkFrom).catch(
-      async (error: unknown) => {
-        // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
-        await throughOutage(() => giveBack.jobs(deps.db, token), {})
-        throw error
-      },
-    )
+    const outgoing = await leaseJobs(deps, run, {
+      limit: permits.count,
+      token,
+      least: bulkFrom,
+      again: there.again,
+    }).catch(async (error: unknown) => {
+      // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
+      await throughOutage(() => giveBack.jobs(deps.db, token), {})
+      throw error
+    })
     const slots = pLimit(deps.rules.concurrency)
     const store = gather((ended: Ended[]) => keep(deps, ended))
     const results = await Promise.all(
@@ -100,11 +105,18 @@ export async function tick(
 async function leaseJobs(
   deps: CallDeps,
   run: LiveRun,
-  limit: number,
-  token: string,
-  least: number,
+  options: {
+    readonly limit: number
+    readonly token: string
+    readonly least: number
+    /** Also jobs that were not taken before. */
+    readonly again: boolean
+  },
 ): Promise<jobs.OutgoingJob[]> {
-  const again = await jobs.leaseAgain(deps.db, { limit, token, leaseMs: SUBMIT_LEASE_MS })
+  const { limit, token, least } = options
+  const again = options.again
+    ? await jobs.leaseAgain(deps.db, { limit, token, leaseMs: SUBMIT_LEASE_MS })
+    : []
   if (again.length === limit) return again
   const made = await jobs.create(deps.db, {
     run: run.id,
