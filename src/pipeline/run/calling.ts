@@ -14,7 +14,7 @@ import type { Tally } from './tally.ts'
 import type { TakeTurn, Turn } from './turn.ts'
 
 /** Lookups of one tick: after so many, more urgent runs are looked at again. */
-const LOOKUPS_A_TICK = 2_000
+const LOOKUPS_A_TICK = 5_000
 
 export interface CallingOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
