@@ -1,4 +1,5 @@
 import type { RowState } from '../domain/row.ts'
+import { readQuotas, type Quota } from './quotas.ts'
 import type { Source } from '../sources/source.ts'
 import * as coverage from '../store/coverage.ts'
 import { countReasons, type FailureReason } from '../store/failures.ts'
@@ -6,8 +7,6 @@ import * as meters from '../store/meters.ts'
 import type { Database } from '../store/open.ts'
 import * as overview from '../store/overview.ts'
 import * as pauses from '../store/pauses.ts'
-import * as rateLimits from '../store/rate-limits.ts'
-import * as rateTold from '../store/rate-told.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 
@@ -20,7 +19,7 @@ export interface Board {
   readonly runs: readonly RunBoard[]
   readonly jobs: readonly overview.JobGroup[]
   /** The latest first. */
-  readonly quotas: readonly QuotaBoard[]
+  readonly quotas: readonly Quota[]
   /** Of the last hour. */
   readonly calls: readonly meters.CallCount[]
   readonly failures: readonly FailureReason[]
@@ -38,12 +37,6 @@ export interface SourceBoard {
   readonly states: Readonly<Record<RowState, number>>
   /** Oldest first; empty before the first run. */
   readonly coverage: readonly coverage.Measurement[]
-}
-
-export interface QuotaBoard extends rateLimits.KnownLimit {
-  readonly scope: string
-  /** What the process that calls told last. Null: nothing yet. */
-  readonly told: rateTold.Heard | null
 }
 
 export interface RunBoard extends runs.StoredRun {
@@ -91,9 +84,4 @@ export async function readBoard(
     failures: await countReasons(db, { source: null, states: null }),
     spent: await overview.spentWithin(db, SPENT_MS),
   }
-}
-
-async function readQuotas(db: Database): Promise<QuotaBoard[]> {
-  const told = await rateTold.heard(db)
-  return (await rateLimits.list(db)).map((one) => ({ ...one, told: told.get(one.scope) ?? null }))
 }

@@ -1,9 +1,8 @@
 import { coverage as count, type Coverage } from '../sources/coverage.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
-import * as rateLimits from '../store/rate-limits.ts'
-import * as rateTold from '../store/rate-told.ts'
 import { inTransaction } from '../store/transaction.ts'
+import { readQuotas, type Quota } from './quotas.ts'
 import { status, type Status } from './status.ts'
 
 /** Counting a column reads the whole table; a big one is not worth waiting longer for. */
@@ -18,7 +17,7 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     readonly window_ms: number | null
     readonly observed_at: Date
     /** What the process that calls told last. Null: nothing yet. */
-    readonly told: rateTold.Heard | null
+    readonly told: Quota['told']
   }>
   /** By source; a text says why it is not known. */
   readonly coverage: Readonly<Record<string, Coverage | string>>
@@ -31,13 +30,12 @@ export async function statusReport(
   coverage: StatusReport['coverage'],
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await status(db, names, null)
-  const told = await rateTold.heard(db)
-  const limits = (await rateLimits.list(db)).map((one) => ({
+  const limits = (await readQuotas(db)).map((one) => ({
     scope: one.scope,
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),
-    told: told.get(one.scope) ?? null,
+    told: one.told,
   }))
   return { ...state, limits, coverage }
 }

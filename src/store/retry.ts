@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup } from '../domain/lookup.ts'
 import { FAILED_ROW_STATES, Row, UNDONE, type RetryState, type RowState } from '../domain/row.ts'
-import { jsonBatch } from './batch.ts'
+import { keyedBatch } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -75,7 +75,7 @@ export async function makeDue(
     update fillrate.lookups l set due_at = now() from failed where l.id = failed.id`.execute(tx)
   await sql`
     update fillrate.rows r set next_at = now()
-      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, lookup bigint)
-     where r.source = ${source} and r.key = any(${rows.map((row) => row.key)}::text[]) and r.key = v.key
+      from ${keyedBatch(sql`${rows.map((row) => row.key)}::text[]`, rows, sql`lookup bigint`)}
+     where r.source = ${source} and r.key = k.key
        and r.lookup is not distinct from v.lookup and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
 }

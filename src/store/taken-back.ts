@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Row, UNDONE, type Settled } from '../domain/row.ts'
-import { jsonBatch } from './batch.ts'
+import { keyedBatch } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -64,8 +64,6 @@ export async function takeBack(
              settles(sql`0`, 'cells_conflicts'),
              settles(sql`${undo.run}`, 'run'),
            ])}
-      from jsonb_to_recordset(${jsonBatch(rows)}) as v (key text, columns jsonb, written jsonb, cells integer)
-     where r.source = ${source} and r.key = any(${rows.map((row) => row.key)}::text[]) and r.key = v.key`.execute(
-    tx,
-  )
+      from ${keyedBatch(sql`${rows.map((row) => row.key)}::text[]`, rows, sql`columns jsonb, written jsonb, cells integer`)}
+     where r.source = ${source} and r.key = k.key`.execute(tx)
 }

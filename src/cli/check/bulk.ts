@@ -4,7 +4,7 @@ import type { Environment } from '../../config/environment.ts'
 import { bulkOf } from '../../daemon/bulk.ts'
 import { openServer } from '../../daemon/http/server.ts'
 import { isFillrate, LOOPBACK, portTaken } from '../../daemon/receiver.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'
 import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
 

@@ -1,4 +1,4 @@
-import { duration } from '../render/numbers.ts'
+import { duration } from '../../domain/numbers.ts'
 import { finding, type Finding } from './finding.ts'
 
 /** Another's clock, held against this machine's. */

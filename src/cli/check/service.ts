@@ -1,7 +1,7 @@
 import { request } from 'undici'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/retry-after.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import type { ClockReading } from './clock.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'
 import { reasonOf, TIMEOUT_MS } from './unanswered.ts'

@@ -7,7 +7,7 @@ import { openSource, type Source } from '../../sources/source.ts'
 import { FIRST_ROWS, readInputs, unsteadyInputs } from '../../sources/steady.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 
 /** A look at a table may take this long, in milliseconds: somebody waits for it, and the table is in use. */

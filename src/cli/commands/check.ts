@@ -11,7 +11,7 @@ import type { Context } from '../context.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { findingLines, verdictLine } from '../render/check.ts'
 import { writeJson } from '../render/json.ts'
-import { count, counted } from '../render/numbers.ts'
+import { count, counted } from '../../domain/numbers.ts'
 import { openLog, readConfig } from '../settings.ts'
 
 /** Looks at everything that a run needs, in the order in which one thing needs another. */

@@ -11,7 +11,7 @@ import { Exit, type ExitCode } from '../exit-codes.ts'
 import { csvLine } from '../render/csv.ts'
 import { failureLines } from '../render/failures.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 
 /** Rows shown; a file gets all. */
 const SHOWN = 10

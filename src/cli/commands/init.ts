@@ -13,7 +13,7 @@ import { proposeFor } from '../init/propose-for.ts'
 import { targetOf, writeTarget, type Target } from '../init/target.ts'
 import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import { pad } from '../render/text.ts'
 
 /** Reads the database, proposes a configuration for it, and writes that to a file which is not there yet. */

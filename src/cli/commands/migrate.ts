@@ -5,7 +5,7 @@ import { withDatabase } from '../database.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { addressOf } from '../render/database-error.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../render/numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 
 export async function migrate(command: Command<'migrate'>, context: Context): Promise<ExitCode> {
   const { stdout, env } = context

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
-import { count, distance, duration } from '../render/numbers.ts'
+import { count, distance, duration } from '../../domain/numbers.ts'
 import type { Style } from '../render/paint.ts'
 import { table } from '../render/table.ts'
 

@@ -1,5 +1,5 @@
 import type { ProposedSource } from '../../sources/propose/proposal.ts'
-import { count } from '../render/numbers.ts'
+import { count } from '../../domain/numbers.ts'
 import type { Accepted } from './accept.ts'
 import { comment } from './comment.ts'
 import { FIRST_BUDGET, MIN_CONFIDENCE } from './config-object.ts'

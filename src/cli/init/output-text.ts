@@ -1,5 +1,5 @@
 import type { ProposedOutput, ProposedSource } from '../../sources/propose/proposal.ts'
-import { percent } from '../render/numbers.ts'
+import { percent } from '../../domain/numbers.ts'
 import { clean } from '../render/text.ts'
 import type { Accepted } from './accept.ts'
 import { comment, WIDTH } from './comment.ts'

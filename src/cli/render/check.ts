@@ -1,7 +1,7 @@
 import { formatProblems } from '../../config/problems.ts'
 import type { Finding, Verdict } from '../check/finding.ts'
 import type { Output } from '../output.ts'
-import { counted } from './numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import type { Style } from './paint.ts'
 import { clean, pad, wrap } from './text.ts'
 

@@ -1,6 +1,6 @@
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
-import { count } from './numbers.ts'
+import { count } from '../../domain/numbers.ts'
 
 const FRAME_MS = 100
 const LINE_MS = 10_000

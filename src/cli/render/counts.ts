@@ -1,5 +1,5 @@
 import type { Output } from '../output.ts'
-import { count } from './numbers.ts'
+import { count } from '../../domain/numbers.ts'
 import { wrap } from './text.ts'
 
 /** Numbers with their words under each other, and their sum. What is nothing is left out. */

@@ -1,7 +1,7 @@
 import type { DiffCell, DiffRow } from '../../pipeline/dry-run/diff.ts'
 import type { DryRun } from '../../pipeline/dry-run/dry-run.ts'
 import type { Output } from '../output.ts'
-import { count, counted } from './numbers.ts'
+import { count, counted } from '../../domain/numbers.ts'
 import { table } from './table.ts'
 import { clean, cut, wrap } from './text.ts'
 

@@ -1,7 +1,7 @@
 import type { AskedLookup, Change, Column, State, Story } from '../../pipeline/explain/story.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { counted, distance, moment } from './numbers.ts'
+import { counted, distance, moment } from '../../domain/numbers.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { table } from './table.ts'
 import { clean, cut, wrap } from './text.ts'

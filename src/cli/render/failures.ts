@@ -2,7 +2,7 @@ import { FAILURE_HELP } from '../../pipeline/failure-help.ts'
 import type { FailedRow, FailureReason, LeftOutCells } from '../../store/failures.ts'
 import type { Output } from '../output.ts'
 import { fields } from './fields.ts'
-import { count, counted, distance } from './numbers.ts'
+import { count, counted, distance } from '../../domain/numbers.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { table } from './table.ts'
 

@@ -1,7 +1,7 @@
 import type { ForgetReport } from '../../pipeline/forget/forget.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { count, counted } from './numbers.ts'
+import { count, counted } from '../../domain/numbers.ts'
 import { stepLines } from './steps.ts'
 import { table } from './table.ts'
 

@@ -2,7 +2,7 @@ import type { PassedOver, Proposal, ProposedSource } from '../../sources/propose
 import type { Accepted } from '../init/accept.ts'
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
-import { count, counted, percent } from './numbers.ts'
+import { count, counted, percent } from '../../domain/numbers.ts'
 import { table } from './table.ts'
 import { clean, pad, width, wrap } from './text.ts'
 

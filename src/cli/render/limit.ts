@@ -1,4 +1,4 @@
-import { count, duration } from './numbers.ts'
+import { count, duration } from '../../domain/numbers.ts'
 
 /** `200 calls in 2 s`. */
 export function limitText(limit: number, windowMs: number | null): string {

@@ -1,7 +1,7 @@
 import { FAILED_ROW_STATES } from '../../domain/row.ts'
 import type { RunReport } from '../../pipeline/run/report.ts'
 import type { Output } from '../output.ts'
-import { counted } from './numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import { pad, wrap } from './text.ts'
 
 type Step = readonly [type: string, why: string]

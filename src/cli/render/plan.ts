@@ -5,7 +5,7 @@ import type { Output } from '../output.ts'
 import { diffLines } from './diff.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
-import { count, counted, duration, percent } from './numbers.ts'
+import { count, counted, duration, percent } from '../../domain/numbers.ts'
 import { sum } from './sum.ts'
 import { pad, width, wrap } from './text.ts'
 

@@ -1,6 +1,6 @@
 import type { Heard } from '../../store/rate-told.ts'
 import type { Field } from './fields.ts'
-import { count, distance, percent } from './numbers.ts'
+import { count, distance, percent } from '../../domain/numbers.ts'
 
 /** What is said wherever another client of the key shows. */
 export const FOREIGN = 'another client spends the same key: room is left for it'

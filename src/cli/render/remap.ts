@@ -2,7 +2,7 @@ import type { RemapReport } from '../../pipeline/remap/remap.ts'
 import type { Output } from '../output.ts'
 import { countLines } from './counts.ts'
 import { dryRunLines } from './diff.ts'
-import { counted } from './numbers.ts'
+import { counted } from '../../domain/numbers.ts'
 import { reportLines } from './report.ts'
 import { stepLines } from './steps.ts'
 

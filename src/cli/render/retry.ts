@@ -1,7 +1,7 @@
 import type { RetryReport } from '../../pipeline/retry.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { count, counted } from './numbers.ts'
+import { count, counted } from '../../domain/numbers.ts'
 import { stateWords } from './states.ts'
 import { stepLines } from './steps.ts'
 import { table } from './table.ts'

@@ -1,7 +1,7 @@
 import { ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { Output } from '../output.ts'
 import { blocks } from './bar.ts'
-import { count, percent } from './numbers.ts'
+import { count, percent } from '../../domain/numbers.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { pad } from './text.ts'
 

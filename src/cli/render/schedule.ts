@@ -1,7 +1,7 @@
 import type { ScheduleEntry } from '../../config/config.ts'
 import { ticksAfter } from '../../daemon/times.ts'
 import type { Output } from '../output.ts'
-import { distance } from './numbers.ts'
+import { distance } from '../../domain/numbers.ts'
 
 /** What the schedule will do, in words. */
 export function scheduleLines(

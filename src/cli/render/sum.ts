@@ -1,4 +1,4 @@
-import { count } from './numbers.ts'
+import { count } from '../../domain/numbers.ts'
 
 /** `3 found, 1 failed`: numbers with their words; what is nothing is left out. */
 export function sum<Name extends string>(

@@ -1,7 +1,7 @@
 import type { UndoReport } from '../../pipeline/undo/report.ts'
 import type { Output } from '../output.ts'
 import { countLines } from './counts.ts'
-import { count, counted, duration } from './numbers.ts'
+import { count, counted, duration } from '../../domain/numbers.ts'
 import { stepLines, type Step } from './steps.ts'
 import { table } from './table.ts'
 import { wrap } from './text.ts'

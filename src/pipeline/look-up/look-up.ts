@@ -82,9 +82,9 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
           const answered = store.answer(deps.db, answers, next)
           return next === null ? answered : answered.catch(giveBack(deps, next.token))
         }, waiting)
-        await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
         if (permits !== null) begin(leased, permits)
         handedOn += leased.length
+        await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
       } finally {
         permits?.release()
       }

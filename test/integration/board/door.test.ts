@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { runInProcess } from '../../support/in-process.ts'
+import { runProgram } from '../../support/program.ts'
 import { request } from 'undici'
 
 const TOKEN = 'a-token-that-nobody-guesses'
@@ -165,7 +165,7 @@ test('/api/status tells what `fillrate status --json` tells', async () => {
   const at = await serve()
   const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
   try {
-    const { stdout } = await runInProcess({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
+    const { stdout } = await runProgram({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
     expect(JSON.parse((await ask(`${at}/api/status`)).text)).toEqual(JSON.parse(stdout))
   } finally {
     await cli.remove()

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
-import { runInProcess } from '../../support/in-process.ts'
+import { runProgram } from '../../support/program.ts'
 
 let harness: Harness
 let cli: CommandLine
@@ -15,8 +15,8 @@ afterAll(async () => {
   await harness.close()
 })
 
-const command = (...words: string[]): ReturnType<typeof runInProcess> =>
-  runInProcess({ cwd: cli.folder, env: cli.environment }, ...words)
+const command = (...words: string[]): ReturnType<typeof runProgram> =>
+  runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 
 test('a paused source is left out by every run, which says so, until it is resumed', async () => {
   expect(await command('pause', 'contacts', '--json')).toMatchObject({ code: 0 })

@@ -12,7 +12,7 @@ import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { codeBlocks, fillrateLines, type CodeBlock } from '../../support/code-blocks.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { runInProcess } from '../../support/in-process.ts'
+import { runProgram } from '../../support/program.ts'
 
 // What the README and the documentation show works as they show it.
 
@@ -128,7 +128,7 @@ test('the ten minutes of getting started go as they are told', async () => {
     'check migrate plan run run status run runs undo explain run',
   )
   for (const words of lines) {
-    const { code, stdout, stderr } = await runInProcess({ cwd: cli.folder, env: cli.environment }, ...words)
+    const { code, stdout, stderr } = await runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
     const verb = words[0] as keyof typeof declarations
     const exits: readonly ExitCode[] = declarations[verb].exits
     expect([exits.includes((code ?? 1) as ExitCode) && code !== 1 && code !== 2, stdout + stderr]).toEqual([
@@ -160,8 +160,8 @@ test('the grants of the operations page are enough, and no more is needed', asyn
       },
     })
     await rm(join(cli.folder, 'fillrate.config.ts'), { force: true })
-    expect(await runInProcess(own, 'migrate')).toMatchObject({ code: 0, stderr: '' })
-    const ended = await runInProcess(own, 'run', '--json', '--route', 'sync')
+    expect(await runProgram(own, 'migrate')).toMatchObject({ code: 0, stderr: '' })
+    const ended = await runProgram(own, 'run', '--json', '--route', 'sync')
     expect(JSON.parse(ended.stdout)).toMatchObject({ status: 'completed', rows: { write_rejected: 0 } })
   } finally {
     await pool.query('drop owned by fillrate')

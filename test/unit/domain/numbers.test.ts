@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { count, counted, distance, duration, percent, perSecond } from '../../../../src/cli/render/numbers.ts'
+import { count, counted, distance, duration, percent, perSecond } from '../../../src/domain/numbers.ts'
 
 test('counts', () => {
   expect([0, 999, 1_234, 5_000_000].map(count)).toEqual(['0', '999', '1,234', '5,000,000'])

@@ -1,5 +1,5 @@
 import type { Plan } from '../../../pipeline/plan.ts'
-import { counted } from '../../render/numbers.ts'
+import { counted } from '../../../domain/numbers.ts'
 
 /** Reasons of each source that are told by name. */
 const NAMED = 2

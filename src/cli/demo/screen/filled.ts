@@ -1,6 +1,6 @@
 import type { Coverage } from '../../../sources/coverage.ts'
 import type { Output } from '../../output.ts'
-import { count, percent } from '../../render/numbers.ts'
+import { count, percent } from '../../../domain/numbers.ts'
 import { pad, width } from '../../render/text.ts'
 import { table } from '../../render/table.ts'
 

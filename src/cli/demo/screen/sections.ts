@@ -1,7 +1,7 @@
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import type { Plan } from '../../../pipeline/plan.ts'
 import type { SandboxOptions } from '../../../sandbox/options.ts'
-import { count, counted, duration } from '../../render/numbers.ts'
+import { count, counted, duration } from '../../../domain/numbers.ts'
 import { planLines } from '../../render/plan.ts'
 import { reportLines } from '../../render/report.ts'
 import { rowLines } from '../../render/row-lines.ts'

@@ -1,7 +1,7 @@
 import type { Stats } from '../../../sandbox/stats.ts'
 import type { Output } from '../../output.ts'
 import { fields, type Field } from '../../render/fields.ts'
-import { count, counted } from '../../render/numbers.ts'
+import { count, counted } from '../../../domain/numbers.ts'
 import { sum } from '../../render/sum.ts'
 
 /** What the service counted by itself, and what it did wrong on purpose. */

@@ -1,5 +1,5 @@
 import type { Output } from '../../output.ts'
-import { duration } from '../../render/numbers.ts'
+import { duration } from '../../../domain/numbers.ts'
 import { pad, width, wrap } from '../../render/text.ts'
 
 /** Where the demo is told, step by step. A silent one, for `--json`, tells nothing. */

@@ -1,10 +1,11 @@
 import { count, counted, duration, percent, perSecond } from '../../../domain/numbers.ts'
-import { HOUR_MS, type Board, type QuotaBoard } from '../../../pipeline/board.ts'
+import { HOUR_MS, type Board } from '../../../pipeline/board.ts'
+import type { Quota } from '../../../pipeline/quotas.ts'
 import { callSteps } from './calls.ts'
 import { html, type Html, type Part } from './html.ts'
 import { badge, bar, number, section, share, when } from './parts.ts'
 
-type Told = NonNullable<QuotaBoard['told']>
+type Told = NonNullable<Quota['told']>
 
 const LINES_MS = 5 * 60_000
 
@@ -17,7 +18,7 @@ export function quota({ quotas, at }: Board): Html {
   return html`<div id="quota">${body}</div>`
 }
 
-function quotaFields({ scope, limit, windowMs, observedAt, told }: QuotaBoard, at: number): Html {
+function quotaFields({ scope, limit, windowMs, observedAt, told }: Quota, at: number): Html {
   const [host = scope, key] = scope.split(' ')
   const isNow = told?.live === true
   const fields: [string, Part][] = [
