@@ -35,5 +35,7 @@ test('after a SIGKILL at the worst points another run loses nothing, and pays no
   expect(killed.filter((one) => !one.made)).toEqual([])
   expect(killed.filter((one) => !isUnharmed(one))).toEqual([])
   // What was on the wire is counted: the exception is stated, not hidden.
-  expect(killed.find((one) => /^on the wire POST .*person\/enrich$/.test(one.point))?.inDoubt).toBeGreaterThan(0)
+  expect(
+    killed.find((one) => /^on the wire POST .*person\/enrich$/.test(one.point))?.inDoubt,
+  ).toBeGreaterThan(0)
 })
