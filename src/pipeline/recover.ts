@@ -9,8 +9,8 @@ import type { Deps } from './deps.ts'
 const AT_ONCE = 1_000
 
 export interface RecoverResult {
-  /** Leases that ran out: calls that may have been paid for. */
-  readonly expiredLeases: number
+  /** Leases that ran out: calls that may have been paid for, and lookups that were never asked. */
+  readonly expiredLeases: lookups.Expired
   readonly interruptedRuns: number
   readonly doubtfulJobs: number
   /** Jobs that nobody would have posted again; their inputs are free for another. */
@@ -30,6 +30,7 @@ export async function tick(
   const own = ownRuns === null ? [] : [ownRuns].flat()
   const interrupted = await runs.interruptDead(deps.db, own)
   const expiredLeases = await lookups.returnExpired(deps.db, AT_ONCE)
+  await lookups.forgetTokens(deps.db)
   const doubtfulJobs = await jobs.doubtAbandoned(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
     const dissolved = await jobs.dissolve(tx, AT_ONCE)
@@ -45,9 +46,9 @@ export async function tick(
   const attachedDeliveries = await deliveries.attachOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')
-  if (expiredLeases > 0)
+  if (expiredLeases.inDoubt > 0)
     deps.log.warn(
-      { lookups: expiredLeases },
+      { lookups: expiredLeases.inDoubt },
       'the process that asked these lookups is gone: they are asked again',
     )
   if (expiredJobs > 0)

@@ -23,8 +23,8 @@ export const answerRecords = (answers: readonly { readonly id: number }[]) =>
   keyedBatch(
     sql`${answers.map((one) => one.id)}::bigint[]`,
     answers,
-    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "resolvedAt" timestamptz,
-        "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb`,
+    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "askedAt" timestamptz,
+        "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb`,
   )
 
 export const notErased = sql`not exists (

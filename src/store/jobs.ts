@@ -151,7 +151,7 @@ export async function acceptSingle(
       returning id
     )
     update fillrate.lookups l
-       set state = ${Lookup.submitted}, job = made.id, single = true, lease_token = null, leased_until = null
+       set state = ${Lookup.submitted}, job = made.id, single = true, asked_at = now(), lease_token = null, leased_until = null
       from made where l.id = ${lookup.id}`.execute(db)
 }
 

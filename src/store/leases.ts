@@ -21,6 +21,8 @@ export interface LeaseOptions {
   readonly limit: number
   readonly token: string
   readonly leaseMs: number
+  /** So many of them, from the first, are asked as soon as this is committed; without it, all. */
+  readonly asking?: number
   /**
    * Whether emails are leased too, after what never goes in bulk; a number: only while fewer than so many of them
    * wait, because as many make a job.
@@ -28,17 +30,14 @@ export interface LeaseOptions {
   readonly emails: boolean | number
 }
 
-/** Leases some of a run's waiting lookups, oldest first. */
-export async function lease(db: Database, options: LeaseOptions): Promise<LeasedLookup[]> {
-  const { rows } =
-    await sql<Leased>`with ${leaseNext(options)} select id, kind, input, attempts from leased`.execute(db)
-  return rows.map((row) => ({ ...row, token: options.token }))
-}
-
-type Leased = Omit<LeasedLookup, 'token'>
-
-/** The common table expressions that end in `leased`. */
-function leaseNext({ run, limit, token, leaseMs, emails }: LeaseOptions): RawBuilder<unknown> {
+/**
+ * Leases some of a run's waiting lookups: those that can only go singly first, and the oldest of each.
+ * @returns in the order in which they are to be asked
+ */
+export async function lease(
+  db: Database,
+  { run, limit, token, leaseMs, emails, asking = limit }: LeaseOptions,
+): Promise<LeasedLookup[]> {
   // Literally the predicates of the partial indexes: the planner uses them for nothing else.
   const single = sql`state = ${pending} and (kind <> 'email' or single)`
   const email = sql`state = ${pending} and kind = 'email' and not single`
@@ -55,17 +54,23 @@ function leaseNext({ run, limit, token, leaseMs, emails }: LeaseOptions): RawBui
   const mails = claim(sql`${email} and ${few}`, most)
   // The bound is a number everywhere, never what another part has left: for a bound that it does not know the planner
   // takes a tenth of all that waits, and reads the whole table for a handful of lookups.
-  return sql`single as (${singles}), ${emails === false ? sql`` : sql`email as (${mails}),`}
+  const { rows } = await sql<Omit<LeasedLookup, 'token'>>`
+    with single as (${singles}), ${emails === false ? sql`` : sql`email as (${mails}),`}
     claimed as (
       select id from (select id from single ${emails === false ? sql`` : sql`union all select id from email`}) c
        limit ${most}
     ),
     leased as (
       update fillrate.lookups l
-         set state = ${leased}, lease_token = ${token}, leased_until = now() + ${interval(leaseMs)}, asked_at = now()
+         set state = ${leased}, lease_token = ${token}, leased_until = now() + ${interval(leaseMs)}
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
-    )`
+    ), asking as (
+      insert into fillrate.asking (token, up_to)
+      select ${token}, id from (select id from leased order by id limit ${asking}::integer) a order by id desc limit 1
+    )
+    select * from leased order by id`.execute(db)
+  return rows.map((row) => ({ ...row, token }))
 }
 
 /** Extends every lease under these tokens. @returns the tokens that still hold one */
@@ -78,51 +83,96 @@ export async function extend(db: Database, tokens: readonly string[], leaseMs: n
   return new Set(rows.map((row) => row.token))
 }
 
+/** Lookups that are leased and about to be asked, as SQL: how far each token has come, and which lookups are still ours. */
+function ask(lookups: readonly LeasedLookup[]): {
+  readonly asking: RawBuilder<unknown>
+  readonly ours: RawBuilder<unknown>
+} {
+  const upTo = new Map<string, number>()
+  for (const { id, token } of lookups) upTo.set(token, Math.max(id, upTo.get(token) ?? 0))
+  return {
+    asking: sql`asking as (
+      insert into fillrate.asking (token, up_to)
+      select * from unnest(${[...upTo.keys()]}::uuid[], ${[...upTo.values()]}::bigint[])
+    )`,
+    ours: sql`(select jsonb_agg(id) from fillrate.lookups
+                where id = any(${lookups.map(({ id }) => id)}::bigint[])
+                  and ${unindexed(sql`lease_token = any(${[...upTo.keys()]}::uuid[]) and leased_until > now()`)})`,
+  }
+}
+
+/**
+ * To be called before leased lookups are asked, those with the lower ids first: when their process is killed, they are
+ * in doubt, and what else it had leased is not.
+ * @returns those that may be asked: whoever was erased meanwhile, or leased by another, is not among them
+ */
+export async function begin(
+  db: Database,
+  lookups: readonly LeasedLookup[],
+): Promise<readonly LeasedLookup[]> {
+  if (lookups.length === 0) return []
+  const { asking, ours } = ask(lookups)
+  const { rows } = await sql<{ ours: number[] | null }>`with ${asking} select ${ours} as ours`.execute(db)
+  return those(lookups, rows[0]?.ours)
+}
+
+function those<T extends { readonly id: number }>(
+  all: readonly T[],
+  ids: readonly number[] | null | undefined,
+): T[] {
+  const wanted = new Set(ids)
+  return all.filter(({ id }) => wanted.has(id))
+}
+
 export interface Answer extends LookupFields {
   readonly id: number
   readonly token: string
+  readonly askedAt: Date
   /** Of whom the record tells, as tombstones would: it is not kept where one of them is there. */
   readonly hashes?: readonly string[]
 }
 
 export interface Answered {
-  /** Leased in the same statement. */
-  readonly leased: readonly LeasedLookup[]
+  /** Those of `next` that may be asked, as `begin` tells. */
+  readonly begun: readonly LeasedLookup[]
   /** Those whose lease was lost, or whose record tells of somebody who was erased. */
   readonly unstored: readonly Answer[]
 }
 
 /**
- * Stores the answers of leased lookups, and leases the next in the same statement: a slot stands idle for one round
+ * Stores the answers of leased lookups, and begins the next in the same statement: a slot stands idle for one round
  * trip and one commit instead of two. Where the lease was lost meanwhile, a record is still kept if none is there, and
  * never put over a newer one.
- * @param next null: leases none
+ * @param next leased, and to be asked when this is committed
  */
 export async function answer(
   db: Database,
   answers: readonly Answer[],
-  next: LeaseOptions | null = null,
+  next: readonly LeasedLookup[] = [],
 ): Promise<Answered> {
-  if (answers.length === 0) return { leased: [], unstored: [] }
-  const { rows } = await sql<{ stored: number[] | null; leased: Leased[] | null }>`
+  if (answers.length === 0) return { begun: await begin(db, next), unstored: [] }
+  const { asking, ours } = ask(next)
+  const { rows } = await sql<{ stored: number[] | null; ours: number[] | null }>`
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             resolved_at = v."resolvedAt", due_at = v."dueAt", lease_token = null, leased_until = null,
+             asked_at = v."askedAt", resolved_at = v."resolvedAt", due_at = v."dueAt",
+             lease_token = null, leased_until = null,
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}
        where l.id = k.key and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
          and ${notErased}
       returning l.id, l.state
-    ), ${isUnwritten} ${next === null ? sql`` : sql`, ${leaseNext(next)}`}
-    select (select jsonb_agg(id) from stored) as stored,
-           ${next === null ? sql`null` : sql`(select jsonb_agg(l) from leased l)`} as leased`.execute(db)
-  const stored = new Set(rows[0]?.stored ?? [])
+    ), ${isUnwritten} ${next.length === 0 ? sql`` : sql`, ${asking}`}
+    select (select jsonb_agg(id) from stored) as stored, ${next.length === 0 ? sql`null` : ours} as ours`.execute(
+    db,
+  )
+  const stored = new Set(rows[0]?.stored)
   const unstored = answers.filter((one) => !stored.has(one.id))
   await keepPaidRecords(
     db,
     unstored.filter((one) => one.state === Lookup.found),
   )
-  return { leased: (rows[0]?.leased ?? []).map((row) => ({ ...row, token: next?.token ?? '' })), unstored }
+  return { begun: those(next, rows[0]?.ours), unstored }
 }

@@ -124,18 +124,44 @@ export async function forgive(db: Connection, ids: readonly number[]): Promise<v
   )
 }
 
-/** Leases that ran out: their calls may have been answered and paid for, which is counted. @returns how many */
-export async function returnExpired(db: Connection, limit: number): Promise<number> {
-  const result = await sql`
+export interface Expired {
+  /** Their calls may have been answered and paid for, which is counted. */
+  readonly inDoubt: number
+  /** Leased, and certainly never asked. */
+  readonly unasked: number
+}
+
+/** Lookups whose leases ran out wait again. */
+export async function returnExpired(db: Connection, limit: number): Promise<Expired> {
+  const { rows } = await sql<Expired>`
     with expired as (
-      select id from fillrate.lookups where state = ${leased} and leased_until < now()
+      select id, lease_token as token from fillrate.lookups where state = ${leased} and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
+    ), asked as materialized (
+      select e.id, min(a.at) as at from expired e left join fillrate.asking a on a.token = e.token and a.up_to >= e.id
+       group by e.id
+    ), returned as (
+      update fillrate.lookups l
+         set state = ${pending}, lease_token = null, leased_until = null,
+             in_doubt = l.in_doubt + (asked.at is not null)::integer,
+             attempts = l.attempts + (asked.at is not null)::integer,
+             asked_at = coalesce(asked.at, l.asked_at),
+             reason = case when asked.at is null then l.reason else 'the process that asked it is gone' end
+        from asked where l.id = asked.id
+      returning asked.at
     )
-    update fillrate.lookups l
-       set state = ${pending}, lease_token = null, leased_until = null, in_doubt = l.in_doubt + 1,
-           attempts = l.attempts + 1, reason = 'the process that asked it is gone'
-      from expired where l.id = expired.id`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
+    select count(at) as "inDoubt", count(*) - count(at) as unasked from returned`.execute(db)
+  return rows[0] ?? { inDoubt: 0, unasked: 0 }
+}
+
+/** How far tokens had come under which nothing is leased any more. A minute later, so that few are looked at in vain. */
+export async function forgetTokens(db: Connection): Promise<void> {
+  await sql`
+    delete from fillrate.asking a
+     where a.at < now() - interval '1 minute'
+       and not exists (select from fillrate.lookups where state = ${leased} and ${unindexed(sql`lease_token = a.token`)})`.execute(
+    db,
+  )
 }
 
 /** Takes over what other runs left waiting and this run's rows want. @returns how many */

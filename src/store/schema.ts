@@ -49,6 +49,11 @@ export interface Schema {
     due_at: Date | null
     in_doubt: Generated<number>
   }
+  'fillrate.asking': {
+    token: string
+    up_to: number
+    at: Generated<Date>
+  }
   'fillrate.unwritten': {
     lookup: number
   }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { jsonBatch } from './batch.ts'
@@ -7,7 +7,7 @@ import type { StoreTransaction } from './transaction.ts'
 
 /** The tombstone of what must never be asked again: it must not itself tell what that was. */
 export function suppressionHash(kind: LookupKind, key: string): string {
-  return createHash('sha256').update(`${kind}\n${key}`).digest('hex')
+  return hash('sha256', `${kind}\n${key}`)
 }
 
 /** Whether anything was ever erased: mostly nothing was, and then there is nothing to compare. */

@@ -1,22 +1,20 @@
-import { randomUUID } from 'node:crypto'
 import { afterAsk } from '../../domain/lookup.ts'
-import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
-import * as toGiveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as keptAnswers from '../../store/kept-answers.ts'
 import * as store from '../../store/leases.ts'
 import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
-import { LEASE_MS, type CallDeps } from '../deps.ts'
+import type { CallDeps } from '../deps.ts'
 import { eraseAnswered, hashesOf } from '../forget/in-answers.ts'
 import { gather } from '../gather.ts'
 import { ask } from './ask.ts'
 import { Leases } from './leases.ts'
 import { openCalls } from './open-calls.ts'
+import { Supply } from './supply.ts'
 
 export interface LookUpResult {
   readonly asked: number
@@ -41,10 +39,11 @@ export interface LookUpOptions {
 /**
  * Asks up to `most` waiting lookups of a run, one call each, as fast as the limiter grants.
  *
- * A permit comes first, then the lease, then the call: so no more lookups are leased than there are calls on the
- * wire, and a crash leaves at most one a slot in doubt. A slot is free again when its answer is stored, not when it
- * came, so that no answer waits in memory for a write that may never happen. The answers of many slots go together,
- * and where permits are at hand their write leases what these slots ask next.
+ * Lookups are leased some way ahead, by the pace of the calls. A permit comes first, then a note in Postgres that
+ * these are asked now, then the calls: so a crash leaves in doubt what was on the wire, at most one a slot, and
+ * nothing else that was leased. A slot is free again when its answer is stored, not when it came, so that no answer
+ * waits in memory for a write that may never happen. The answers of many slots go together, and where permits are at
+ * hand their write is also the note of what these slots ask next.
  */
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
   const count = { asked: 0, retried: 0, throttled: 0 }
@@ -72,18 +71,24 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       ? 0
       : Math.min(options.most - count.asked - underWay.size, openCalls(deps.breaker, deps.now()))
 
+  const supply = new Supply(deps, run, leases, room)
+
   const settle = gather(
     async (answers: store.Answer[]) => {
-      const free = deps.slots.mayKeep(priority) ? Math.min(answers.length, room()) : 0
+      const free = deps.slots.mayKeep(priority) ? Math.min(answers.length, room(), supply.size) : 0
       const permits = free > 0 ? deps.limiter.acquireNow(free) : null
+      const coming = supply.take(permits?.count ?? 0)
       try {
-        const { leased, unstored } = await throughOutage(async () => {
-          const next = permits && nextLease(deps, run, permits.count)
-          const answered = store.answer(deps.db, answers, next)
-          return next === null ? answered : answered.catch(giveBack(deps, next.token))
-        }, waiting)
-        if (permits !== null) begin(leased, permits)
-        handedOn += leased.length
+        const { begun, unstored } = await throughOutage(
+          () => store.answer(deps.db, answers, coming),
+          waiting,
+        ).catch(async (error: unknown) => {
+          await supply.giveBack(coming)
+          throw error
+        })
+        supply.leaveOut(coming, begun)
+        if (permits !== null) begin(begun, permits)
+        handedOn += begun.length
         await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
       } finally {
         permits?.release()
@@ -94,9 +99,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     { writers: 2 },
   )
 
-  function begin(leased: readonly store.LeasedLookup[], permits: Permits): void {
-    leases.hold(leased[0]?.token ?? '', leased.length)
-    for (const lookup of leased) {
+  function begin(lookups: readonly store.LeasedLookup[], permits: Permits): void {
+    for (const lookup of lookups) {
       const task = handle(lookup, permits.use()).finally(() => {
         underWay.delete(task)
         if (handedOn > 0) handedOn--
@@ -108,6 +112,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   }
 
   async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
+    const askedAt = new Date(deps.now())
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await ask(deps, lookup, call, leases.lost)
     if (asked.event === null) {
@@ -122,7 +127,13 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       if (asked.event.type === 'fault') count.retried++
       if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
-      await settle({ id: lookup.id, token: lookup.token, ...fields, hashes: hashesOf(fields.record) })
+      await settle({
+        id: lookup.id,
+        token: lookup.token,
+        askedAt,
+        ...fields,
+        hashes: hashesOf(fields.record),
+      })
     }
     count.asked++
     leases.drop(lookup.token)
@@ -148,12 +159,11 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       let unused = taken
       try {
         if (taken === 0) continue
-        const next = nextLease(deps, run, taken)
-        const leased = await store.lease(deps.db, next).catch(giveBack(deps, next.token))
-        options.onLeased?.(leased.length)
-        if (leased.length === 0) break
-        unused -= leased.length
-        begin(leased, permits)
+        const next = await supply.begin(taken)
+        options.onLeased?.(next.length)
+        if (next.length === 0) break
+        unused -= next.length
+        begin(next, permits)
       } finally {
         permits.release()
         deps.slots.give(unused)
@@ -162,27 +172,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     await Promise.all(underWay)
   } finally {
     await Promise.allSettled(underWay)
+    await supply.end()
     leases.end()
   }
   return { ...count, stop }
-}
-
-/** A lease may be committed and its answer lost: nothing was asked under it, so that it need not run out first. */
-const giveBack =
-  (deps: Pick<CallDeps, 'db'>, token: string) =>
-  async (error: unknown): Promise<never> => {
-    await throughOutage(() => toGiveBack.lookups(deps.db, token), {})
-    throw error
-  }
-
-/** First what never goes in bulk; then emails, where they are to go singly. */
-function nextLease(deps: CallDeps, run: LiveRun, limit: number): store.LeaseOptions {
-  const { bulkFrom, singly } = routeEmails({
-    option: run.options.route,
-    bulkPossible: deps.webhookUrl !== null,
-    picking: run.picking,
-    minimum: deps.rules.bulkMinimum,
-  })
-  const emails = singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now'
-  return { run: run.id, limit, token: randomUUID(), leaseMs: LEASE_MS, emails }
 }

@@ -103,6 +103,7 @@ export class Calls {
   #found = (lookup: Held): leases.Answer => ({
     id: lookup.id,
     token: lookup.token,
+    askedAt: new Date(),
     ...afterAsk(lookup, { type: 'found', record: record(lookup.key), confidence: 0.9 }, RULES, Date.now(), 0),
   })
 
@@ -110,7 +111,13 @@ export class Calls {
     if (event.type === 'found') this.#model.given.add(lookup.key)
     if (event.type === 'fault') this.#model.pay(lookup.key, -1)
     const { id, token } = lookup
-    return { id, token, ...afterAsk(lookup, event, RULES, Date.now(), 0), notBefore: null }
+    return {
+      id,
+      token,
+      askedAt: new Date(),
+      ...afterAsk(lookup, event, RULES, Date.now(), 0),
+      notBefore: null,
+    }
   }
 
   #isStale({ key, token }: Held): boolean {

@@ -50,6 +50,7 @@ const rules = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUT
 const found = (lookup: leases.LeasedLookup, title: string): leases.Answer => ({
   id: lookup.id,
   token: lookup.token,
+  askedAt: new Date(),
   ...afterAsk(lookup, { type: 'found', record: { title }, confidence: 1 }, rules, Date.now(), 0),
 })
 
@@ -70,9 +71,72 @@ test('two workers never lease the same lookup', async () => {
 test('a lease that ran out is asked again, and counted as in doubt', async () => {
   await want('a@example.com')
   await lease(1, 0)
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 1 })
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: { inDoubt: 1 } })
   expect(await stored()).toMatchObject([{ state: 'pending', in_doubt: 1 }])
   expect(await totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
+})
+
+test('of what was leased ahead, only what was asked is in doubt', async () => {
+  await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
+  const token = randomUUID()
+  const [a, b, c, d] = await leases.lease(database.db, {
+    run,
+    emails: true,
+    limit: 4,
+    asking: 1,
+    token,
+    leaseMs: MINUTE,
+  })
+  if (!a || !b || !c || !d) throw new Error('all four should have been leased')
+  const { begun, unstored } = await leases.answer(database.db, [found(a, 'answered')], [b])
+  expect({ begun, unstored }).toEqual({ begun: [b], unstored: [] })
+  expect(await leases.begin(database.db, [c])).toEqual([c])
+  await database.pool.query(
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
+  )
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({
+    expiredLeases: { inDoubt: 2, unasked: 1 },
+  })
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'found', in_doubt: 0 },
+    { key: 'b@example.com', state: 'pending', in_doubt: 1 },
+    { key: 'c@example.com', state: 'pending', in_doubt: 1 },
+    { key: 'd@example.com', state: 'pending', in_doubt: 0 },
+  ])
+  expect(await totalsOf(database.db, run)).toMatchObject({ asked: 3, inDoubt: 2 })
+})
+
+test('what was leased ahead is not asked when somebody else has it by now, or it was erased', async () => {
+  await want('a@example.com', 'b@example.com', 'c@example.com')
+  const [a, b, c] = await leases.lease(database.db, {
+    run,
+    emails: true,
+    limit: 3,
+    asking: 0,
+    token: randomUUID(),
+    leaseMs: MINUTE,
+  })
+  if (!a || !b || !c) throw new Error('all three should have been leased')
+  await database.pool.query(
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where key = 'a@example.com'`,
+  )
+  await recover.tick({ db: database.db, log }, run)
+  await lease(1)
+  await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
+  expect(await leases.begin(database.db, [a, b, c])).toEqual([c])
+})
+
+test('how far a token came is forgotten once nothing is leased under it', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a] = await lease(1)
+  await lease(1)
+  if (!a) throw new Error('nothing was leased')
+  await leases.answer(database.db, [found(a, 'answered')])
+  await database.pool.query(`update fillrate.asking set at = now() - interval '2 minutes'`)
+  await recover.tick({ db: database.db, log }, run)
+  const { rows } = await database.pool.query<{ token: string }>(`select token from fillrate.asking`)
+  expect(rows).toHaveLength(1)
+  expect(rows[0]?.token).not.toBe(a.token)
 })
 
 test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
@@ -96,7 +160,9 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   const [first] = await lease(1, 0)
   if (!first) throw new Error('nothing was leased')
   expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: 0 })
+  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({
+    expiredLeases: { inDoubt: 0, unasked: 0 },
+  })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
   await recover.tick({ db: database.db, log }, run)
   expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set())

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { Hand } from '../../../src/pipeline/look-up/hand.ts'
+import type { LeasedLookup } from '../../../src/store/leases.ts'
+
+const lookups = (count: number): LeasedLookup[] =>
+  Array.from({ length: count }, (_, id) => ({ id, kind: 'email', input: {}, attempts: 0, token: 't' }))
+
+test('gives out what was leased in its order, each once', () => {
+  const hand = new Hand(0)
+  hand.put(lookups(5))
+  expect(hand.take(2).map(({ id }) => id)).toEqual([0, 1])
+  expect(hand.take(2).map(({ id }) => id)).toEqual([2, 3])
+  expect(hand.empty().map(({ id }) => id)).toEqual([4])
+  expect(hand.size).toBe(0)
+})
+
+test('leases as much ahead as is asked in half a second', () => {
+  const hand = new Hand(0)
+  hand.put(lookups(100))
+  hand.take(100)
+  expect(hand.wanting(1_000)).toBe(50)
+  hand.put(lookups(30))
+  // Half of it is still there.
+  expect(hand.wanting(1_000)).toBe(0)
+  hand.take(10)
+  expect(hand.wanting(1_000)).toBeGreaterThan(0)
+})
+
+test('holds nothing ahead where calls are few, and never more than 500', () => {
+  const slow = new Hand(0)
+  slow.put(lookups(5))
+  slow.take(5)
+  expect(slow.wanting(10_000)).toBe(0)
+  const fast = new Hand(0)
+  fast.put(lookups(5_000))
+  fast.take(5_000)
+  expect(fast.wanting(100)).toBe(500)
+})
+
+test('a pace that has changed is noticed', () => {
+  const hand = new Hand(0)
+  hand.put(lookups(1_000))
+  hand.take(1_000)
+  expect(hand.wanting(1_001)).toBeGreaterThan(400)
+  for (let now = 2_000; now <= 20_000; now += 1_000) hand.wanting(now)
+  expect(hand.wanting(20_000)).toBe(0)
+})
