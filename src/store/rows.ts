@@ -128,8 +128,9 @@ export interface AnsweredRow {
 /**
  * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
  * run are not among them.
- * Goes from the answered lookups to their rows, whatever the statistics say: in a table that has just filled they say
- * that next to nothing waits, and the other way round every tick would read all rows that wait.
+ * Goes from the unwritten to their lookups and on to their rows, each by its index and whatever the statistics say
+ * (`offset 0`): the planner would rather go through all lookups in their order until it comes to the unwritten ones, or
+ * through all rows that wait, at every tick.
  */
 export async function claimAnswered(
   tx: StoreTransaction,
@@ -140,13 +141,12 @@ export async function claimAnswered(
     select r.key, r."inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
            l.confidence, l.due_at as "dueAt"
       from fillrate.unwritten u
-      join fillrate.lookups l on l.id = u.lookup
+     cross join lateral (select * from fillrate.lookups where id = u.lookup and state in (${ANSWERED}) offset 0) l
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
         where lookup = u.lookup and ${unindexed(sql`source = ${source} and state = ${waiting} and not dry`)}
           for no key update skip locked offset 0
      ) r
-     where ${unindexed(sql`l.state in (${ANSWERED})`)}
      order by u.lookup limit ${limit}`.execute(tx)
   return rows
 }
@@ -173,7 +173,11 @@ export interface Cells {
   readonly conflicts: number
 }
 
-/** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
+/**
+ * Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait, or that somebody
+ * changes at this moment, stay as they are. Each is found by its key and then named by its place: joined by its key, a table
+ * that has just filled looks as if its source had next to no rows, and all of them would be read for each batch.
+ */
 export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
   if (settled.length === 0) return
   const records = keyedBatch(
@@ -192,7 +196,11 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
       from ${records}
-     where r.source = ${source} and r.key = k.key and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
+     cross join lateral (
+       select ctid from fillrate.rows where source = ${source} and key = k.key and ${unindexed(sql`state = ${waiting}`)}
+       offset 0
+     ) claimed
+     where r.ctid = claimed.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**
@@ -220,9 +228,11 @@ const isAwaited = sql<boolean>`exists (
  */
 export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
-    select l.id from fillrate.unwritten u join fillrate.lookups l on l.id = u.lookup
-     where not ${isAwaited}
-     order by l.id limit ${limit} for no key update of l skip locked`.execute(tx)
+    select l.id from fillrate.unwritten u
+     cross join lateral (
+       select id from fillrate.lookups where id = u.lookup and not ${isAwaited} for no key update skip locked offset 0
+     ) l
+     order by u.lookup limit ${limit}`.execute(tx)
   await clearWritten(
     tx,
     rows.map((row) => row.id),

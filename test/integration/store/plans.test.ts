@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import * as leases from '../../../src/store/leases.ts'
+import * as lookups from '../../../src/store/lookups.ts'
+import * as rows from '../../../src/store/rows.ts'
+import { inTransaction, type StoreTransaction } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+/** Rows that were written long ago, and rows that wait: their lookups have the highest identifiers. */
+const WRITTEN = 20_000
+const WAITING = 100
+const PENDING = 100
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+    values ('manual', '{contacts}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour');
+    insert into fillrate.lookups (kind, key, input, state, run, record, asked_at, resolved_at, due_at)
+    select 'email', 'p' || n || '@example.com', '{}', 'found', 1, '{"title": "Engineer"}', now(), now(), now() + interval '90 days'
+      from generate_series(1, ${WRITTEN + WAITING}) n;
+    insert into fillrate.rows (source, key, lookup, state, run, settled_at)
+    select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
+    insert into fillrate.rows (source, key, lookup, state, run)
+    select 'contacts', n, n, 'waiting', 1 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
+    insert into fillrate.unwritten select generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING});
+    insert into fillrate.lookups (kind, key, input, state, run)
+    select 'email', 'q' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${PENDING}) n`)
+})
+afterAll(() => database.drop())
+
+/** By this connection, since it last told the server. */
+async function lookedAtSoFar(tx: StoreTransaction): Promise<number> {
+  const { rows: told } = await sql<{ looked: number }>`
+    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as looked
+      from pg_stat_xact_user_tables where schemaname = 'fillrate'`.execute(tx)
+  return told[0]?.looked ?? 0
+}
+
+/** How many rows of our tables a step looked at, whatever it did. It is rolled back. */
+async function lookedAt(step: (tx: StoreTransaction) => Promise<unknown>): Promise<number> {
+  const rolledBack = new Error('rolled back')
+  let looked = 0
+  await inTransaction(database.db, async (tx) => {
+    const before = await lookedAtSoFar(tx)
+    await step(tx)
+    looked = (await lookedAtSoFar(tx)) - before
+    throw rolledBack
+  }).catch((error: unknown) => {
+    if (error !== rolledBack) throw error
+  })
+  return looked
+}
+
+const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
+const settled: rows.SettledRow[] = keys.map((key) => ({
+  key,
+  state: 'enriched',
+  reason: null,
+  written: { title: 'Engineer' },
+  notes: null,
+  nextAt: null,
+  cells: { written: 1, kept: 0, conflicts: 0 },
+}))
+const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
+
+// A step that looks at the whole of a table costs nothing in a test and an hour in a table of millions.
+describe.each([
+  ['just filled, with no statistics', []],
+  ['analyzed', ['lookups', 'rows', 'unwritten']],
+])('in tables that are %s, no step looks at more than it works on', (_, analyzed) => {
+  beforeAll(async () => {
+    for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)
+  })
+
+  test.each<[string, (tx: StoreTransaction) => Promise<unknown>]>([
+    ['claim what is answered', (tx) => rows.claimAnswered(tx, 'contacts', 1_000)],
+    ['settle', (tx) => rows.settle(tx, 'contacts', settled)],
+    ['clear what is written', (tx) => rows.clearWritten(tx, keys.map(Number))],
+    ['clear what nobody wants', (tx) => rows.clearUnwanted(tx, 1_000)],
+    ['lease', (tx) => leases.lease(tx, { ...options, token: randomUUID() })],
+    [
+      'lease and store answers',
+      async (tx) => {
+        const leased = await leases.lease(tx, { ...options, token: randomUUID() })
+        const now = new Date()
+        const answers = leased.map(({ id, token }): leases.Answer => ({
+          id,
+          token,
+          state: 'found',
+          reason: null,
+          attempts: 1,
+          notBefore: null,
+          askedAt: now,
+          resolvedAt: now,
+          dueAt: now,
+          record: { title: 'Engineer' },
+          confidence: 1,
+        }))
+        const { unstored } = await leases.answer(tx, answers)
+        expect(unstored).toEqual([])
+      },
+    ],
+    ['return what has expired', (tx) => lookups.returnExpired(tx, 1_000)],
+  ])('%s', async (_name, step) => {
+    expect(await lookedAt(step)).toBeLessThan(10 * WAITING)
+  })
+})
