@@ -24,6 +24,15 @@ export function keyedBatch(
        cross join lateral jsonb_to_record(${jsonBatch(records)} -> (k.n - 1)::integer) as v (${columns})`
 }
 
+/**
+ * The places `place.ctid` of the rows of a source that a `keyedBatch` names, for an update of `fillrate.rows r` with
+ * `r.ctid = place.ctid`. Joined by their keys instead, a table that has just filled looks as if its source had next to
+ * no rows, and all of them would be read for each batch. A row that somebody changes at this moment may be left out.
+ */
+export function placesIn(source: string): RawBuilder<unknown> {
+  return sql`cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as place`
+}
+
 /** Milliseconds as an interval. */
 export function interval(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
-import { jsonBatch, keyedBatch, unindexed } from './batch.ts'
+import { jsonBatch, keyedBatch, placesIn, unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -173,11 +173,7 @@ export interface Cells {
   readonly conflicts: number
 }
 
-/**
- * Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait, or that somebody
- * changes at this moment, stay as they are. Each is found by its key and then named by its place: joined by its key, a table
- * that has just filled looks as if its source had next to no rows, and all of them would be read for each batch.
- */
+/** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
 export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
   if (settled.length === 0) return
   const records = keyedBatch(
@@ -196,11 +192,8 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
       from ${records}
-     cross join lateral (
-       select ctid from fillrate.rows where source = ${source} and key = k.key and ${unindexed(sql`state = ${waiting}`)}
-       offset 0
-     ) claimed
-     where r.ctid = claimed.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
+           ${placesIn(source)}
+     where r.ctid = place.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**

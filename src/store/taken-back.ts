@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Row, UNDONE, type Settled } from '../domain/row.ts'
-import { keyedBatch } from './batch.ts'
+import { keyedBatch, placesIn } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -65,5 +65,6 @@ export async function takeBack(
              settles(sql`${undo.run}`, 'run'),
            ])}
       from ${keyedBatch(sql`${rows.map((row) => row.key)}::text[]`, rows, sql`columns jsonb, written jsonb, cells integer`)}
-     where r.source = ${source} and r.key = k.key`.execute(tx)
+           ${placesIn(source)}
+     where r.ctid = place.ctid`.execute(tx)
 }

@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { answerFromResults } from '../../../src/store/answers.ts'
+import * as followed from '../../../src/store/followed.ts'
+import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
+import * as remap from '../../../src/store/remap.ts'
+import * as retry from '../../../src/store/retry.ts'
 import * as rows from '../../../src/store/rows.ts'
 import { inTransaction, type StoreTransaction } from '../../../src/store/transaction.ts'
+import { anySentBack, anyWaiting } from '../../../src/store/waiting.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 /** Rows that were written long ago, and rows that wait: their lookups have the highest identifiers. */
@@ -103,6 +109,48 @@ describe.each([
         expect(unstored).toEqual([])
       },
     ],
+    [
+      'store what a delivery answered',
+      async (tx) => {
+        const ids = Array.from({ length: PENDING }, (_, n) => WRITTEN + WAITING + 1 + n)
+        const result = { reason: null, attempts: 1, notBefore: null, confidence: 1, job: randomUUID() }
+        const at = { resolvedAt: new Date(), dueAt: new Date() }
+        const answers = ids.map((id) => ({ id, state: 'found' as const, record: {}, ...result, ...at }))
+        expect(await answerFromResults(tx, answers)).toBe(PENDING)
+      },
+    ],
+    [
+      'make a job',
+      async (tx) => {
+        const made = await jobs.create(tx, {
+          run: 1,
+          ids: [randomUUID()],
+          least: 1,
+          token: randomUUID(),
+          leaseMs: 60_000,
+          deadlineMs: 60_000,
+        })
+        expect(made).toHaveLength(1)
+      },
+    ],
+    ['look whether there is a job to make', (tx) => jobs.toSubmit(tx, 1, 50)],
+    ['find what was left behind', (tx) => rows.leftBehind(tx, 'contacts', [], '', 1_000)],
+    ['find what was sent back', (tx) => rows.sentBack(tx, 'contacts', 1, '', 1_000)],
+    ['find what is due', (tx) => rows.due(tx, 'contacts', '', 1_000)],
+    ['look whether a row waits', (tx) => anyWaiting(tx, 1)],
+    ['look whether a row was sent back', (tx) => anySentBack(tx, 1, ['contacts'])],
+    ['adopt', (tx) => lookups.adopt(tx, 1, [1], 1_000)],
+    [
+      'make rows due',
+      (tx) =>
+        retry.makeDue(
+          tx,
+          'contacts',
+          keys.map((key) => ({ key, lookup: Number(key) })),
+        ),
+    ],
+    ['look whether there is something to write again', (tx) => remap.anyToWrite(tx, 'contacts', 1)],
+    ['look whether a sync has something to ask', (tx) => followed.anyToAsk(tx, 1)],
     ['return what has expired', (tx) => lookups.returnExpired(tx, 1_000)],
   ])('%s', async (_name, step) => {
     expect(await lookedAt(step)).toBeLessThan(10 * WAITING)
