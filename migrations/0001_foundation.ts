@@ -3,10 +3,10 @@ import { sql, type Kysely } from 'kysely'
 /**
  * The whole of Fillrate's state. States are held by CHECK constraints, so that an impossible one can't be stored,
  * and every claim has a partial index with its own predicate and order, so that it costs the same at 3 million rows.
+ * The schema is there: the Migrator keeps its own tables in it. `create schema if not exists` would want the right to
+ * create one even where an administrator has.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql`create schema if not exists fillrate`.execute(db)
-
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,

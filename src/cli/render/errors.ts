@@ -1,5 +1,6 @@
 import { ConfigProblems, formatProblems, type Problem } from '../../config/problems.ts'
 import { maskPasswords } from '../../config/show.ts'
+import { TakenForDead } from '../../domain/taken-for-dead.ts'
 import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
@@ -77,6 +78,7 @@ export function showError(error: unknown, view: ErrorView): ShownError {
   }
   if (error instanceof Error && error.name === 'SchemaMissing')
     return shown(Exit.usage, 'schema', sentence(error.message))
+  if (error instanceof TakenForDead) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
   if (error instanceof ServiceError) {
     const exit = error.remedy === 'stop' ? Exit.usage : Exit.failed
     return shown(exit, 'service', sentence(error.message), `\n  ${todoAbout(error)}`)

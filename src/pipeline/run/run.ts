@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { cascades } from '../../domain/identifiers/kind.ts'
 import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
+import { TakenForDead } from '../../domain/taken-for-dead.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
 import * as pauses from '../../store/pauses.ts'
@@ -198,9 +199,7 @@ export function heartbeat(
 ): Promise<void> {
   return every(LEASE_MS / 3, signal, deps, 'heartbeat', async () => {
     if (await runs.extend(deps.db, id, token, LEASE_MS)) return
-    throw new Error(
-      `run ${id} was taken for dead by another process, because it could not say for ${LEASE_MS / 1000} s that it lives. Its rows are taken over; run again to finish what is left`,
-    )
+    throw new TakenForDead(id, LEASE_MS)
   })
 }
 

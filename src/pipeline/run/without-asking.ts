@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Run, type RunState } from '../../domain/run.ts'
+import { TakenForDead } from '../../domain/taken-for-dead.ts'
 import { throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type Deps } from '../deps.ts'
@@ -84,9 +85,7 @@ async function keepAlive(
     if (done.aborted) return
     try {
       if (await runs.extend(db, id, token, LEASE_MS)) continue
-      lost.abort(
-        new Error(`run ${id} was taken for dead by another process. Do it again to finish what is left`),
-      )
+      lost.abort(new TakenForDead(id, LEASE_MS))
       return
     } catch (error) {
       log.warn({ run: id, reason: (error as Error).message }, 'the run was not kept alive, will try again')

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
@@ -40,6 +41,21 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
   } finally {
     await other.query('rollback')
     other.release()
+  }
+})
+
+test('a role that may create no schema migrates where it was given one', async () => {
+  const role = `migrates_${randomUUID().slice(0, 8)}`
+  await database.pool.query(`drop schema fillrate cascade; create role ${role} login password 'x'`)
+  await database.pool.query(`create schema fillrate authorization ${role}`)
+  const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+  const db = openDatabase({ url: url.href, max: 1 })
+  try {
+    expect(await migrate(db)).toEqual(ALL)
+  } finally {
+    await db.destroy()
+    await database.pool.query(`drop owned by ${role} cascade; drop role ${role}`)
+    await migrate(database.db)
   }
 })
 

@@ -3,6 +3,7 @@ import { showError, type ErrorView } from '../../../src/cli/render/errors.ts'
 import { painter } from '../../../src/cli/render/paint.ts'
 import { UsageError } from '../../../src/cli/usage-error.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
+import { TakenForDead } from '../../../src/domain/taken-for-dead.ts'
 import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
 
@@ -107,6 +108,13 @@ describe('what somebody can put right names the place and what to do', () => {
       exit: 2,
       text: expect.stringContaining('fillrate migrate'),
     })
+  })
+
+  test('a run that another process took over is nothing unexpected', () => {
+    const shown = showError(new TakenForDead(7, 15_000), view)
+    expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'taken_for_dead' } } })
+    expect(shown.text).toMatch(/run 7 was taken for dead .* run again to finish what is left\./s)
+    expect(shown.text).not.toMatch(/unexpected/)
   })
 
   test('a missing table of the user is no missing schema', () => {
