@@ -95,9 +95,8 @@ function ask(lookups: readonly LeasedLookup[]): {
       insert into fillrate.asking (token, up_to)
       select * from unnest(${[...upTo.keys()]}::uuid[], ${[...upTo.values()]}::bigint[])
     )`,
-    ours: sql`(select jsonb_agg(id) from fillrate.lookups
-                where id = any(${lookups.map(({ id }) => id)}::bigint[])
-                  and ${unindexed(sql`lease_token = any(${[...upTo.keys()]}::uuid[]) and leased_until > now()`)})`,
+    ours: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
+                where id = any(${lookups.map(({ id }) => id)}::bigint[]) and ${unindexed(sql`leased_until > now()`)})`,
   }
 }
 
@@ -112,17 +111,15 @@ export async function begin(
 ): Promise<readonly LeasedLookup[]> {
   if (lookups.length === 0) return []
   const { asking, ours } = ask(lookups)
-  const { rows } = await sql<{ ours: number[] | null }>`with ${asking} select ${ours} as ours`.execute(db)
-  return those(lookups, rows[0]?.ours)
+  const { rows } = await sql<{ ours: Holders }>`with ${asking} select ${ours} as ours`.execute(db)
+  return heldBy(lookups, rows[0]?.ours)
 }
 
-function those<T extends { readonly id: number }>(
-  all: readonly T[],
-  ids: readonly number[] | null | undefined,
-): T[] {
-  const wanted = new Set(ids)
-  return all.filter(({ id }) => wanted.has(id))
-}
+/** By the lookup: the token under which it is leased. */
+type Holders = Readonly<Record<string, string>> | null
+
+const heldBy = (lookups: readonly LeasedLookup[], holders: Holders | undefined): LeasedLookup[] =>
+  lookups.filter(({ id, token }) => holders?.[id] === token)
 
 export interface Answer extends LookupFields {
   readonly id: number
@@ -152,7 +149,7 @@ export async function answer(
 ): Promise<Answered> {
   if (answers.length === 0) return { begun: await begin(db, next), unstored: [] }
   const { asking, ours } = ask(next)
-  const { rows } = await sql<{ stored: number[] | null; ours: number[] | null }>`
+  const { rows } = await sql<{ stored: number[] | null; ours: Holders }>`
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
@@ -174,5 +171,5 @@ export async function answer(
     db,
     unstored.filter((one) => one.state === Lookup.found),
   )
-  return { begun: those(next, rows[0]?.ours), unstored }
+  return { begun: heldBy(next, rows[0]?.ours), unstored }
 }

@@ -89,7 +89,14 @@ export class Batch {
       case 'pick':
         return this.#pick(worker, worlds)
       case 'call':
-        return this.#call(worlds)
+        this.#calls.begin(await this.#lease(worlds))
+        return
+      case 'lease':
+        this.#calls.ahead(await this.#lease(worlds, 0))
+        return
+      case 'begin':
+        this.#calls.begin(await leases.begin(this.#deps.db, this.#calls.takeAhead(worlds)))
+        return
       case 'found':
       case 'repeat': {
         const answers = await this.#calls.answer(worlds, 'oldest', (key) => ({
@@ -196,8 +203,8 @@ export class Batch {
     await pickAgain(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
-  /** The caller asks for every live run. */
-  async #call(worlds: readonly number[] | null): Promise<void> {
+  /** The caller leases for every live run. @param asking fewer than all are asked at once */
+  async #lease(worlds: readonly number[] | null, asking?: number): Promise<leases.LeasedLookup[]> {
     // A lease takes what waits: the other worlds' lookups do not, for this moment.
     if (worlds !== null)
       await this.#database.pool.query(
@@ -214,12 +221,13 @@ export class Batch {
           limit: 100_000,
           token: randomUUID(),
           leaseMs: HOUR,
+          ...(asking !== undefined && { asking }),
         })),
       )
     await this.#database.pool.query(
       `update fillrate.lookups set not_before = null where not_before is not null`,
     )
-    this.#calls.begin(leased)
+    return leased
   }
 
   async #changeInput(worlds: readonly number[], row: number): Promise<void> {
@@ -267,7 +275,7 @@ export class Batch {
       if (round === 0) for (let worker = 1; worker < WORKERS; worker++) await this.#die(worker)
       await this.#pick(0, all)
       await this.#pickAgain(0)
-      await this.#call(null)
+      this.#calls.begin(await this.#lease(null))
       await this.#calls.answer(all, 'all', (key) => ({ type: 'found', record: record(key), confidence: 0.9 }))
       await this.#shared({ name: 'write_back', worker: 0, row: 0 })
       const { rows } = await this.#database.pool.query<{ open: number }>(

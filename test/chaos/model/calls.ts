@@ -14,6 +14,8 @@ export class Calls {
   readonly #database: TestDatabase
   readonly #model: Model
   readonly #held = new Map<number, Held[]>()
+  /** Leased, and not asked yet. */
+  readonly #ahead = new Map<number, leases.LeasedLookup[]>()
   readonly #late = new Map<number, leases.Answer[]>()
   /** By key: the token under which it is asked now, as far as that is certain. */
   readonly #holders = new Map<string, string>()
@@ -33,9 +35,25 @@ export class Calls {
     }
   }
 
-  /** Their processes are gone, with whatever was on the wire. */
+  ahead(leased: readonly leases.LeasedLookup[]): void {
+    for (const lookup of leased) {
+      const world = worldOf(lookup.input['email'] ?? '')
+      this.#ahead.set(world, [...(this.#ahead.get(world) ?? []), lookup])
+    }
+  }
+
+  takeAhead(worlds: readonly number[]): leases.LeasedLookup[] {
+    const ahead = worlds.flatMap((world) => this.#ahead.get(world) ?? [])
+    for (const world of worlds) this.#ahead.delete(world)
+    return ahead
+  }
+
+  /** Their processes are gone, with whatever was on the wire, and whatever they had only leased. */
   crash(worlds: readonly number[]): void {
-    for (const world of worlds) this.#held.delete(world)
+    for (const world of worlds) {
+      this.#held.delete(world)
+      this.#ahead.delete(world)
+    }
   }
 
   /** It is not certain whether the leases of these still hold. */
