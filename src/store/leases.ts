@@ -73,13 +73,22 @@ export async function lease(
   return rows.map((row) => ({ ...row, token }))
 }
 
-/** Extends every lease under these tokens. @returns the tokens that still hold one */
+/**
+ * Extends the leases under these tokens. A lookup that somebody is writing at this moment is left out: it is most likely
+ * being answered, and to wait for it while holding others is how two statements come to wait for each other.
+ * @returns the tokens under which a lease was extended
+ */
 export async function extend(db: Database, tokens: readonly string[], leaseMs: number): Promise<Set<string>> {
   if (tokens.length === 0) return new Set()
   const { rows } = await sql<{ token: string }>`
-    update fillrate.lookups set leased_until = now() + ${interval(leaseMs)}
-     where state = ${leased} and lease_token = any(${[...tokens]}::uuid[])
-    returning lease_token as token`.execute(db)
+    with held as (
+      select id from fillrate.lookups
+       where state = ${leased} and ${unindexed(sql`lease_token = any(${[...tokens]}::uuid[])`)}
+         for no key update skip locked
+    )
+    update fillrate.lookups l set leased_until = now() + ${interval(leaseMs)}
+      from held where l.id = held.id
+    returning l.lease_token as token`.execute(db)
   return new Set(rows.map((row) => row.token))
 }
 

@@ -105,6 +105,7 @@ export class Supply {
     const { db } = this.#deps
     const token = randomUUID()
     const emails = this.#emails()
+    const began = performance.now()
     const leased = await store
       .lease(db, { run: this.#run.id, limit, asking, token, leaseMs: LEASE_MS, emails })
       .catch(async (error: unknown) => {
@@ -112,7 +113,7 @@ export class Supply {
         await throughOutage(() => toGiveBack.underToken(db, token), {})
         throw error
       })
-    this.#leases.hold(token, leased.length)
+    this.#leases.hold(token, leased.length, began)
     return leased
   }
 

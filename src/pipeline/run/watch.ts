@@ -16,6 +16,8 @@ import type { Tally } from './tally.ts'
 const LOOK_MS = 200
 /** The thorough look reads all waiting rows, so it comes seldom, and only when nothing moves. */
 const THOROUGH_LOOK_MS = 1_000
+/** To count the rows that wait may take one part in so many of the time. */
+const COUNT_COST = 20
 
 export interface Watched extends PickingRun, waiting.Done {
   readonly trigger: Trigger
@@ -46,13 +48,15 @@ export async function watch(
   run: Watched,
   signal: AbortSignal,
 ): Promise<number> {
-  const told = { settled: 0, waiting: 0, jobsWaiting: 0, others: 0, at: Number.NEGATIVE_INFINITY }
+  const told = { settled: 0, waiting: 0, jobsWaiting: 0, others: 0, countAt: Number.NEGATIVE_INFINITY }
   while (!signal.aborted) {
     try {
-      if (performance.now() - told.at >= THOROUGH_LOOK_MS) {
+      const began = performance.now()
+      if (began >= told.countAt) {
         await countSettled(deps, run, told)
         told.jobsWaiting = await jobs.countOpen(deps.db)
-        told.at = performance.now()
+        const tookMs = performance.now() - began
+        told.countAt = began + Math.max(THOROUGH_LOOK_MS, COUNT_COST * tookMs)
       }
       tell(run, told)
       if (!run.picking() && (await isDone(deps, run, told, signal))) {

@@ -168,6 +168,25 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set())
 })
 
+test('extending waits for nobody: two statements that hold some and want others would wait for each other', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a, b] = await lease(2, MINUTE)
+  if (!a || !b) throw new Error('both should have been leased')
+  const other = await database.pool.connect()
+  try {
+    await other.query('begin')
+    await other.query('select from fillrate.lookups where id = $1 for update', [a.id])
+    expect(await leases.extend(database.db, [a.token], 10 * MINUTE)).toEqual(new Set([a.token]))
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  const { rows } = await database.pool.query<{ key: string; extended: boolean }>(
+    `select key, leased_until > now() + interval '5 minutes' as extended from fillrate.lookups order by key`,
+  )
+  expect(rows.map(({ extended }) => extended)).toEqual([false, true])
+})
+
 test('a lookup that another live run asks is not taken from it; that of a dead run is', async () => {
   await want('a@example.com')
   const other = run

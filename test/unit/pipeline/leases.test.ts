@@ -17,7 +17,7 @@ afterEach(async () => {
 
 test('leases that can not be extended abort their calls while they are certainly still ours', async () => {
   const leases = new Leases({ db, log: pino({ level: 'silent' }) })
-  leases.hold(crypto.randomUUID(), 3)
+  leases.hold(crypto.randomUUID(), 3, performance.now())
   let waited = 0
   for (; !leases.lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
     vi.advanceTimersByTime(500)
