@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
 import { bulkOf, type Bulk } from './daemon/bulk.ts'
-import { takeTurn } from './daemon/caller.ts'
+import { hearRate, takeTurn } from './daemon/caller.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { work } from './daemon/loop.ts'
 import { Notifier } from './daemon/notify.ts'
@@ -199,6 +199,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         reserve: config.service.reserve,
         breaker,
       }),
+    hearRate: () => hearRate(db, scopeOf() ?? '', deps.now()),
   })
   const notifier = new Notifier({
     targets: config.notify,

@@ -18,7 +18,7 @@ export const USAGE = `npm run bench:rate -- [--virtual] [--alone] [--http] [--ki
   --http         limiters from npm in real time, one process and four (some minutes)
   --kill         four processes at work, and the one that calls killed every 5 s for a minute
   --only TEXT    only the cases whose name holds this; as often as wanted
-  --times N      how often each case is played in virtual time (5)
+  --times N      how often each case is played in virtual time (20)
 
 Without any of the first four: the first three of them.`
 
@@ -32,7 +32,7 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
       http: { type: 'boolean', default: false },
       kill: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
-      times: { type: 'string', default: '5' },
+      times: { type: 'string', default: '20' },
       help: { type: 'boolean', default: false },
     },
   })

@@ -20,6 +20,9 @@ export const evenly: Promised = { steady: 0.9, whole: null, refused: 0 }
 /** Beside another client. */
 export const shared: Promised = { steady: null, whole: null, refused: 0.01 }
 
+/** Where the limit is cut within a window: what was on the wire by then, once. */
+export const onTheWire: Promised = { steady: null, whole: null, refused: 0.05 }
+
 /** For what has no figure of its own. */
 export const unpromised: Promised = { steady: null, whole: null, refused: 0 }
 

@@ -149,6 +149,28 @@ async function leaveWord(
   }
 }
 
+/** How the process that calls stands, as it told it moments ago; null where none calls, or none has told it yet. */
+export async function hearRate(db: Database, scope: string, now: number): Promise<RateState | null> {
+  const told = (await rateTold.heard(db)).get(scope)
+  if (told === undefined || !told.live) return null
+  const nextWindowAt = told.next_window_at === null ? null : Date.parse(told.next_window_at)
+  return {
+    state: told.state,
+    limit: told.limit,
+    windowMs: told.window_ms,
+    used: told.used,
+    permitted: told.permitted,
+    utilisation: told.utilisation,
+    windowUsed: told.window_used,
+    nextWindowAt,
+    nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
+    waiting: told.waiting,
+    throttled: told.throttled,
+    foreign: told.foreign,
+    isElsewhere: true,
+  }
+}
+
 const toldOf = (rate: RateState): rateTold.RateTold => ({
   state: rate.state,
   limit: rate.limit,

@@ -43,7 +43,7 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
   const { signal } = options
   const works = new Works(deps, {
     sources: [...deps.sources.values()],
-    calls: { deps, takeTurn: deps.takeTurn },
+    calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate },
     signal,
     onRecovered: ({ expiredJobs }) => {
       if (expiredJobs > 0) notifier.jobsLate(expiredJobs)

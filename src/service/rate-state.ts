@@ -28,4 +28,6 @@ export interface RateState {
   readonly throttled: number
   /** Another client seems to spend the key. */
   readonly foreign: boolean
+  /** Another process calls, and has told this. */
+  readonly isElsewhere?: boolean
 }

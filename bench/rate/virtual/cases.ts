@@ -1,4 +1,4 @@
-import { evenly, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
+import { evenly, onTheWire, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
 import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
 import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../../test/support/simulated-service/simulate.ts'
@@ -110,6 +110,12 @@ export const cases: readonly VirtualCase[] = [
   promising(
     unpromised,
     fixed(odd, 'cut to 20 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 20 } }),
+  ),
+  promising(
+    onTheWire,
+    fixed(odd, 'cut to 20 within a window', 50, 2000, {
+      change: { afterMs: 31_050, limit: 20, isAtOnce: true },
+    }),
   ),
   promising(
     unpromised,

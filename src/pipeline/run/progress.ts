@@ -14,7 +14,7 @@ export interface RunProgress {
   readonly picking: boolean
   /** Cells written, by this process. */
   readonly written: number
-  /** Null while another process is the caller. */
+  /** Null while another process is the caller and has told nothing. */
   readonly rate: RateState | null
   /** Why nothing moves, in words. */
   readonly waiting: string | null

@@ -17,12 +17,13 @@ import { end, Seen } from './close.ts'
 import type { RunProgress } from './progress.ts'
 import type { RunReport } from './report.ts'
 import { Tally } from './tally.ts'
-import type { TakeTurn } from './turn.ts'
+import type { HearRate, TakeTurn } from './turn.ts'
 import { watch } from './watch.ts'
 import { every, Works } from './works.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly takeTurn: TakeTurn
+  readonly hearRate: HearRate
   /** Names this process in tables and logs; unique for each start. */
   readonly owner: string
 }
@@ -92,7 +93,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     options.works ??
     new Works(deps, {
       sources: dry ? [] : options.sources,
-      calls: { deps, takeTurn: deps.takeTurn },
+      calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate },
       signal: ending,
     })
   const { wakeCalls, wakeWriters } = works

@@ -1,4 +1,4 @@
-import type { Limiter } from '../../service/limiter.ts'
+import type { Limiter, RateState } from '../../service/limiter.ts'
 
 /**
  * A turn as the caller: the one process that calls the service, because the limit belongs to the key and not to a
@@ -14,3 +14,6 @@ export interface Turn {
 
 /** @returns null while another process is the caller */
 export type TakeTurn = () => Promise<Turn | null>
+
+/** What the process that calls has told of the rate; null where it has told nothing. */
+export type HearRate = () => Promise<RateState | null>

@@ -193,6 +193,6 @@ function whyItWaits(run: Watched, told: Told, rate: RateState | null): string | 
       : `${told.jobsWaiting} jobs wait for their delivery`
   if (told.waiting === 0 && told.others > 0)
     return `another run works on ${told.others} rows of the same sources`
-  if (rate === null) return 'another process calls the service'
+  if (rate === null || rate.isElsewhere) return 'another process calls the service'
   return null
 }

@@ -10,7 +10,7 @@ import { callWhenever } from './calling.ts'
 import { loop } from './loop.ts'
 import { Nudge } from './nudge.ts'
 import type { Tally } from './tally.ts'
-import type { TakeTurn, Turn } from './turn.ts'
+import type { HearRate, TakeTurn, Turn } from './turn.ts'
 
 /** What a run gives to the works that it joins. */
 export interface Member {
@@ -23,11 +23,17 @@ export interface Member {
   readonly onFailure: (error: unknown) => void
 }
 
+interface Calling {
+  readonly deps: Omit<CallDeps, 'limiter'>
+  readonly takeTurn: TakeTurn
+  readonly hearRate: HearRate
+}
+
 export interface WorksOptions {
   /** The sources to write back. */
   readonly sources: readonly Source[]
   /** Null: calls nothing. */
-  readonly calls: { readonly deps: Omit<CallDeps, 'limiter'>; readonly takeTurn: TakeTurn } | null
+  readonly calls: Calling | null
   /** Ends all of it when what is under way is done. */
   readonly signal: AbortSignal
   /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
@@ -59,6 +65,8 @@ export class Works {
   readonly #toWrite: readonly { readonly source: Source; readonly nudge: Nudge }[]
   #turn: Turn | null = null
   #rate: RateState | null = null
+  /** What another process told that calls instead. */
+  #heard: RateState | null = null
 
   constructor(deps: WorksDeps, options: WorksOptions) {
     this.#deps = deps
@@ -84,9 +92,9 @@ export class Works {
 
   readonly wakeSettling = (): void => this.#toSettle.nudge()
 
-  /** What is known of the rate; null while another process is the caller, and none was before. */
+  /** What is known of the rate: of its own turn, or else what another process has told of its turn. */
   rate(): RateState | null {
-    return this.#turn?.limiter.state() ?? this.#rate
+    return this.#turn?.limiter.state() ?? this.#rate ?? this.#heard
   }
 
   /** All loops, each to be begun and waited for by itself: one that fails does not end the others. */
@@ -162,10 +170,14 @@ export class Works {
     }
   }
 
-  #call({ deps, takeTurn }: NonNullable<WorksOptions['calls']>): Promise<void> {
+  #call({ deps, takeTurn, hearRate }: Calling): Promise<void> {
     return callWhenever({
       deps,
-      takeTurn,
+      takeTurn: async () => {
+        const turn = await takeTurn()
+        if (turn === null) this.#heard = (await hearRate()) ?? this.#heard
+        return turn
+      },
       tally: (act) => this.#each(act),
       toLookUp: this.#toLookUp,
       toSync: this.#toSync,

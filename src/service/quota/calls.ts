@@ -10,6 +10,8 @@ export interface Call {
   /** The window that was open by our reckoning, and the calls known to be counted in it. */
   readonly window: number
   readonly countedBefore: number
+  /** Calls that had ended by then, are known to be counted, and were sent while that window was open. */
+  readonly sureBefore: number
 }
 
 /** The calls that were made: the few numbers that all of the reckoning is made of. */
@@ -74,7 +76,10 @@ export class Calls {
     }
   }
 
-  send(sentAt: number, window: { readonly id: number; readonly counted: number }): Call {
+  send(
+    sentAt: number,
+    window: { readonly id: number; readonly counted: number; readonly sure: number },
+  ): Call {
     this.giveBack(1)
     this.sent++
     const call = {
@@ -84,6 +89,7 @@ export class Calls {
       missesBefore: this.misses,
       window: window.id,
       countedBefore: window.counted,
+      sureBefore: window.sure,
     }
     this.onTheWire.add(call)
     return call

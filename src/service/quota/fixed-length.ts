@@ -91,6 +91,12 @@ export class FixedLength {
     this.#hasParts = !this.#isShared
   }
 
+  /** When the latest window began is known better. */
+  begunBy(by: number): void {
+    const last = this.#starts.pop()
+    if (last !== undefined) this.begun({ ...last, by: Math.min(last.by, by) })
+  }
+
   /** A window has begun, after the one that was learnt of before. */
   begun(start: WindowStart): void {
     for (const [index, earlier] of this.#starts.entries()) {

@@ -64,6 +64,11 @@ export class Kinds {
     this.#known = null
   }
 
+  begunBy(by: number): void {
+    this.fixed.begunBy(by)
+    this.#known = null
+  }
+
   /** Another client was seen, or is gone: true where that is news. */
   share(isShared: boolean): boolean {
     if (this.#isShared === isShared) return false

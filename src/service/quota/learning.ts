@@ -13,6 +13,7 @@ export class Learning {
   readonly #history = new History()
   /** The window whose beginning was last told to the fixed length. */
   #begun = -1
+  #begunBy = Number.POSITIVE_INFINITY
 
   constructor(calls: Calls) {
     this.#calls = calls
@@ -43,8 +44,17 @@ export class Learning {
     if (seen === 'next') this.other.windowPassed()
     const { startedBy, last, startedAfter, id } = window
     if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
-    if (startedBy === null || id <= this.#begun) return
+    // Only one window can have ended since that one began, so what is not in this one was in that one.
+    if (last?.by != null && heard.receivedAt < last.after + 2 * fixed.bounds.least)
+      fixed.atLeast(last.until - last.by)
+    if (startedBy === null) return
+    if (id === this.#begun && startedBy < this.#begunBy) {
+      this.#begunBy = startedBy
+      this.kinds.begunBy(startedBy)
+    }
+    if (id <= this.#begun) return
     this.#begun = id
+    this.#begunBy = startedBy
     this.kinds.begun({
       after: startedAfter,
       by: startedBy,

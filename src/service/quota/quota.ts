@@ -5,6 +5,7 @@ import { Calls } from './calls.ts'
 import type { Call } from './calls.ts'
 import { Counted, isMiss } from './counted.ts'
 import { Counting } from './counting.ts'
+import { Cut } from './cut.ts'
 import { ClockOffset } from './clock-offset.ts'
 import { Halt } from './halt.ts'
 import { Opening } from './opening.ts'
@@ -13,6 +14,7 @@ import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
 import { Renewal } from './renewal.ts'
 import type { QuotaState } from './state.ts'
+import { fewAnswers, Told, usedOf } from './told.ts'
 import { whyNot } from './why-not.ts'
 
 /**
@@ -34,8 +36,8 @@ export class Quota {
   readonly #window = this.#places.window
   readonly #counting = new Counting()
   readonly #counted = new Counted()
-  /** Answers that told Remaining. */
-  #told = 0
+  readonly #told = new Told()
+  readonly #cut = new Cut()
 
   /**
    * @param warm what was known of the key's limit lately; null where nothing is, or where it is old
@@ -108,6 +110,7 @@ export class Quota {
       now,
       isMoving: this.calls.isMoving,
       wasRefused: this.throttled > 0,
+      wasCut: this.#cut.wasMade,
     })
   }
 
@@ -135,10 +138,11 @@ export class Quota {
     }
     const renewal = this.#renewalDue()
     if (renewal === null || now < renewal.at) return 0
-    // After a full silence everything is renewed; several calls, so that one answer may carry headers.
-    return renewal.isPromised
-      ? 1
-      : Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare)))
+    if (renewal.isPromised) return 1
+    // After a full silence as much is renewed as was used when Reset was told; several calls, so that one answer may
+    // carry headers.
+    const { mostUsed } = this.#told
+    return Math.max(1, Math.min(Math.floor(this.limit / 4), Math.ceil(2 / this.#headerShare), mostUsed))
   }
 
   /** When `grantable` may rise by the passing of time alone; null where only an answer can raise it. */
@@ -171,7 +175,7 @@ export class Quota {
         this.#renewal.spend(now)
         this.#places.remaining.allow(count)
       } else if (left - this.#probes.held(this.#outlook(this.limit), now) < 1) {
-        this.#probes.spend()
+        this.#probes.spend(now)
       }
     }
     this.calls.grant(count, now)
@@ -196,10 +200,11 @@ export class Quota {
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
     this.#places.close(this.limit, now)
     const read = readRateHeaders(answer.headers)
-    const rate = answer.status === 429 ? read : this.#counting.credible(read)
-    if (rate !== read) this.limit = null
+    const told = answer.status === 429 ? read : this.#counting.credible(read)
+    const rate = this.#cut.read(told, call, this.limit)
+    if (told !== read) this.limit = null
     if (rate.date !== null) this.#offset.learn(rate.date, call.sentAt, now)
-    this.#learnLimit(rate)
+    this.#learnLimit(rate, now)
     if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
     const isRefused = answer.status === 429
@@ -207,10 +212,11 @@ export class Quota {
     const heard = {
       call,
       receivedAt: now,
-      used: isRefused || answer.status >= 500 ? null : usedOf(rate, this.limit),
+      used: isRefused || answer.status >= 500 || rate !== told ? null : usedOf(rate, this.limit),
       isCounted: !isRefused && this.#counted.isCounted(answer.status),
       end: rate.reset?.kind === 'instant' && !isRefused ? rate.reset.at : null,
     }
+    if (rate.reset !== null) this.#told.reset(heard.used)
     this.#learning.ended(heard, this.limit)
     if (isMiss(answer.status)) this.calls.misses++
     if (isRefused) {
@@ -220,19 +226,33 @@ export class Quota {
     this.#halt.accepted(call.sentAt)
     this.#counted.learn(heard, answer.status, this.calls.sent)
     if (rate.remaining !== null) {
-      this.#told++
+      this.#told.remaining(call)
       this.#places.remaining.learn(call, rate.remaining)
     }
     this.#places.tranche.answered(call, rate.remaining !== null)
     if (this.limit === null) this.#opening.answered()
   }
 
-  #learnLimit(rate: RateHeaders): void {
+  #learnLimit(rate: RateHeaders, now: number): void {
     const told =
       rate.limit ?? (rate.remaining === null ? null : Math.max(this.limit ?? 0, rate.remaining + 1))
     if (told === null || rate.remaining === null || told === this.limit) return
+    if (this.limit !== null && told < this.limit) this.#learnCut(rate.remaining, now)
     if (this.limit !== null && !this.#kinds.known.isFixed) this.#kinds.forget()
     this.limit = told
+  }
+
+  /**
+   * More may be counted than the new limit allows. A fixed window ends as ever; a sliding log or a bucket is waited out,
+   * because Reset promises a place as if no more than the limit were counted.
+   */
+  #learnCut(remaining: number, now: number): void {
+    this.#cut.made(now)
+    this.#places.remaining.cut()
+    const { isFixed, length, least } = this.#kinds.known
+    if (remaining > 0 || isFixed) return
+    const isKnown = Number.isFinite(length)
+    this.#halt.wait(now + (isKnown ? length + margin(length) : Math.max(this.#renewal.longest, least)))
   }
 
   #refused(call: Call, headers: Headers, now: number): void {
@@ -240,7 +260,8 @@ export class Quota {
     const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
     this.#places.remaining.forget()
-    if (this.limit !== null && isNew) this.#learning.refused(call, this.limit)
+    // What was sent before the cut was told says nothing of how long the window is, nor of somebody else.
+    if (this.limit !== null && isNew && this.#cut.isKnownTo(call)) this.#learning.refused(call, this.limit)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
   }
@@ -252,7 +273,7 @@ export class Quota {
   }
 
   get #headerShare(): number {
-    return Math.max(0.05, this.#told / Math.max(1, this.calls.ended))
+    return this.#told.share(this.calls.ended)
   }
 
   #outlook(limit: number): Outlook {
@@ -260,7 +281,7 @@ export class Quota {
     return {
       limit,
       window: this.#window.id,
-      runsFrom: this.#window.runsFrom,
+      runsFrom: this.#window.ownFrom,
       firstSentAt: this.#window.firstSentAt,
       least: bounds.least,
       most: bounds.most,
@@ -269,14 +290,9 @@ export class Quota {
       endsFrom: this.#renewal.knownFrom ?? Number.NEGATIVE_INFINITY,
       endsBy: this.#renewal.knownUntil ?? Number.POSITIVE_INFINITY,
       headerShare: this.#headerShare,
+      isUnsure: this.calls.ended < fewAnswers && limit >= 20,
+      toldAt: this.#told.sentAt,
       guess: this.#warm?.windowMs ?? null,
     }
   }
-}
-
-/** Calls counted by the service, this one included; null where the headers do not say, or say nothing credible. */
-function usedOf({ limit, remaining }: RateHeaders, known: number | null): number | null {
-  const total = limit ?? known
-  if (total === null || remaining === null || remaining >= total) return null
-  return total - remaining
 }

@@ -29,6 +29,11 @@ export class RemainingReckoning {
     this.#ceiling = Math.min(this.#ceiling, this.#calls.sent + remaining)
   }
 
+  /** The limit was cut: what was allowed by the former one does not hold. */
+  cut(): void {
+    this.#ceiling = 0
+  }
+
   /** Some calls are known to be allowed although no header says so. */
   allow(count: number): void {
     this.#ceiling = Math.max(this.#ceiling, this.#calls.sent + this.#calls.granted + count)

@@ -51,6 +51,11 @@ export class Renewal {
     return this.#until(this.#hint)
   }
 
+  /** The furthest that a Reset lay ahead, in milliseconds: about a window. */
+  get longest(): number {
+    return this.#longest
+  }
+
   /** The earliest such moment. */
   get knownFrom(): number | null {
     if (this.#hint === null) return null

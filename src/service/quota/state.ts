@@ -9,6 +9,7 @@
  *      ▼                           └─────────────────────────────────────▶ rolling
  *     unlimited                         only a sliding log or a bucket is left
  *
- *     from every one: ──429──▶ stopped ──its time is over──▶ what is still known
+ *     from every one: ──a 429, or a limit cut below what may be counted──▶ stopped ──its time is over──▶ what is
+ *     still known
  */
 export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'

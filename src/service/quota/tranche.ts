@@ -14,9 +14,11 @@ export class Tranche {
     this.#calls = calls
   }
 
+  /** Calls on the wire, of whatever window, may be the first of this one: they count among the few. */
   begin(window: number, limit: number): void {
+    const { ended, sent, granted } = this.#calls
     this.#window = window
-    this.#until = this.#calls.sent + this.#calls.granted + size(limit)
+    this.#until = Math.max(ended + size(limit), sent + granted + least)
   }
 
   /** How many calls may still be granted. */
@@ -31,10 +33,13 @@ export class Tranche {
   }
 
   answered(call: Call, hasHeader: boolean): void {
-    if (call.window !== this.#window) return
-    if (hasHeader) this.#window = null
+    if (this.#window === null) return
+    if (call.window !== this.#window) this.#until++
+    else if (hasHeader) this.#window = null
     else this.#until += 2
   }
 }
 
-const size = (limit: number): number => Math.min(32, Math.max(4, Math.floor(limit / 3)))
+const least = 4
+
+const size = (limit: number): number => Math.min(32, Math.max(least, Math.floor(limit / 3)))

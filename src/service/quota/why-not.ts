@@ -10,16 +10,20 @@ export interface Standstill {
   readonly isMoving: boolean
   /** Calls were refused, and not only those of a process before this one were feared to have used the window up. */
   readonly wasRefused: boolean
+  /** The limit was cut, and more may be counted than it allows. */
+  readonly wasCut: boolean
 }
 
 /** Why nothing is granted, in words. */
-export function whyNot({ state, at, now, isMoving, wasRefused }: Standstill): string {
+export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standstill): string {
   const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
   switch (state) {
     case 'stopped':
       return wasRefused
         ? `the service refused a call (429) and is left alone${until}`
-        : `the process that called before may have used the limit up${until}`
+        : wasCut
+          ? `the limit was cut, and what was called before is waited out${until}`
+          : `the process that called before may have used the limit up${until}`
     case 'cold':
     case 'unlimited':
       return 'the first answers are awaited before more is asked'

@@ -1,4 +1,5 @@
 import type { Call, Calls, Heard } from './calls.ts'
+import { Strays } from './strays.ts'
 import { WindowName } from './window-name.ts'
 
 interface Undecided {
@@ -6,6 +7,18 @@ interface Undecided {
   readonly endedAt: number
   readonly used: number | null
   readonly isCounted: boolean
+  /** Sent after the window had opened: not in one before it. */
+  readonly isHere: boolean
+}
+
+/** The window before this one. */
+export interface LastWindow {
+  /** It began no earlier, and no later; null: none of its calls was answered. */
+  readonly after: number
+  readonly by: number | null
+  readonly firstSentAt: number
+  /** It, or one after it, lasted longer than until then: a call that was sent then is not in this window. */
+  until: number
 }
 
 /** What an answer showed about the window. */
@@ -23,6 +36,8 @@ export class Window {
   /** Calls ended that are charged to this window, and those certainly counted in it. */
   used = 0
   counted = 0
+  /** Calls ended that are certainly counted, in this window or in a later one. */
+  sure = 0
   /** It began no earlier; and no later, by the earliest answer to a call that is in it or in a later one. */
   startedAfter = Number.NEGATIVE_INFINITY
   startedBy: number | null = null
@@ -31,12 +46,17 @@ export class Window {
   #undecided: Undecided[] = []
   /** Calls that were on the wire when it opened, and may be its first. */
   readonly #entrants = new Set<Call>()
+  /** Calls that have ended, in this window or in one before. */
+  readonly #strays = new Strays()
   #firstSentAt = Number.POSITIVE_INFINITY
+  /** Calls that may be in it although they are no strays and not on the wire from before. */
+  #own = 0
   #foreign = 0
-  /** When the latest call that is charged to it had ended. */
+  /** When the latest call that is charged to it had ended; and of those that ended since it opened. */
   #chargedAt: number | null = null
+  #ownAt: number | null = null
   /** What is known of the window before. */
-  last: { readonly after: number; readonly firstSentAt: number } | null = null
+  last: LastWindow | null = null
   readonly #calls: Calls
   readonly #name = new WindowName()
 
@@ -46,7 +66,7 @@ export class Window {
 
   /** When the first call was sent that may be in this window. */
   get firstSentAt(): number {
-    let first = this.#firstSentAt
+    let first = Math.min(this.#firstSentAt, this.#strays.firstSentAt)
     for (const call of this.#entrants) first = Math.min(first, call.sentAt)
     return first
   }
@@ -56,11 +76,17 @@ export class Window {
     return this.startedBy ?? this.#chargedAt
   }
 
+  /** The same by its own calls alone; null where only calls were answered that may be of the window before. */
+  get ownFrom(): number | null {
+    return this.startedBy ?? this.#ownAt
+  }
+
   available(limit: number): number {
     return limit - this.used - this.#calls.outstanding - this.#calls.granted
   }
 
   sent(call: Call): void {
+    this.#own++
     if (this.#firstSentAt > call.sentAt) this.#firstSentAt = call.sentAt
   }
 
@@ -77,9 +103,12 @@ export class Window {
 
   #endedHere({ call, receivedAt, used, isCounted, end }: Heard): Seen {
     const nextCanHave = this.#undecided.length + this.#calls.outstanding + 1 + this.#foreign
-    if (used !== null && used <= call.countedBefore) {
+    if (isCounted) this.sure++
+    // More calls came before it than it counts: they are not all in its window.
+    const before = Math.max(call.countedBefore, this.#foreign > 0 ? 0 : call.sureBefore)
+    if (used !== null && used <= before) {
       // Some slack: another client may have been the first in the next window.
-      if (used > nextCanHave + call.countedBefore / 4) {
+      if (used > nextCanHave + before / 4) {
         this.counted = used
         this.#charge(receivedAt, isCounted)
         return 'part'
@@ -87,7 +116,9 @@ export class Window {
       this.#open(call, Math.min(this.#undecided.length, used - 1 + this.#endedSince(call)))
       this.#charge(receivedAt, isCounted)
       this.counted = isCounted ? 1 : 0
+      this.sure = this.counted
       this.#name.begin(end, receivedAt)
+      this.#tellStrays(used, call.sentAt)
       return 'next'
     }
     const isFirst = isCounted && this.startedBy === null
@@ -97,6 +128,7 @@ export class Window {
       this.#settle(Math.max(this.sameUntil, call.sentAt))
       this.used = Math.min(this.used, used + this.#endedSince(call))
       if (isCounted) this.counted++
+      this.#tellStrays(used, call.sentAt)
       return 'same'
     }
     // Sent before this window's first answer: on the same way as the call that began it.
@@ -104,8 +136,9 @@ export class Window {
     if (isFirst || isEarly || receivedAt <= this.sameUntil) this.#name.learn(end, receivedAt)
     if (isFirst || receivedAt <= this.sameUntil) {
       if (isCounted) this.counted++
+      if (used !== null) this.#tellStrays(used, call.sentAt)
     } else {
-      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted })
+      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted, isHere: true })
     }
     return 'unclear'
   }
@@ -113,21 +146,28 @@ export class Window {
   /** The call was sent before this window opened. */
   #endedLate({ call, receivedAt, used, isCounted }: Heard): Seen {
     const canHave = this.used + this.#calls.outstanding + 1 + this.#foreign
-    if (used !== null && used > canHave) {
-      this.#entrants.delete(call)
-      return 'unclear'
-    }
+    this.#entrants.delete(call)
+    if (used !== null && used > canHave) return 'unclear'
     const isNotOfLast = used !== null && used <= call.countedBefore && call.window === this.id - 1
+    if (isNotOfLast) this.sent(call)
+    else this.#strays.add({ sentAt: call.sentAt, endedAt: receivedAt, isCounted })
     this.#charge(receivedAt, isNotOfLast)
     // It was so long on its way that it may even be in the next.
     if (receivedAt > this.sameUntil)
-      this.#undecided.push({ sentAt: call.sentAt, endedAt: receivedAt, used, isCounted })
+      this.#undecided.push({
+        sentAt: call.sentAt,
+        endedAt: receivedAt,
+        used,
+        isCounted,
+        isHere: isNotOfLast,
+      })
     return 'unclear'
   }
 
   #charge(receivedAt: number, isSure: boolean): void {
     this.used++
     this.#chargedAt = receivedAt
+    this.#ownAt = receivedAt
     if (isSure) this.startedBy ??= receivedAt
   }
 
@@ -149,18 +189,24 @@ export class Window {
   }
 
   #open(first: Call | null, charged: number): void {
-    this.last = { after: this.startedAfter, firstSentAt: this.firstSentAt }
+    this.last = {
+      after: this.startedAfter,
+      by: this.startedBy,
+      firstSentAt: this.firstSentAt,
+      until: Number.NEGATIVE_INFINITY,
+    }
     this.id++
     this.used = charged
     this.counted = 0
+    this.sure = 0
     this.startedAfter = Math.max(this.startedAfter, this.sameUntil)
     this.startedBy = null
+    this.#ownAt = null
     this.#chargedAt = charged === 0 ? null : (this.#undecided.at(-1)?.endedAt ?? null)
     this.sameUntil = this.startedAfter
-    this.#firstSentAt = Math.min(
-      first?.sentAt ?? Number.POSITIVE_INFINITY,
-      ...this.#undecided.map(({ sentAt }) => sentAt),
-    )
+    this.#firstSentAt = first?.sentAt ?? Number.POSITIVE_INFINITY
+    this.#own = first === null ? 0 : 1
+    this.#strays.begin(this.#undecided)
     this.#undecided = []
     this.#entrants.clear()
     for (const call of this.#calls.onTheWire) this.#entrants.add(call)
@@ -177,10 +223,25 @@ export class Window {
         const isProven = call.used !== null && call.used > nextCanHave
         if (isProven) this.sameUntil = Math.max(this.sameUntil, call.sentAt)
         const isSame = isProven || call.endedAt <= this.sameUntil
-        if (isSame && call.isCounted) this.counted++
+        if (isSame && call.isCounted && call.isHere) this.counted++
         return !isSame
       })
     }
+  }
+
+  /**
+   * A call that is certainly in this window counts so many. Where these are more than its own, the rest are strays, so
+   * that it began earlier than its first answer; where they are fewer than all, the rest were in a window before.
+   */
+  #tellStrays(used: number, sentAt: number): void {
+    const strays = used - this.#own - this.#entrants.size
+    const by = this.#foreign > 0 ? null : this.#strays.startedBy(strays)
+    if (by !== null && this.startedBy !== null) this.startedBy = Math.min(this.startedBy, by)
+    const before = this.#strays.notOf(used - 1, sentAt)
+    if (before === null) return
+    this.startedAfter = Math.max(this.startedAfter, before)
+    this.sameUntil = Math.max(this.sameUntil, before)
+    if (this.last !== null) this.last.until = Math.max(this.last.until, before)
   }
 
   /** Calls that ended while this one was on its way. */

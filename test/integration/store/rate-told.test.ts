@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { hearRate } from '../../../src/daemon/caller.ts'
 import * as callers from '../../../src/store/callers.ts'
 import * as rateTold from '../../../src/store/rate-told.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -44,8 +45,17 @@ test('who holds it can; the next caller reads how long to wait, and status wheth
   await rateTold.tell(db, turn, told)
   expect((await rateTold.heard(db)).get(scope)).toMatchObject({ ...told, live: true })
 
+  expect(await hearRate(db, scope, 0)).toMatchObject({
+    limit: 100,
+    windowMs: 2_000,
+    used: 950,
+    isElsewhere: true,
+  })
+  expect(await hearRate(db, 'another scope', 0)).toBe(null)
+
   expect(await rateTold.noteSpent(db, turn, limit, null)).toBe(true)
   expect(await rateTold.spentFor(db, scope)).toBe(0)
   await callers.release(db, scope, turn.token)
   expect((await rateTold.heard(db)).get(scope)?.live).toBe(false)
+  expect(await hearRate(db, scope, 0)).toBe(null)
 })

@@ -4,7 +4,8 @@ export interface Counter {
   arrive(now: number): Verdict
   /** Takes back one call that was counted: a service that does not count its own faults. */
   uncount(now: number): void
-  setLimit(limit: number): void
+  /** @param isAtOnce also for the window that runs */
+  setLimit(limit: number, isAtOnce?: boolean): void
 }
 
 export interface Verdict {
@@ -75,8 +76,9 @@ class FixedWindows implements Counter {
     if (now < this.#end) this.#used = Math.max(0, this.#used - 1)
   }
 
-  setLimit(limit: number): void {
+  setLimit(limit: number, isAtOnce = false): void {
     this.#nextLimit = limit
+    if (isAtOnce) this.#limit = limit
   }
 }
 

@@ -20,8 +20,8 @@ export interface ServiceSettings {
   readonly missShare: number
   readonly misses: 'counted' | 'uncounted'
   readonly retryAfter: 'seconds' | 'date' | 'none'
-  /** After so long the limit is another, from the next window on where there are windows. */
-  readonly change: { readonly afterMs: number; readonly limit: number } | null
+  /** After so long the limit is another: from the next window on where there are windows, or at once. */
+  readonly change: { readonly afterMs: number; readonly limit: number; readonly isAtOnce?: boolean } | null
 }
 
 export interface Arrival {
@@ -57,7 +57,7 @@ export class SimulatedService {
   arrive(now: number): Arrival {
     const { settings } = this
     if (settings.change !== null && now >= this.#start + settings.change.afterMs) {
-      this.#counter.setLimit(settings.change.limit)
+      this.#counter.setLimit(settings.change.limit, settings.change.isAtOnce)
     }
     const isFault = this.#answers > 0 && this.#random() < settings.faultShare
     if (isFault && settings.faults === 'before the limiter') {

@@ -40,6 +40,8 @@ export const plainSimulation: Omit<SimulationSettings, 'service'> = {
 }
 
 export interface Outcome {
+  /** Milliseconds since the epoch, as all times of the timeline. */
+  readonly startedAt: number
   readonly timeline: Timeline
   /** Calls that the service accepted, and refused. */
   readonly accepted: number
@@ -152,6 +154,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   if (queue.now < end && settings.foreignShare === 0 && !isDone) isDeadlocked = true
 
   return {
+    startedAt: start,
     timeline,
     accepted: acceptedAt.length,
     refused,

@@ -36,6 +36,11 @@ async function takeAll(limiter: Limiter, priority: Priority): Promise<number> {
   }
 }
 
+/** Answers enough to know that all of them carry headers: until then more is held back. */
+async function learn(limited: { limiter: Limiter; call: (permits: Permits) => void }, priority: Priority) {
+  for (let index = 0; index < 8; index++) limited.call(await limited.limiter.acquire(1, priority))
+}
+
 describe('the limiter', () => {
   test('serves a sync before a nightly run before a backfill, whoever came first', async () => {
     const { limiter, call } = limited(100)
@@ -54,19 +59,20 @@ describe('the limiter', () => {
   })
 
   test('keeps a share for what is urgent, once something urgent was asked', async () => {
-    const { limiter, call } = limited(100, { reserve: 0.1 })
-    call(await limiter.acquire(1, 'sync'))
+    const service = limited(100, { reserve: 0.1 })
+    const { limiter } = service
+    await learn(service, 'sync')
     const most = await takeAll(limiter, 'backfill')
     // Besides the share some calls are held back to find out how long the window is.
-    expect(most).toBeGreaterThan(80)
-    expect(most).toBeLessThanOrEqual(89)
+    expect(most).toBeGreaterThan(73)
+    expect(most).toBeLessThanOrEqual(82)
     expect(await takeAll(limiter, 'sync')).toBeGreaterThanOrEqual(5)
   })
 
   test('keeps nothing where nothing is urgent', async () => {
-    const { limiter, call } = limited(100, { reserve: 0.1 })
-    call(await limiter.acquire(1, 'backfill'))
-    expect(await takeAll(limiter, 'backfill')).toBeGreaterThan(90)
+    const service = limited(100, { reserve: 0.1 })
+    await learn(service, 'backfill')
+    expect(await takeAll(service.limiter, 'backfill')).toBeGreaterThan(83)
   })
 
   test('makes the last free call only when it is put down that the limit may be used up', async () => {

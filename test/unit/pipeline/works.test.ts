@@ -1,0 +1,44 @@
+import { pino } from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { Works } from '../../../src/pipeline/run/works.ts'
+import type { RateState } from '../../../src/service/limiter.ts'
+
+const told: RateState = {
+  state: 'window known',
+  limit: 100,
+  windowMs: 2_000,
+  used: 950,
+  permitted: 1_000,
+  utilisation: 0.95,
+  windowUsed: 40,
+  nextWindowAt: null,
+  nextWindowInMs: null,
+  waiting: null,
+  throttled: 0,
+  foreign: false,
+  isElsewhere: true,
+}
+
+test('a process that never calls tells the rate as the process that does has told it', async () => {
+  const ending = new AbortController()
+  onTestFinished(() => ending.abort())
+  const heard: (RateState | null)[] = [null, told]
+  const deps = { log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
+  const works = new Works(deps, {
+    sources: [],
+    calls: { deps, takeTurn: async () => null, hearRate: async () => heard.shift() ?? null },
+    signal: ending.signal,
+  })
+  const calling = works
+    .steps()
+    .find(({ name }) => name === 'call')
+    ?.begin()
+  expect(works.rate()).toBe(null)
+  await expect.poll(() => works.rate()?.utilisation, { timeout: 3_000 }).toBe(0.95)
+  // Nobody calls any more: what was told last stands.
+  await expect.poll(() => heard.length).toBe(0)
+  expect(works.rate()).toMatchObject({ limit: 100, used: 950 })
+  ending.abort()
+  await calling
+})
