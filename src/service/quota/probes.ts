@@ -205,12 +205,16 @@ function wanted(outlook: Outlook): number {
   if (limit === 1 || isSettled(least, most)) return 0
   const isLong = Math.min(most, outlook.endsFrom - (outlook.runsFrom ?? 0)) > long
   // The first answers may all have had headers by chance: what is held back for nothing is free some answers later.
-  if (outlook.isUnsure) return Math.max(2, Math.floor(limit / 4))
+  // No more than the few that a new window begins with, or nothing of these would be left.
+  if (outlook.isUnsure) return Math.min(mostHeld, Math.floor(limit / 4))
   return Math.min(
     limit - 1,
     Math.max(2, Math.min((isLong ? 3 : 6) * copies(outlook), Math.floor(limit / share))),
   )
 }
+
+/** The most that is held back where headers are missing. */
+const mostHeld = 24
 
 /** A length that is known as well as this is known well enough. */
 const enoughOf = 0.994

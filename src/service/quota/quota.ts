@@ -195,6 +195,7 @@ export class Quota {
   lost(call: Call, now: number): void {
     this.#learning.ended({ call, receivedAt: now, used: null, isCounted: false, end: null }, this.limit)
     this.#renewal.learnNothing(now)
+    this.#places.tranche.answered(call, false)
   }
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {

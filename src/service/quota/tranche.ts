@@ -32,6 +32,7 @@ export class Tranche {
     return this.#window === null
   }
 
+  /** Answered, or lost. */
   answered(call: Call, hasHeader: boolean): void {
     if (this.#window === null) return
     if (call.window !== this.#window) this.#until++
