@@ -34,6 +34,14 @@ export class Hand {
     return taken
   }
 
+  /** Keeps what was leased but for the first, which are asked already. @returns these */
+  deal(leased: readonly LeasedLookup[], most: number): readonly LeasedLookup[] {
+    const asked = leased.slice(0, most)
+    this.#given += asked.length
+    this.#lookups.push(...leased.slice(most))
+    return asked
+  }
+
   /** All that is left. */
   empty(): LeasedLookup[] {
     const left = this.#lookups

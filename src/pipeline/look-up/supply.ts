@@ -48,8 +48,8 @@ export class Supply {
     if (this.#failure !== null) throw this.#failure.error
     if (this.size === 0) {
       const ahead = Math.min(this.#hand.wanting(performance.now()), this.#room() - most)
-      this.#hand.put(await this.#lease(most + Math.max(0, ahead), most))
-      return this.#hand.take(most)
+      // Not what the hand holds by then: of that nobody knows that it is asked.
+      return this.#hand.deal(await this.#lease(most + Math.max(0, ahead), most), most)
     }
     while (this.size > 0) {
       const coming = this.take(most)

@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Leases } from '../../../src/pipeline/look-up/leases.ts'
+import { Supply } from '../../../src/pipeline/look-up/supply.ts'
+import type { LeasedLookup } from '../../../src/store/leases.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const LOOKUPS = 2_000
+let database: TestDatabase
+let supply: Supply
+let leases: Leases
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  await runs.start(database.db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'sync' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs: 60_000,
+  })
+  await database.pool.query(
+    `insert into fillrate.lookups (kind, key, input, state, run)
+     select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,
+  )
+  const [run] = await runs.live(database.db)
+  if (!run) throw new Error('the run should be live')
+  leases = new Leases({ db: database.db, log: pino({ level: 'silent' }) })
+  const rules = {
+    attempts: 5,
+    concurrency: 32,
+    bulkMinimum: 50,
+    bulkDeadlineMs: 1,
+    sourceTimeoutMs: 1,
+    refreshAfterMs: 1,
+    retryNotFoundAfterMs: 1,
+  }
+  supply = new Supply({ db: database.db, rules, webhookUrl: null }, run, leases, () => LOOKUPS)
+})
+afterEach(async () => {
+  leases.end()
+  await database.drop()
+})
+
+/** Of these, the lookups of which Postgres does not know that they are asked. */
+async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
+  const { rows } = await database.pool.query<{ id: number }>(
+    `select id::int from fillrate.lookups l
+      where id = any ($1) and not exists (select from fillrate.asking a where a.token = l.lease_token and a.up_to >= l.id)`,
+    [begun.map(({ id }) => id)],
+  )
+  return rows.map(({ id }) => id)
+}
+
+test('nothing is begun of which Postgres does not know that it is asked, however leases overlap', async () => {
+  const begun: LeasedLookup[] = []
+  for (let round = 0; round < 30; round++) {
+    const [first, second] = await Promise.all([supply.begin(7), supply.begin(5)])
+    begun.push(...first, ...second)
+    // As an answer does it: this leases ahead while the next begins. Not at first, when each leases for itself.
+    if (round > 0) supply.take(0)
+  }
+  expect(begun.length).toBeGreaterThan(300)
+  expect(new Set(begun.map(({ id }) => id)).size).toBe(begun.length)
+  expect(await unnoted(begun)).toEqual([])
+  await supply.end()
+})
+
+test('what was leased ahead and not asked waits again', async () => {
+  const begun = [...(await supply.begin(100)), ...(await supply.begin(100))]
+  expect(supply.size).toBeGreaterThan(0)
+  await supply.end()
+  const { rows } = await database.pool.query<{ state: string; count: number }>(
+    `select state, count(*)::int from fillrate.lookups group by state order by state`,
+  )
+  expect(rows).toEqual([
+    { state: 'leased', count: begun.length },
+    { state: 'pending', count: LOOKUPS - begun.length },
+  ])
+})
