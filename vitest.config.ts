@@ -10,6 +10,7 @@ export default defineConfig({
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
           testTimeout: 30_000,
+          expect: { poll: { timeout: 10_000 } },
         },
       },
       {
@@ -19,6 +20,8 @@ export default defineConfig({
           globalSetup: ['test/support/postgres-setup.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
+          // A second by default, which a busy machine needs for less: nothing here is a measurement.
+          expect: { poll: { timeout: 30_000 } },
         },
       },
     ],
