@@ -40,6 +40,7 @@ export async function createCommandLine(
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-cli-'))
   const environment = {
     PATH: process.env['PATH'],
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     DATABASE_URL: databaseUrl,
     FILLRATE_BASE_URL: sandbox.url,
     FILLRATE_API_KEY: sandbox.keys.join(','),

@@ -48,6 +48,7 @@ export async function openExample(name: string): Promise<Example> {
     },
     check: async () => {
       const env = {
+        NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
         DATABASE_URL: database.url,
         FILLRATE_BASE_URL: sandbox.url,
         FILLRATE_API_KEY: sandbox.keys.join(','),
