@@ -78,7 +78,7 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
   // The loops look at the same moments. Not for syncs: nothing may keep one waiting.
-  const live = remembered(() => runs.live(deps.db), { least: 50 })
+  const live = remembered(() => runs.live(deps.db), { least: 100 })
   const loops = [
     lookUpUrgent(options, deps, signal),
     // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.

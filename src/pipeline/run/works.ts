@@ -112,7 +112,7 @@ export class Works {
             ...common,
             name: 'settle',
             nudge: this.#toSettle,
-            paceMs: 100,
+            paceMs: 250,
             full: 20,
             tick: async () => {
               await this.#options.beforeSettling?.()
