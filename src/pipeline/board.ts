@@ -1,5 +1,4 @@
 import type { RowState } from '../domain/row.ts'
-import { readQuotas, type Quota } from './quotas.ts'
 import type { Source } from '../sources/source.ts'
 import * as coverage from '../store/coverage.ts'
 import { countReasons, type FailureReason } from '../store/failures.ts'
@@ -9,6 +8,7 @@ import * as overview from '../store/overview.ts'
 import * as pauses from '../store/pauses.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import { readQuotas, type Quota } from './quotas.ts'
 
 /** All that the dashboard's first page shows, at one moment. */
 export interface Board {

@@ -25,12 +25,19 @@ export function keyedBatch(
 }
 
 /**
- * The places `place.ctid` of the rows of a source that a `keyedBatch` names, for an update of `fillrate.rows r` with
- * `r.ctid = place.ctid`. Joined by their keys instead, a table that has just filled looks as if its source had next to
- * no rows, and all of them would be read for each batch. A row that somebody changes at this moment may be left out.
+ * A batch of records `v` for the rows of a source that they name, with the place of each: for an update of
+ * `fillrate.rows r` where `r.ctid = place.ctid`. Joined by their keys instead, a table that has just filled looks as if
+ * its source had next to no rows, and all of them would be read for each batch. A row that somebody changes at this
+ * moment may be left out.
+ * @param columns of the records, without the key
  */
-export function placesIn(source: string): RawBuilder<unknown> {
-  return sql`cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as place`
+export function batchOfRows(
+  source: string,
+  records: readonly { readonly key: string }[],
+  columns: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  return sql`${keyedBatch(sql`${records.map(({ key }) => key)}::text[]`, records, columns)}
+       cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as place`
 }
 
 /** Milliseconds as an interval. */

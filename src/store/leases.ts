@@ -157,7 +157,7 @@ export async function answer(
   next: readonly LeasedLookup[] = [],
 ): Promise<Answered> {
   if (answers.length === 0) return { begun: await begin(db, next), unstored: [] }
-  const { asking, ours } = ask(next)
+  const { asking, ours } = next.length === 0 ? { asking: null, ours: sql`null` } : ask(next)
   const { rows } = await sql<{ stored: number[] | null; ours: Holders }>`
     with stored as (
       update fillrate.lookups l
@@ -170,10 +170,8 @@ export async function answer(
        where l.id = k.key and ${unindexed(sql`l.state = ${leased} and l.lease_token = v.token`)}
          and ${notErased}
       returning l.id, l.state
-    ), ${isUnwritten} ${next.length === 0 ? sql`` : sql`, ${asking}`}
-    select (select jsonb_agg(id) from stored) as stored, ${next.length === 0 ? sql`null` : ours} as ours`.execute(
-    db,
-  )
+    ), ${isUnwritten} ${asking === null ? sql`` : sql`, ${asking}`}
+    select (select jsonb_agg(id) from stored) as stored, ${ours} as ours`.execute(db)
   const stored = new Set(rows[0]?.stored)
   const unstored = answers.filter((one) => !stored.has(one.id))
   await keepPaidRecords(

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, UNDONE, type RowState } from '../domain/row.ts'
-import { keyedBatch, placesIn } from './batch.ts'
+import { batchOfRows } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -73,8 +73,7 @@ export async function writeAgain(
     update fillrate.rows r
        set state = ${waiting}, reason = null, run = ${run}, picked_at = now(), settled_at = null, next_at = null,
            notes = null, cells_written = 0, cells_kept = 0, cells_conflicts = 0
-      from ${keyedBatch(sql`${open.map((row) => row.key)}::text[]`, values, sql`"inputHash" text, lookup bigint`)}
-           ${placesIn(source)}
+      from ${batchOfRows(source, values, sql`"inputHash" text, lookup bigint`)}
      where r.ctid = place.ctid
        and r.lookup = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
     returning r.lookup`.execute(tx)

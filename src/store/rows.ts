@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
-import { jsonBatch, keyedBatch, placesIn, unindexed } from './batch.ts'
+import { batchOfRows, jsonBatch, unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -176,8 +176,8 @@ export interface Cells {
 /** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
 export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
   if (settled.length === 0) return
-  const records = keyedBatch(
-    sql`${settled.map((row) => row.key)}::text[]`,
+  const records = batchOfRows(
+    source,
     settled,
     sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
   )
@@ -192,7 +192,6 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
       from ${records}
-           ${placesIn(source)}
      where r.ctid = place.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import { Row, UNDONE, type Settled } from '../domain/row.ts'
-import { keyedBatch, placesIn } from './batch.ts'
+import { batchOfRows } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -64,7 +64,6 @@ export async function takeBack(
              settles(sql`0`, 'cells_conflicts'),
              settles(sql`${undo.run}`, 'run'),
            ])}
-      from ${keyedBatch(sql`${rows.map((row) => row.key)}::text[]`, rows, sql`columns jsonb, written jsonb, cells integer`)}
-           ${placesIn(source)}
+      from ${batchOfRows(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
      where r.ctid = place.ctid`.execute(tx)
 }

@@ -30,8 +30,8 @@ export interface Outlook {
 /**
  * Calls that are held back to find out how long a window is. Sent when the window may just have ended, such a
  * call cannot be refused, because the old window still has room for it; and its answer shows which window it was
- * counted in. Where headers are missing, a look takes several such calls. One is sent shortly before the end that is tried, to see the old window still there, and some around
- * it. The longest length that is possible is tried first, then the roundest that is shorter.
+ * counted in. Where headers are missing, a look takes several such calls. One is sent shortly before the end that is
+ * tried, to see the old window still there, and some around it. The longest length that is possible is tried first, then the roundest that is shorter.
  */
 export class Probes {
   #window = -1

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { afterAsk } from '../../../src/domain/lookup.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as callers from '../../../src/store/callers.ts'
+import * as giveBack from '../../../src/store/give-back.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/leases.ts'
 import { totalsOf } from '../../../src/store/lookup-totals.ts'
@@ -124,6 +125,20 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
   await lease(1)
   await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
   expect(await leases.begin(database.db, [a, b, c])).toEqual([c])
+})
+
+test('a lookup is given back under its own token alone, not under that of another in the same batch', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [first] = await lease(1, 0)
+  await recover.tick({ db: database.db, log }, run)
+  const again = await lease(2)
+  const other = again.find((lookup) => lookup.id !== first?.id)
+  if (!first || !other) throw new Error('one should have been leased twice')
+  await giveBack.lookups(database.db, [first, other])
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'leased' },
+    { key: 'b@example.com', state: 'pending' },
+  ])
 })
 
 test('how far a token came is forgotten once nothing is leased under it', async () => {

@@ -5,6 +5,14 @@ import type { LeasedLookup } from '../../../src/store/leases.ts'
 const lookups = (count: number): LeasedLookup[] =>
   Array.from({ length: count }, (_, id) => ({ id, kind: 'email', input: {}, attempts: 0, token: 't' }))
 
+/** A hand out of which so many were given since 0. */
+function handAfter(given: number): Hand {
+  const hand = new Hand(0)
+  hand.put(lookups(given))
+  hand.take(given)
+  return hand
+}
+
 test('gives out what was leased in its order, each once', () => {
   const hand = new Hand(0)
   hand.put(lookups(5))
@@ -15,9 +23,7 @@ test('gives out what was leased in its order, each once', () => {
 })
 
 test('leases as much ahead as is asked in half a second', () => {
-  const hand = new Hand(0)
-  hand.put(lookups(100))
-  hand.take(100)
+  const hand = handAfter(100)
   expect(hand.wanting(1_000)).toBe(50)
   hand.put(lookups(30))
   // Half of it is still there.
@@ -27,20 +33,14 @@ test('leases as much ahead as is asked in half a second', () => {
 })
 
 test('holds nothing ahead where calls are few, and never more than 500', () => {
-  const slow = new Hand(0)
-  slow.put(lookups(5))
-  slow.take(5)
+  const slow = handAfter(5)
   expect(slow.wanting(10_000)).toBe(0)
-  const fast = new Hand(0)
-  fast.put(lookups(5_000))
-  fast.take(5_000)
+  const fast = handAfter(5_000)
   expect(fast.wanting(100)).toBe(500)
 })
 
 test('a pace that has changed is noticed', () => {
-  const hand = new Hand(0)
-  hand.put(lookups(1_000))
-  hand.take(1_000)
+  const hand = handAfter(1_000)
   expect(hand.wanting(1_001)).toBeGreaterThan(400)
   for (let now = 2_000; now <= 20_000; now += 1_000) hand.wanting(now)
   expect(hand.wanting(20_000)).toBe(0)
