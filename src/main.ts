@@ -1,65 +1,17 @@
 #!/usr/bin/env node
-import { cli, tell } from './cli/cli.ts'
-import type { Command } from './cli/command.ts'
-import type { Context } from './cli/context.ts'
-import { declarations } from './cli/declarations.ts'
-import { Exit } from './cli/exit-codes.ts'
-import { Output } from './cli/output.ts'
+// The entry: checks the version of Node before anything else is loaded, because static imports are linked first and an
+// older Node fails there with a SyntaxError that names no version. Hence the dynamic import below, and nothing but
+// syntax that every supported and unsupported Node parses.
 
-// The process: its environment, its signals and its exit code. Nothing else touches `process`.
+/** `engines.node` of package.json; a test holds the two to each other. */
+const MINIMUM = [22, 22]
 
-try {
-  process.loadEnvFile('.env')
-} catch {
-  // There is none.
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+const [minimumMajor = 0, minimumMinor = 0] = MINIMUM
+if (major < minimumMajor || (major === minimumMajor && minor < minimumMinor)) {
+  process.stderr.write(
+    `fillrate: Node ${MINIMUM.join('.')} or newer is required; this is ${process.versions.node} (${process.execPath}).\n`,
+  )
+  process.exit(2)
 }
-
-const words = process.argv.slice(2)
-const plain = words.includes('--no-color')
-const stdout = new Output(process.stdout, { color: hasColors(process.stdout) })
-const stderr = new Output(process.stderr, { color: hasColors(process.stderr) })
-const interrupt = new AbortController()
-let command: Command | null = null
-
-/** Node's own rule: NO_COLOR, FORCE_COLOR and TERM decide, and what is no terminal gets none. */
-function hasColors(stream: NodeJS.WriteStream): boolean {
-  return !plain && stream.isTTY && stream.hasColors()
-}
-
-function contextFor(known: Command | null): Context {
-  command = known
-  return {
-    stdin: process.stdin,
-    stdout,
-    stderr,
-    env: process.env,
-    cwd: process.cwd(),
-    signal: interrupt.signal,
-    onReload: (listener) => void process.on('SIGHUP', listener),
-    now: Date.now,
-  }
-}
-
-function onSignal(): void {
-  const message = command === null ? null : declarations[command.verb].onInterrupt
-  if (message === null || interrupt.signal.aborted) process.exit(Exit.interrupted)
-  stderr.line(`fillrate: ${message}`)
-  interrupt.abort()
-}
-
-function onUnforeseen(error: unknown): void {
-  process.exit(tell(error, command, contextFor(command)))
-}
-
-// Whoever reads us may stop reading, `| head` for instance; that is no error of ours.
-for (const stream of [process.stdout, process.stderr])
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-  })
-process.on('SIGINT', onSignal)
-process.on('SIGTERM', onSignal)
-process.on('uncaughtException', onUnforeseen)
-process.on('unhandledRejection', onUnforeseen)
-process.on('exit', () => stderr.live([]))
-
-process.exitCode = await cli({ words, contextFor })
+await import('./process.ts')

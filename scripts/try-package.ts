@@ -1,0 +1,85 @@
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+
+// Packs this checkout as `npm publish` would, installs the tarball in an empty folder and uses it there as a customer
+// does: npm run package:try. Nothing of the checkout but its compiler is used after packing.
+
+const ROOT = new URL('../', import.meta.url).pathname
+const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))
+const consumer = join(place, 'consumer')
+
+const CONSUMER = `
+import { ConfigProblems, createFillrate, defineConfig, verifyWebhook, type RunReport } from 'fillrate'
+
+export const config = defineConfig({
+  sources: {
+    contacts: { kind: 'person', table: 'crm.contacts', inputs: { email: 't.email' }, outputs: { title: 'title' } },
+  },
+  budget: 100,
+})
+export async function enriched(): Promise<number> {
+  await using fillrate = await createFillrate({ config, env: {} })
+  const report: RunReport = await fillrate.run({ limit: 10 })
+  return report.rows.enriched
+}
+// @ts-expect-error: a budget is a number or 'unlimited'
+defineConfig({ sources: {}, budget: 'all' })
+export const known = [ConfigProblems, verifyWebhook]
+`
+
+try {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
+  run('npm', ['pack', '--pack-destination', place], ROOT)
+  mkdirSync(consumer)
+  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
+  run('npm', ['install', '--no-audit', '--no-fund', join(place, `fillrate-${version}.tgz`), '@types/node@24'])
+  const program = join(consumer, 'node_modules/.bin/fillrate')
+
+  const printed = run(program, ['--version']).stdout.trim()
+  if (printed !== version) throw new Error(`--version printed ${printed}, expected ${version}`)
+  console.log(`✓ --version prints ${version}`)
+
+  const old = olderNode()
+  if (old === null) console.log('- no Node older than 22.22 on this machine: its refusal was not tried')
+  else refusesOldNode(old, program)
+
+  writeFileSync(join(consumer, 'consumer.ts'), CONSUMER)
+  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2024']
+  const modules = ['--module', 'nodenext', '--types', 'node', '--lib', 'es2024,esnext.disposable']
+  run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...modules, 'consumer.ts'])
+  console.log('✓ a consumer passes the type check')
+
+  run(program, ['demo'])
+  console.log('✓ the demo ends with 0')
+} finally {
+  rmSync(place, { recursive: true, force: true })
+}
+
+/** @throws with the command's output where it does not end with 0 */
+function run(command: string, words: readonly string[], cwd: string = consumer): SpawnSyncReturns<string> {
+  const ran = spawnSync(command, words, { cwd, encoding: 'utf8' })
+  if (ran.status !== 0)
+    throw new Error(`${command} ${words.join(' ')} ended with ${ran.status}\n${ran.stdout}${ran.stderr}`)
+  return ran
+}
+
+/** The machine's own Node, where it is too old: `npm run` puts the project's Node before it in PATH. */
+function olderNode(): string | null {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    const node = join(folder, 'node')
+    if (folder.includes('node_modules') || !existsSync(node)) continue
+    const found = spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim()
+    const [major = 0, minor = 0] = found.slice(1).split('.').map(Number)
+    if (major < 22 || (major === 22 && minor < 22)) return node
+  }
+  return null
+}
+
+function refusesOldNode(node: string, program: string): void {
+  const { status, stderr } = spawnSync(node, [program, '--version'], { encoding: 'utf8' })
+  if (status !== 2 || !/^fillrate: Node 22\.22 or newer is required; .*\n$/.test(stderr))
+    throw new Error(`${node} ended with ${status}, and said: ${stderr}`)
+  console.log(`✓ an older Node is refused: ${stderr.trim()}`)
+}

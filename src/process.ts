@@ -1,0 +1,64 @@
+import { cli, tell } from './cli/cli.ts'
+import type { Command } from './cli/command.ts'
+import type { Context } from './cli/context.ts'
+import { declarations } from './cli/declarations.ts'
+import { Exit } from './cli/exit-codes.ts'
+import { Output } from './cli/output.ts'
+
+// The process: its environment, its signals and its exit code. Nothing else but main.ts touches `process`.
+
+try {
+  process.loadEnvFile('.env')
+} catch {
+  // There is none.
+}
+
+const words = process.argv.slice(2)
+const plain = words.includes('--no-color')
+const stdout = new Output(process.stdout, { color: hasColors(process.stdout) })
+const stderr = new Output(process.stderr, { color: hasColors(process.stderr) })
+const interrupt = new AbortController()
+let command: Command | null = null
+
+/** Node's own rule: NO_COLOR, FORCE_COLOR and TERM decide, and what is no terminal gets none. */
+function hasColors(stream: NodeJS.WriteStream): boolean {
+  return !plain && stream.isTTY && stream.hasColors()
+}
+
+function contextFor(known: Command | null): Context {
+  command = known
+  return {
+    stdin: process.stdin,
+    stdout,
+    stderr,
+    env: process.env,
+    cwd: process.cwd(),
+    signal: interrupt.signal,
+    onReload: (listener) => void process.on('SIGHUP', listener),
+    now: Date.now,
+  }
+}
+
+function onSignal(): void {
+  const message = command === null ? null : declarations[command.verb].onInterrupt
+  if (message === null || interrupt.signal.aborted) process.exit(Exit.interrupted)
+  stderr.line(`fillrate: ${message}`)
+  interrupt.abort()
+}
+
+function onUnforeseen(error: unknown): void {
+  process.exit(tell(error, command, contextFor(command)))
+}
+
+// Whoever reads us may stop reading, `| head` for instance; that is no error of ours.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
+process.on('SIGINT', onSignal)
+process.on('SIGTERM', onSignal)
+process.on('uncaughtException', onUnforeseen)
+process.on('unhandledRejection', onUnforeseen)
+process.on('exit', () => stderr.live([]))
+
+process.exitCode = await cli({ words, contextFor })
