@@ -3,12 +3,13 @@ import type { Deps } from '../pipeline/deps.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { pickKeys } from '../pipeline/pick/changed.ts'
 import { pickAgain } from '../pipeline/pick/pick.ts'
+import { adopt } from '../pipeline/pick/take.ts'
 import type { RunReport } from '../pipeline/run/report.ts'
 import type { Works } from '../pipeline/run/works.ts'
 import type { Source } from '../sources/source.ts'
+import * as budgets from '../store/budgets.ts'
 import * as callers from '../store/callers.ts'
 import * as followed from '../store/followed.ts'
-import * as lookups from '../store/lookups.ts'
 import * as pauses from '../store/pauses.ts'
 import * as runs from '../store/runs.ts'
 import * as waiting from '../store/waiting.ts'
@@ -125,8 +126,7 @@ export class Follow {
         for (const source of this.#options.sources)
           await pickAgain(this.#deps, { ...pickedBy(run), dry: false }, source, { leftBehind: false, signal })
       const live = (await runs.live(db)).map((one) => one.id)
-      if (run.budget.left > 0)
-        run.budget.spend(await lookups.adopt(db, run.id, live, Math.min(1_000, run.budget.left)))
+      await adopt(db, run, live)
       this.#options.works.wakeCalls()
     }
     const put = await followed.putBack(db, this.#names, 1_000)
@@ -198,8 +198,8 @@ export class Follow {
   /** The run that is open, or a new one. Null: the day's budget is used up. */
   async #runFor(kind: 'sync' | 'backfill'): Promise<OpenFollowingRun | null> {
     const open = this.#open[kind]
-    if (open !== null && open.budget.left > 0) return open
     const { db, log } = this.#deps
+    if (open !== null && (await budgets.leftOf(db, open.id, open.budget.limit)) > 0) return open
     const { budget, owner, works } = this.#options
     if (budget !== null && (await followed.spentInADay(db)) >= budget) {
       if (open !== null) this.#outOfBudget(open)

@@ -132,7 +132,7 @@ async function runEntry(
   deps: DaemonDeps,
   works: Works,
   entry: ScheduleEntry,
-  { signal, onStarted }: RunTick,
+  { signal, budgetName, onStarted }: RunTick,
 ) {
   const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
   return run(deps, {
@@ -140,6 +140,7 @@ async function runEntry(
     trigger: 'schedule',
     limit: entry.limit,
     budget: budgetOf(entry.budget ?? deps.config.budget),
+    budgetName,
     where: null,
     route: 'auto',
     waitMs: WAIT_MS,

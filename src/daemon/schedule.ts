@@ -26,6 +26,8 @@ export interface ScheduleDeps {
 
 export interface RunTick {
   readonly signal: AbortSignal
+  /** Names the budget of this tick: however often it is begun again, it is spent once. */
+  readonly budgetName: string
   readonly onStarted: (run: number) => void
 }
 
@@ -122,6 +124,7 @@ export class Schedule {
     try {
       const { status, reason } = await this.#deps.run(entry, {
         signal,
+        budgetName: `schedule ${schedule} ${at.toISOString()}`,
         onStarted: (run) => void ticks.startedRun(db, tick, run).catch(() => {}),
       })
       if (status === 'interrupted' && signal.aborted) await keep(() => ticks.release(db, tick))

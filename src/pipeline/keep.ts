@@ -1,3 +1,4 @@
+import * as budgets from '../store/budgets.ts'
 import * as store from '../store/keep.ts'
 import type { Deps } from './deps.ts'
 
@@ -11,6 +12,9 @@ export interface Keep {
 /** Rows of one statement. Small, so that nobody waits for it. */
 const BATCH = 500
 
+/** A tick may be begun again days later, when nothing was there to run it, and then goes on with its budget. */
+const TICKS_MS = 30 * 24 * 3_600_000
+
 export interface Dropped {
   readonly records: number
   readonly deliveries: number
@@ -18,6 +22,7 @@ export interface Dropped {
   readonly changes: number
   readonly runs: number
   readonly ticks: number
+  readonly budgets: number
 }
 
 /** Where a sweep over the records is: it carries on there at the next tick. */
@@ -48,6 +53,7 @@ export async function tick(
     changes: keep.changesMs === null ? 0 : await store.dropChanges(db, keep.changesMs, BATCH),
     runs: await store.dropRuns(db, runsMs, BATCH),
     ticks: await store.dropTicks(db, keep.deliveriesMs, BATCH),
+    budgets: await budgets.drop(db, Math.max(keep.deliveriesMs, TICKS_MS), BATCH),
   }
   const full = Object.values(dropped).some((count) => count === BATCH)
   return { dropped, more: full || records.next !== null }

@@ -77,17 +77,11 @@ export async function putBack(db: Database, sources: readonly string[], limit: n
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Keeps what a following run has spent: the budget is a day's, whichever runs of it. */
-export async function spend(tx: StoreTransaction, run: number, lookups: number): Promise<void> {
-  if (lookups === 0) return
-  await sql`update fillrate.runs set spent = spent + ${lookups} where id = ${run}`.execute(tx)
-}
-
 /** Lookups that following has spent in the last 24 hours. */
 export async function spentInADay(db: Connection): Promise<number> {
   const { rows } = await sql<{ spent: number }>`
     select coalesce(sum(spent), 0)::bigint as spent from fillrate.runs
-     where started_at > now() - interval '24 hours'`.execute(db)
+     where started_at > now() - interval '24 hours' and options ->> 'follow' = 'true'`.execute(db)
   return rows[0]?.spent ?? 0
 }
 

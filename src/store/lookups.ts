@@ -90,6 +90,28 @@ export async function wouldCost(
   return rows.map((row) => row.costs)
 }
 
+/**
+ * Which of the wanted lookups wait unasked for a run that is no more and that spent of the same budget: they are paid
+ * already. Locks them, so that nothing becomes of them meanwhile. In the same order.
+ */
+export async function paidBefore(
+  tx: StoreTransaction,
+  wanted: readonly Wanted[],
+  run: number,
+): Promise<boolean[]> {
+  if (wanted.length === 0) return []
+  const { rows } = await sql<{ n: number }>`
+    select w.n from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
+           as w (n integer, kind text, key text)
+      join fillrate.lookups l on l.kind = w.kind and l.key = w.key
+      join fillrate.runs before on before.id = l.run
+      join fillrate.runs mine on mine.id = ${run} and mine.budget_name = before.budget_name
+     where ${unindexed(sql`l.state = ${pending}`)} and before.id <> mine.id
+     order by l.kind, l.key for no key update of l`.execute(tx)
+  const paid = new Set(rows.map((row) => row.n))
+  return wanted.map((_, n) => paid.has(n))
+}
+
 /** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */
 export function askSingly(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
   return freeMembers(tx, jobs, reason, true)
@@ -164,21 +186,34 @@ export async function forgetTokens(db: Connection): Promise<void> {
   )
 }
 
-/** Takes over what other runs left waiting and this run's rows want. @returns how many */
+/** Lookups of one statement. */
+const ADOPTED_AT_ONCE = 1_000
+
+/**
+ * Takes over what dead runs left waiting and this run's rows want: first what an earlier run of the same budget has paid.
+ * @param left how many more may be charged
+ */
 export async function adopt(
-  db: Connection,
+  tx: Connection,
   run: number,
   live: readonly number[],
-  limit: number,
-): Promise<number> {
-  const result = await sql`
+  left: number,
+): Promise<{ readonly adopted: number; readonly cost: number }> {
+  const orphaned = sql`l.state = ${pending} and (l.run is null or l.run <> all(${[...live]}::bigint[]))`
+  const { rows } = await sql<{ costs: boolean }>`
     with orphan as (
-      select distinct l.id from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
-       where r.run = ${run} and r.state = 'waiting' and l.state = ${pending}
-         and (l.run is null or l.run <> all(${[...live]}::bigint[]))
-       limit ${limit}
+      select distinct l.id, before.budget_name is null
+             or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
+        from fillrate.rows r join fillrate.lookups l on l.id = r.lookup left join fillrate.runs before on before.id = l.run
+       where r.run = ${run} and r.state = 'waiting' and ${orphaned}
+    ), counted as (
+      select *, count(*) filter (where costs) over (order by costs, id) as cost from orphan
+    ), chosen as (
+      select id, costs from counted where cost <= ${Math.min(left, ADOPTED_AT_ONCE)}::bigint
+       order by costs, id limit ${ADOPTED_AT_ONCE}
     )
     update fillrate.lookups l set run = ${run}, wanted_at = now(), asked_at = null
-      from orphan where l.id = orphan.id and l.state = ${pending}`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
+      from chosen where l.id = chosen.id and ${orphaned}
+    returning chosen.costs`.execute(tx)
+  return { adopted: rows.length, cost: rows.filter((row) => row.costs).length }
 }

@@ -37,7 +37,10 @@ export interface StoredRun {
   readonly totals: unknown
 }
 
-/** Opens a run, held by `token` for `leaseMs`: while it is extended, other runs leave its rows alone. */
+/**
+ * Opens a run, held by `token` for `leaseMs`: while it is extended, other runs leave its rows alone. Runs with the same
+ * `budgetName` spend of one budget, whichever comes first.
+ */
 export async function start(
   db: Connection,
   run: {
@@ -47,12 +50,18 @@ export async function start(
     readonly owner: string
     readonly token: string
     readonly leaseMs: number
+    readonly budgetName?: string | null
   },
 ): Promise<number> {
+  const { budgetName = null } = run
   const { rows } = await sql<{ id: number }>`
-    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until)
+    with budget as (
+      insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
+      on conflict (name) do nothing
+    )
+    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name)
     values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
-            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)})
+            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)}, ${budgetName})
     returning id`.execute(db)
   const id = rows[0]?.id
   if (id === undefined) throw new Error('the run was not stored')

@@ -26,7 +26,9 @@ export interface Schema {
     finished_at: Date | null
     totals: Json | null
     spent: Generated<number>
+    budget_name: string | null
   }
+  'fillrate.budgets': { name: string; spent: Generated<number>; created_at: Generated<Date> }
   'fillrate.lookups': {
     id: Generated<number>
     kind: LookupKind

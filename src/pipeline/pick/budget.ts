@@ -1,10 +1,10 @@
 /**
- * What a run may still spend, in lookups. A lookup is charged when the run takes it, not when it is asked, so that
- * a run never holds a question that it can't pay, and a question tried three times is charged once.
+ * What a run may spend, in lookups, and what it had to leave for want of it. A lookup is charged when the run takes it,
+ * not when it is asked, so that a run never holds a question that it can't pay, and a question tried three times is
+ * charged once. What is spent is in Postgres (`store/budgets.ts`), charged in the transaction that takes.
  */
 export class Budget {
   readonly limit: number | null
-  #spent = 0
   #leftOut = 0
   readonly #leftBehind = new Map<string, number>()
   readonly #unpaid = new Map<string, number>()
@@ -12,14 +12,6 @@ export class Budget {
   /** @param limit lookups; null is unlimited */
   constructor(limit: number | null) {
     this.limit = limit
-  }
-
-  get left(): number {
-    return this.limit === null ? Number.POSITIVE_INFINITY : Math.max(0, this.limit - this.#spent)
-  }
-
-  get spent(): number {
-    return this.#spent
   }
 
   /** Rows that were not picked because their lookup could not be paid. */
@@ -30,10 +22,6 @@ export class Budget {
   /** Rows of the run that wait because their next lookup can't be paid. */
   get rowsUnpaid(): number {
     return sum(this.#unpaid)
-  }
-
-  spend(lookups: number): void {
-    this.#spent += lookups
   }
 
   leaveOut(rows: number): void {

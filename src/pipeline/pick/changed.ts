@@ -3,7 +3,6 @@ import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
 import { keysQuery } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
-import * as followed from '../../store/followed.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
@@ -40,13 +39,7 @@ export async function pickKeys(
 ): Promise<PickedKeys> {
   if (keys.length === 0) return NOTHING
   try {
-    const did = await inTransaction(
-      deps.db,
-      (tx) => takeKeys(tx, run, source, keys),
-      deps.rules.sourceTimeoutMs,
-    )
-    run.budget.spend(did.admitted)
-    return did
+    return await inTransaction(deps.db, (tx) => takeKeys(tx, run, source, keys), deps.rules.sourceTimeoutMs)
   } catch (error) {
     if (!isDataFault(error)) throw error
     if (keys.length === 1) {
@@ -90,7 +83,6 @@ async function takeKeys(
     { id: run.id, live, budget: run.budget, dry: false },
     candidates,
   )
-  await followed.spend(tx, run.id, taken.admitted)
   return {
     picked: taken.picked,
     admitted: taken.admitted,

@@ -128,7 +128,6 @@ export async function tick(
   const { admitted, scanned, leftOut } = outcome
   const isAgain = pass.phase === 'sent_back'
   const picked = isAgain ? 0 : outcome.picked
-  run.budget.spend(admitted)
   // What other runs left behind was counted in its own phase.
   if (pass.phase === 'table') run.budget.leaveOut(leftOut.filter((one) => one.fate === 'open').length)
   if (pass.phase === 'due') run.budget.leaveOut(leftOut.length)

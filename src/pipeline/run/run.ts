@@ -35,6 +35,8 @@ export interface RunOptions {
   readonly limit: number | null
   /** Lookups that may be asked. Null: unlimited, because somebody said so. */
   readonly budget: number | null
+  /** The budget is that of all runs with this name: a run that is begun again goes on with what is left of it. */
+  readonly budgetName?: string | null
   readonly where: string | null
   readonly route: RouteOption
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
@@ -80,6 +82,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     owner: deps.owner,
     token,
     leaseMs: LEASE_MS,
+    budgetName: options.budgetName ?? null,
   })
   deps.log.info(
     { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry },

@@ -3,12 +3,12 @@ import type { Trigger } from '../../domain/run.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import * as jobs from '../../store/jobs.ts'
-import * as lookups from '../../store/lookups.ts'
 import { isOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
 import { pickAgain as again, type PickingRun } from '../pick/pick.ts'
+import { adopt } from '../pick/take.ts'
 import { endOf } from './end.ts'
 import type { RunProgress } from './progress.ts'
 import type { Tally } from './tally.ts'
@@ -136,11 +136,7 @@ async function takeOver(
   waits: waiting.Waiting,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let adopted = 0
-  if (waits.abandoned > 0 && run.budget.left > 0) {
-    adopted = await lookups.adopt(deps.db, run.id, live, Math.min(1_000, run.budget.left))
-    run.budget.spend(adopted)
-  }
+  const adopted = waits.abandoned > 0 ? await adopt(deps.db, run, live) : 0
   const picked = await pickAgain(deps, run, { leftBehind: true, signal })
   if (adopted > 0 && !picked) moved(run)
   return picked || adopted > 0

@@ -1,0 +1,69 @@
+import { sql } from 'kysely'
+import type { Database } from './open.ts'
+import type { StoreTransaction } from './transaction.ts'
+
+type Connection = Database | StoreTransaction
+
+// What is spent is counted here and nowhere else: a number in a process would be lost with it, and is wrong after a
+// COMMIT whose answer was lost.
+
+export interface Spent {
+  readonly lookups: number
+  /** Other runs spend of the same budget. */
+  readonly isShared: boolean
+}
+
+/** What is spent of a run's budget so far. Without a lock: `charge` decides. */
+export async function spentBy(db: Connection, run: number): Promise<Spent> {
+  const { rows } = await sql<Spent>`
+    select case when r.budget_name is null then r.spent else coalesce(b.spent, 0) end as lookups,
+           r.budget_name is not null as "isShared"
+      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
+     where r.id = ${run}`.execute(db)
+  return rows[0] ?? { lookups: 0, isShared: false }
+}
+
+/** What is left of a run's budget. @param limit lookups; null is unlimited */
+export async function leftOf(db: Connection, run: number, limit: number | null): Promise<number> {
+  if (limit === null) return Number.POSITIVE_INFINITY
+  return Math.max(0, limit - (await spentBy(db, run)).lookups)
+}
+
+/**
+ * Charges lookups to a run, and to the budget that it shares. To be called in the transaction that takes them, as its
+ * last statement: the run's row stays locked until the end, and keeping the run alive waits for it.
+ * @param limit lookups; null is unlimited
+ * @returns false, with nothing charged, where the budget would not pay them or the run is no longer running
+ */
+export async function charge(
+  tx: StoreTransaction,
+  run: number,
+  limit: number | null,
+  lookups: number,
+): Promise<boolean> {
+  if (lookups === 0) return true
+  const result = await sql`
+    with shared as (
+      update fillrate.budgets b set spent = b.spent + ${lookups}::bigint
+        from fillrate.runs r
+       where r.id = ${run} and r.state = 'running' and b.name = r.budget_name
+         and b.spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
+      returning b.name
+    )
+    update fillrate.runs r set spent = r.spent + ${lookups}::integer
+     where r.id = ${run} and r.state = 'running'
+       and case when r.budget_name is null then r.spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
+                else exists (select from shared) end`.execute(tx)
+  return result.numAffectedRows === 1n
+}
+
+/** Budgets of several runs that are no longer needed. @returns how many were deleted */
+export async function drop(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.budgets where name in (
+      select name from fillrate.budgets b
+       where created_at < now() - make_interval(secs => ${keepMs / 1000}::double precision)
+         and not exists (select from fillrate.runs r where r.state = 'running' and r.budget_name = b.name)
+       limit ${batch})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
