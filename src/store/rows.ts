@@ -247,6 +247,13 @@ export async function countStates(
   return counts
 }
 
+/** How many rows of a source a run has taken. */
+export async function countOfRun(db: Connection, source: string, run: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.rows where run = ${run} and source = ${source}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
 /** The cells of a run's rows, added up. */
 export async function countCells(db: Connection, run: number): Promise<Cells> {
   const { rows } = await sql<Cells>`

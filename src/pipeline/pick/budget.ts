@@ -8,6 +8,7 @@ export class Budget {
   #leftOut = 0
   readonly #leftBehind = new Map<string, number>()
   readonly #unpaid = new Map<string, number>()
+  readonly #taken = new Map<string, number | null>()
 
   /** @param limit lookups; null is unlimited */
   constructor(limit: number | null) {
@@ -22,6 +23,15 @@ export class Budget {
   /** Rows of the run that wait because their next lookup can't be paid. */
   get rowsUnpaid(): number {
     return sum(this.#unpaid)
+  }
+
+  /** Rows of a source that the run has taken. Null: to be counted, because the answer of a COMMIT was lost. */
+  rowsTaken(source: string): number | null {
+    return this.#taken.get(source) ?? (this.#taken.has(source) ? null : 0)
+  }
+
+  setRowsTaken(source: string, rows: number | null): void {
+    this.#taken.set(source, rows)
   }
 
   leaveOut(rows: number): void {

@@ -19,7 +19,7 @@ const PAGE = 1_000
 export const LATE_COMMIT_MS = 10 * 60_000
 
 export interface PickOptions {
-  /** Rows at the most. */
+  /** Rows of the source that a run takes at the most, those among them that dead runs have left behind. */
   readonly limit: number | null
   /** SQL, on top of the source's own. */
   readonly where: string | null
@@ -41,7 +41,6 @@ export interface Pass {
   readonly source: Source
   phase: 'sent_back' | 'left_behind' | 'due' | 'table' | 'done'
   after: string | null
-  picked: number
   scanned: number
   /** Rows that the budget would not pay: they must be found again, though they do not change. */
   leftOut: number
@@ -70,7 +69,6 @@ const newPass = (source: Source, phase: Pass['phase'], startedAt: Date): Pass =>
   source,
   phase,
   after: null,
-  picked: 0,
   scanned: 0,
   leftOut: 0,
   leftOutOfPhase: 0,
@@ -99,7 +97,7 @@ export async function tick(
   options: PickOptions,
 ): Promise<PickResult> {
   const live = (await runs.live(deps.db)).map((one) => one.id)
-  const room = options.limit === null ? PAGE : Math.min(PAGE, options.limit - pass.picked)
+  const room = await roomFor(deps, run, pass, options.limit)
   if (room <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
@@ -117,6 +115,7 @@ export async function tick(
     },
     deps.rules.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
+    run.budget.setRowsTaken(pass.source.name, null)
     if (!isRefusal(error)) throw error
     const { after, changedSince } = pass
     const page =
@@ -131,7 +130,8 @@ export async function tick(
   // What other runs left behind was counted in its own phase.
   if (pass.phase === 'table') run.budget.leaveOut(leftOut.filter((one) => one.fate === 'open').length)
   if (pass.phase === 'due') run.budget.leaveOut(leftOut.length)
-  pass.picked += picked
+  const before = run.budget.rowsTaken(pass.source.name)
+  if (before !== null) run.budget.setRowsTaken(pass.source.name, before + picked)
   pass.scanned += scanned
   pass.after = outcome.next
   pass.leftOut += leftOut.length
@@ -146,21 +146,38 @@ export async function tick(
   }
 }
 
+/** How many rows a page may take. A row that was sent back was counted when it was picked first. */
+async function roomFor(
+  { db }: Pick<Deps, 'db'>,
+  run: PickingRun,
+  { phase, source: { name } }: Pass,
+  limit: number | null,
+): Promise<number> {
+  if (limit === null || phase === 'sent_back') return PAGE
+  const taken = run.budget.rowsTaken(name) ?? (await rows.countOfRun(db, name, run.id))
+  run.budget.setRowsTaken(name, taken)
+  return Math.min(PAGE, limit - taken)
+}
+
 /**
  * Picks again the run's own rows that were sent back, and on request also what runs that are no more have left behind
- * since: without a limit, because such a row was counted when it was picked first.
+ * since, as many as the run's limit has room for.
  */
 export async function pickAgain(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: PickingRun,
   source: Source,
-  options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
+  options: {
+    readonly leftBehind: boolean
+    readonly limit?: number | null
+    readonly signal: AbortSignal
+  },
 ): Promise<Omit<PickResult, 'done'>> {
   const pass = newPass(source, 'sent_back', new Date(deps.now()))
   const sum = { ...NOTHING }
   while (pass.phase === 'sent_back' || (options.leftBehind && pass.phase === 'left_behind')) {
     if (options.signal.aborted) break
-    const did = await tick(deps, run, pass, { limit: null, where: null })
+    const did = await tick(deps, run, pass, { limit: options.limit ?? null, where: null })
     for (const count of ['picked', 'again', 'admitted', 'scanned'] as const) sum[count] += did[count]
   }
   return sum

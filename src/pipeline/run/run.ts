@@ -144,6 +144,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
         dry,
         cascading: options.sources.filter(({ mapping }) => cascades(mapping)).map(({ name }) => name),
         sources: options.sources,
+        limit: options.limit,
         budget,
         tally,
         waitMs: options.waitMs,

@@ -4,6 +4,7 @@ import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import * as jobs from '../../store/jobs.ts'
 import { isOutage } from '../../store/outage.ts'
+import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
@@ -22,6 +23,8 @@ const COUNT_COST = 20
 export interface Watched extends PickingRun, waiting.Done {
   readonly trigger: Trigger
   readonly sources: readonly Source[]
+  /** Rows of each source at the most. */
+  readonly limit: number | null
   readonly tally: Tally
   readonly waitMs: number
   readonly began: number
@@ -149,8 +152,16 @@ async function pickAgain(
   options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
 ): Promise<boolean> {
   let any = false
+  // What the run has picked already it finishes, however paused the source is by now.
+  const paused = options.leftBehind
+    ? await pauses.among(
+        deps.db,
+        run.sources.map((source) => source.name),
+      )
+    : []
   for (const source of run.sources) {
-    const did = await again(deps, run, source, options)
+    const leftBehind = options.leftBehind && !paused.includes(source.name)
+    const did = await again(deps, run, source, { ...options, leftBehind, limit: run.limit })
     run.tally.picked += did.picked
     any ||= did.picked + did.again > 0
   }
