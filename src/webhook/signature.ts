@@ -27,12 +27,21 @@ export function verifyWebhook(
       'a webhook secret is missing or empty: expected at least one (FILLRATE_WEBHOOK_SECRET)',
     )
   }
-  const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
-  if (typeof given !== 'string' || !wellFormed.test(given)) return false
+  const given = onlyOne(signature)
+  if (given === null) return false
   const claimed = Buffer.from(given, 'hex')
   let matches = 0
   for (const secret of all) matches |= Number(timingSafeEqual(hmac(body, secret), claimed))
   return matches === 1
+}
+
+/** Whether a header can be a signature at all, which its head alone tells: the body need not be read for one that can't. */
+export const isWellFormed = (signature: string | readonly string[] | undefined): boolean =>
+  onlyOne(signature) !== null
+
+function onlyOne(signature: string | readonly string[] | undefined): string | null {
+  const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
+  return typeof given === 'string' && wellFormed.test(given) ? given : null
 }
 
 const hmac = (body: Buffer | string, secret: string): Buffer =>

@@ -2,6 +2,7 @@ import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Receive } from '../../pipeline/receive.ts'
 import { board, type BoardOptions } from './board.ts'
+import { boundConnections } from './connections.ts'
 import { webhook } from './webhook.ts'
 
 export interface ServerOptions {
@@ -27,6 +28,12 @@ export interface HttpServer {
 
 /** How long a sender may take for a whole request. Slower ones are cut off: they hold a connection for nothing. */
 const REQUEST_TIMEOUT_MS = 30_000
+const HEAD_TIMEOUT_MS = 10_000
+/** How often slow senders are looked for; Node's own 30 s would let them stay for twice the time. */
+const TIMEOUT_LOOK_MS = 5_000
+const MOST_CONNECTIONS = 1_024
+/** Of what is no delivery: a form is small, and any path takes a body from anybody. */
+const BODY_LIMIT = 16_384
 
 /**
  * Opens the process's one HTTP server.
@@ -34,11 +41,18 @@ const REQUEST_TIMEOUT_MS = 30_000
  */
 export async function openServer(options: ServerOptions): Promise<HttpServer> {
   const server = fastify({
+    bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionTimeout: REQUEST_TIMEOUT_MS,
+    http: {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: HEAD_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_LOOK_MS,
+    },
     forceCloseConnections: 'idle',
     logger: false,
   })
+  boundConnections(server.server, MOST_CONNECTIONS)
   if (options.receive)
     webhook(server, {
       receive: options.receive,

@@ -1,8 +1,22 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Receive } from '../../pipeline/receive.ts'
+import { isWellFormed } from '../../webhook/signature.ts'
+import { discardRest } from './connections.ts'
+import { Room, type Place } from './room.ts'
+
+const MIB = 1024 * 1024
 
 /** The most a delivery's body may have (DESIGN section 7). */
-const BODY_LIMIT = 10 * 1024 * 1024
+const BODY_LIMIT = 10 * MIB
+
+/** The most that bodies under way may have together. Each costs several times its bytes until it is stored. */
+const ROOM_BYTES = 32 * MIB
+
+/** What a body of unknown length takes at first; it is doubled as often as it has to be. */
+const FIRST_BYTES = 64 * 1024
+
+const RETRY_AFTER_S = '5'
 
 export interface WebhookOptions {
   readonly receive: Receive
@@ -12,22 +26,45 @@ export interface WebhookOptions {
   readonly onFailed: (error: Error) => void
 }
 
+type Places = WeakMap<IncomingMessage, Place>
+
+/** A request that is not taken, with the status that it is answered. */
+class Refused extends Error {
+  override readonly name = 'Refused'
+  readonly statusCode: number
+
+  constructor(statusCode: number, message: string) {
+    super(message)
+    this.statusCode = statusCode
+  }
+}
+
 /**
  * `POST /webhooks/enrichment/:job`. The body stays bytes: the signature is over them, and nothing of it is parsed
- * before the signature is verified.
+ * before the signature is verified. What can be refused by its head alone is answered before the body is read, and the
+ * bodies that are read at the same time are bounded by their bytes.
  */
 export function webhook(server: FastifyInstance, options: WebhookOptions): void {
+  const room = new Room(ROOM_BYTES)
+  const places: Places = new WeakMap()
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: BODY_LIMIT }, (_, body, done) =>
-      done(null, body),
+    scope.addContentTypeParser('*', async (_: unknown, payload: IncomingMessage) =>
+      readBody(payload, room, places),
     )
+    scope.setErrorHandler<Error & { statusCode?: number }>((error, request, reply) => {
+      discardRest(request.raw)
+      const status = error.statusCode ?? 500
+      if (status === 503) reply.header('retry-after', RETRY_AFTER_S)
+      return reply.code(status).send({ error: error.message })
+    })
+    scope.addHook('onRequest', async (request, reply) => {
+      refuseByHead(request.raw)
+      // Not when the body has come: until it is stored, more than its bytes is in memory.
+      reply.raw.once('close', () => places.get(request.raw)?.leave())
+    })
     for (const path of ['/webhooks/enrichment', '/webhooks/enrichment/:job'])
       scope.post<{ Params: { job?: string } }>(path, { bodyLimit: BODY_LIMIT }, async (request, reply) => {
-        // The signature is over the JSON text, and nothing is unpacked before it is verified.
-        const packed = request.headers['content-encoding'] ?? 'identity'
-        if (packed !== 'identity')
-          return reply.code(415).send({ error: 'the body must not be compressed: it is signed as it comes' })
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
         try {
           const receipt = await options.receive({
@@ -43,9 +80,64 @@ export function webhook(server: FastifyInstance, options: WebhookOptions): void 
           options.onFailed(error as Error)
           return reply
             .code(503)
-            .header('retry-after', '5')
+            .header('retry-after', RETRY_AFTER_S)
             .send({ error: 'not stored, please deliver again' })
         }
       })
+  })
+}
+
+/** @throws Refused where the head alone tells that the request is not to be taken */
+function refuseByHead({ headers }: IncomingMessage): void {
+  if (!isWellFormed(headers['x-webhook-signature']))
+    throw new Refused(
+      401,
+      'x-webhook-signature is missing, or is no signature: 64 lowercase hexadecimal digits',
+    )
+  // The signature is over the JSON text, and nothing is unpacked before it is verified.
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity')
+    throw new Refused(415, 'the body must not be compressed: it is signed as it comes')
+  if (Number(headers['content-length'] ?? 0) > BODY_LIMIT) throw tooLarge()
+}
+
+const tooLarge = (): Refused => new Refused(413, `a body may have ${BODY_LIMIT} bytes`)
+const noRoom = (): Refused => new Refused(503, 'too many deliveries are under way, please deliver again')
+
+/** Reads a body that finds room. Its place is its own until the request is over. @throws Refused */
+function readBody(request: IncomingMessage, room: Room, places: Places): Promise<Buffer> {
+  const announced = request.headers['content-length']
+  return new Promise((resolve, reject) => {
+    let body: Buffer = Buffer.alloc(0)
+    let length = 0
+    const end = (error: Error): void => {
+      request.off('data', take).off('end', done)
+      place?.leave()
+      body = Buffer.alloc(0)
+      reject(error)
+    }
+    const take = (chunk: Buffer): void => {
+      const needed = length + chunk.length
+      if (needed > BODY_LIMIT) return end(tooLarge())
+      if (needed > body.length) {
+        const size = Math.min(BODY_LIMIT, Math.max(needed, body.length * 2))
+        if (place?.grow(size) !== true) return end(noRoom())
+        body = Buffer.concat([body.subarray(0, length)], size)
+      }
+      chunk.copy(body, length)
+      length = needed
+    }
+    const done = (): void => {
+      place?.received()
+      resolve(body.subarray(0, length))
+    }
+    const size = announced === undefined ? FIRST_BYTES : Number(announced)
+    const place: Place | null = room.enter(size, () => end(noRoom()))
+    if (place === null) return end(noRoom())
+    places.set(request, place)
+    // Not zeroed: memory that no byte has been written to is not the process's yet.
+    body = Buffer.allocUnsafeSlow(size)
+    request.on('data', take).once('end', done)
+    request.once('error', end)
+    return undefined
   })
 }

@@ -1,0 +1,195 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import type { MemoryReport, ReceiverTask } from '../../support/receiver-process.ts'
+
+// A real process receives, and raw sockets send: what many bodies at once cost it.
+
+const SECRET = 'a-secret-of-the-test'
+const MIB = 1024 * 1024
+const LIMIT = 10 * MIB
+let database: TestDatabase
+let child: ChildProcess
+let port: number
+const opened = new Set<Socket>()
+/** Begins a request and never ends it, a few bytes at a time: silence alone would be noticed. */
+let trickle: Sender
+let trickling: NodeJS.Timeout
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const task: ReceiverTask = { databaseUrl: database.url, secret: SECRET }
+  child = fork(new URL('../../support/receiver-process.ts', import.meta.url), [JSON.stringify(task)])
+  port = ((await once(child, 'message')) as [number])[0]
+  trickle = new Sender()
+  trickle.socket.write('POST /webhooks/enrichment HTTP/1.1\r\n')
+  trickling = setInterval(() => trickle.socket.write('x-more: 1\r\n'), 500)
+})
+afterAll(async () => {
+  clearInterval(trickling)
+  for (const socket of opened) socket.destroy()
+  const ended = once(child, 'exit')
+  child.disconnect()
+  await ended
+  await database.drop()
+})
+
+async function memory(): Promise<MemoryReport> {
+  child.send('memory')
+  return ((await once(child, 'message')) as [MemoryReport])[0]
+}
+
+/** One request on a connection of its own, written by hand. */
+class Sender {
+  readonly socket: Socket
+  #text = ''
+  readonly #answered = Promise.withResolvers<string>()
+
+  constructor() {
+    this.socket = connect(port, '127.0.0.1')
+    opened.add(this.socket)
+    // A receiver that does not want the rest of a body may close the connection under it.
+    this.socket.on('error', () => {})
+    this.socket.setEncoding('latin1').on('data', (text: string) => {
+      this.#text += text
+      if (this.#text.includes('\r\n\r\n')) this.#answered.resolve(this.#text)
+    })
+    this.socket.on('close', () => {
+      opened.delete(this.socket)
+      this.#answered.resolve(this.#text)
+    })
+  }
+
+  head(length: number, signature: string | null): void {
+    const signed = signature === null ? '' : `x-webhook-signature: ${signature}\r\n`
+    this.socket.write(
+      `POST /webhooks/enrichment HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${signed}content-length: ${length}\r\n\r\n`,
+    )
+  }
+
+  get hasAnswer(): boolean {
+    return this.#text.includes('\r\n\r\n')
+  }
+
+  /** Writes until all of it is sent, or nothing more is taken. */
+  async body(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length && !this.socket.destroyed; at += MIB) {
+      if (!this.socket.write(bytes.subarray(at, at + MIB)))
+        await Promise.race([once(this.socket, 'drain'), once(this.socket, 'close')]).catch(() => {})
+    }
+  }
+
+  /** Head and all of the answer that came with it; without an answer an empty text. */
+  answer(): Promise<string> {
+    return this.#answered.promise
+  }
+
+  close(): void {
+    this.socket.destroy()
+  }
+}
+
+const statusOf = (answer: string): number => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0)
+/** A signature of the right form, over something else. */
+const WRONG = signWebhook('something else', SECRET)
+
+function signedEvent(bytes: number): { readonly body: Buffer; readonly signature: string } {
+  const event = { event_id: randomUUID(), job_id: 'none', status: 'completed', results: [], pad: '' }
+  event.pad = 'x'.repeat(bytes - Buffer.byteLength(JSON.stringify(event)))
+  const body = Buffer.from(JSON.stringify(event))
+  return { body, signature: signWebhook(body, SECRET) }
+}
+
+async function deliver({ body, signature }: ReturnType<typeof signedEvent>): Promise<string> {
+  const sender = new Sender()
+  sender.head(body.length, signature)
+  await sender.body(body)
+  const answer = await sender.answer()
+  sender.close()
+  return answer
+}
+
+test('200 parallel bodies of 10 MiB without a signature cost less than 64 MiB', async () => {
+  // What a first delivery needs once is no part of it.
+  expect(statusOf(await deliver(signedEvent(1_000)))).toBe(200)
+  const before = await memory()
+  const body = Buffer.alloc(LIMIT, 'x')
+  const senders = Array.from({ length: 200 }, () => new Sender())
+  const answers = await Promise.all(
+    senders.map(async (sender) => {
+      sender.head(LIMIT, null)
+      await sender.body(body)
+      return sender.answer()
+    }),
+  )
+  const after = await memory()
+  for (const sender of senders) sender.close()
+  expect((after.peak - before.rss) / MIB).toBeLessThan(64)
+  expect(new Set(answers.map(statusOf).filter((status) => status !== 0))).toEqual(new Set([401]))
+})
+
+test('a missing or malformed signature is answered 401 before the body has come', async () => {
+  for (const signature of [null, '', 'x', WRONG.toUpperCase(), `sha256=${WRONG}`, `${WRONG}, ${WRONG}`]) {
+    const sender = new Sender()
+    sender.head(LIMIT, signature)
+    expect(statusOf(await sender.answer()), String(signature)).toBe(401)
+    sender.close()
+  }
+})
+
+test('bodies under way are bounded by their bytes: one too many is answered 503 and when to try again', async () => {
+  const large = Array.from({ length: 40 }, () => ({ sender: new Sender(), ...signedEvent(LIMIT) }))
+  for (const { sender, body, signature } of large) {
+    sender.head(LIMIT, signature)
+    sender.socket.write(body.subarray(0, MIB))
+  }
+  // Those that are let in wait for the rest of their body, all others have their answer.
+  const waiting = () => large.filter(({ sender }) => !sender.hasAnswer)
+  await expect.poll(() => waiting().length).toBe(3)
+  for (const { sender } of large.filter((one) => one.sender.hasAnswer)) {
+    const answer = await sender.answer()
+    expect(statusOf(answer)).toBe(503)
+    expect(answer).toMatch(/\r\nretry-after: \d+\r\n/i)
+  }
+  // A delivery as they come finds room beside them, and those that were let in are taken.
+  expect(statusOf(await deliver(signedEvent(30_000)))).toBe(200)
+  const inside = waiting()
+  expect(inside).toHaveLength(3)
+  await Promise.all(inside.map(({ sender, body }) => sender.body(body.subarray(MIB))))
+  const taken = await Promise.all(inside.map(({ sender }) => sender.answer()))
+  expect(new Set(taken.map(statusOf))).toEqual(new Set([200]))
+  for (const { sender } of large) sender.close()
+  // And there is room again.
+  expect(statusOf(await deliver(signedEvent(LIMIT)))).toBe(200)
+})
+
+test('senders that stop in the middle of bodies with a wrong signature keep no delivery out', async () => {
+  const slow = Array.from({ length: 300 }, (_, n) => {
+    const sender = new Sender()
+    const length = n % 2 === 0 ? LIMIT : 200_000
+    sender.head(length, WRONG)
+    sender.socket.write('x'.repeat(10_000))
+    return sender
+  })
+  await expect.poll(() => slow.some((sender) => sender.hasAnswer)).toBe(true)
+  const answers = await Promise.all(Array.from({ length: 20 }, () => deliver(signedEvent(20_000))))
+  expect(new Set(answers.map(statusOf))).toEqual(new Set([200]))
+  for (const sender of slow) sender.close()
+})
+
+test('a sender that takes too long for its head is cut off, though it never falls silent', async () => {
+  await expect.poll(() => trickle.socket.destroyed).toBe(true)
+})
+
+test('silent connections beyond a bound go, the oldest first, and no delivery waits for them', async () => {
+  const silent = Array.from({ length: 1_100 }, () => new Sender())
+  await Promise.all(silent.map(({ socket }) => (socket.connecting ? once(socket, 'connect') : null)))
+  expect(statusOf(await deliver(signedEvent(20_000)))).toBe(200)
+  await expect.poll(() => silent.filter(({ socket }) => socket.destroyed).length).toBeGreaterThanOrEqual(76)
+  expect(silent.at(-1)?.socket.destroyed).toBe(false)
+  for (const sender of silent) sender.close()
+})

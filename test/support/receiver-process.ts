@@ -1,0 +1,41 @@
+import pino from 'pino'
+import { openServer } from '../../src/daemon/http/server.ts'
+import { createReceiver } from '../../src/pipeline/receive.ts'
+import { openDatabase } from '../../src/store/open.ts'
+
+/** What it is given as its only argument, as JSON. */
+export interface ReceiverTask {
+  readonly databaseUrl: string
+  readonly secret: string
+}
+
+/** Memory of the process, in bytes. */
+export interface MemoryReport {
+  readonly rss: number
+  /** The most that `rss` has ever been. */
+  readonly peak: number
+}
+
+/** A receiver in a process of its own, so that its memory can be measured apart from what its senders need. */
+const task = JSON.parse(process.argv[2] ?? '') as ReceiverTask
+const db = openDatabase({ url: task.databaseUrl, max: 4 })
+const server = await openServer({
+  host: '127.0.0.1',
+  port: 0,
+  receive: createReceiver(db, [task.secret]),
+  onDelivered: () => {},
+  notReady: async () => null,
+  board: null,
+  log: pino({ level: 'silent' }),
+})
+process.on('message', () => {
+  const report: MemoryReport = {
+    rss: process.memoryUsage.rss(),
+    peak: process.resourceUsage().maxRSS * 1024,
+  }
+  process.send?.(report)
+})
+process.once('disconnect', () => {
+  void server.close().then(() => db.destroy())
+})
+process.send?.(server.port)
