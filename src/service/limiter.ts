@@ -253,7 +253,10 @@ class BottleneckLimiter implements Limiter {
 
   #note(): void {
     const { calls, limit, windowMs } = this.#quota
-    this.#permitted.note(this.#now(), this.#waiting.count > 0 || calls.isMoving, limit, windowMs)
+    const now = this.#now()
+    const isBusy = this.#waiting.count > 0 || calls.isMoving
+    this.#quota.wanted(isBusy, now)
+    this.#permitted.note(now, isBusy, limit, windowMs)
   }
 
   /** While nobody waits there is nothing to wake for. The timer keeps the process alive, as a waiting call should. */

@@ -1,7 +1,8 @@
 import { evenly, onTheWire, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
 import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
 import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
-import type { SimulationSettings } from '../../../test/support/simulated-service/simulate.ts'
+import { seeded } from '../../../test/support/simulated-service/random.ts'
+import type { Burst, SimulationSettings } from '../../../test/support/simulated-service/simulate.ts'
 
 export interface VirtualCase {
   readonly group: string
@@ -71,7 +72,29 @@ const bucket = 'A token bucket'
 const odd = 'What headers and clocks do'
 const foreign = 'Another client spends a fifth of the key'
 
-export const groups = [first, clock, sliding, bucket, odd, foreign]
+const life = "A week of a daemon's life, then an import"
+
+export const groups = [first, clock, sliding, bucket, odd, foreign, life]
+
+/** A few calls every some minutes or hours for a week, and then as many at once as the limit permits in some windows. */
+function lived(name: string, limit: number, windowMs: number, changes: Changes = {}): VirtualCase {
+  const one = fixed(life, name, limit, windowMs, changes)
+  const random = seeded(limit + windowMs)
+  const bursts: Burst[] = []
+  for (let at = 0; at < week; at += random() < 0.5 ? random() * 10 * minute : random() * 180 * minute)
+    bursts.push({ at, calls: 1 + Math.floor(random() * 8) })
+  const windows = windowMs >= minute ? 12 : 100
+  bursts.push({ at: week + minute, calls: windows * limit })
+  const durationMs = week + minute + 2 * windows * windowMs
+  return {
+    ...one,
+    settings: { ...one.settings, bursts, durationMs },
+    promised: { steady: null, whole: windowMs >= 10_000 ? 0.98 : 0.97, refused: 0 },
+  }
+}
+
+const minute = 60_000
+const week = 7 * 24 * 60 * minute
 
 export const cases: readonly VirtualCase[] = [
   fixed(first, '', 1000, 3_600_000),
@@ -132,4 +155,13 @@ export const cases: readonly VirtualCase[] = [
     shared,
     fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' }),
   ),
+  lived('', 60, 60_000),
+  lived('', 600, 60_000),
+  lived('', 50, 10_000),
+  lived('', 60, 3000),
+  lived('on the clock', 50, 10_000, { counter: 'on-the-clock' }),
+  lived('a sliding log', 50, 10_000, { counter: 'sliding-log' }),
+  lived('a token bucket', 50, 10_000, { counter: 'token-bucket' }),
+  lived('Reset as seconds from now', 50, 10_000, { reset: 'delay-up' }),
+  lived('headers on 30% of answers', 50, 10_000, { headerShare: 0.3 }),
 ]

@@ -26,6 +26,12 @@ export class BucketLength {
     this.#history = history
   }
 
+  /** Nothing was wanted for a while: the bucket may have been full for most of it. */
+  rested(): void {
+    this.#samples = []
+    this.#spacing = 1
+  }
+
   /**
    * @param sent calls sent in all by the time of the answer
    * @param foreign calls of another client that may be counted besides

@@ -83,6 +83,12 @@ export class FixedLength {
     this.#ends.learn(reset, sentAt, receivedAt)
   }
 
+  /** Nothing was wanted for a while: what comes after it says nothing of how long the window before it was. */
+  rested(): void {
+    this.#starts = []
+    this.#ends.rested()
+  }
+
   atLeast(length: number): void {
     this.#least = Math.max(this.#least, length)
   }

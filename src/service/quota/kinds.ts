@@ -69,6 +69,14 @@ export class Kinds {
     this.#known = null
   }
 
+  /** Nothing was wanted for a while. */
+  rested(): void {
+    this.fixed.rested()
+    this.#sliding.rested()
+    this.#bucket.rested()
+    this.#known = null
+  }
+
   /** Another client was seen, or is gone: true where that is news. */
   share(isShared: boolean): boolean {
     if (this.#isShared === isShared) return false

@@ -14,11 +14,29 @@ export class Learning {
   /** The window whose beginning was last told to the fixed length. */
   #begun = -1
   #begunBy = Number.POSITIVE_INFINITY
+  #restsSince: number | null = null
+  #restedUntil = Number.NEGATIVE_INFINITY
 
   constructor(calls: Calls) {
     this.#calls = calls
     this.kinds = new Kinds(this.#history)
     this.places = new Places(calls, this.kinds, this.other)
+  }
+
+  /**
+   * A rest, in which nothing was wanted and nothing on its way, proves nothing: no window that began before it bounds a
+   * length any more.
+   * @param longest the furthest that a Reset lay ahead, in milliseconds
+   * @returns whether a rest is over by now
+   */
+  restedUntil(now: number, isWanted: boolean, longest: number): boolean {
+    const since = this.#restsSince ?? now
+    this.#restsSince = isWanted ? null : since
+    const atLeast = Math.min(longestRest, Math.max(shortestRest, longest / 50))
+    if (!isWanted || now - since <= atLeast) return false
+    this.#restedUntil = now
+    this.kinds.rested()
+    return true
   }
 
   /** A call has ended. */
@@ -43,9 +61,14 @@ export class Learning {
     if (seen === 'part') fixed.rosePartly()
     if (seen === 'next') this.other.windowPassed()
     const { startedBy, last, startedAfter, id } = window
-    if (seen === 'same' && startedBy !== null) fixed.atLeast(heard.call.sentAt - startedBy)
+    if (seen === 'same' && startedBy !== null && startedBy >= this.#restedUntil)
+      fixed.atLeast(heard.call.sentAt - startedBy)
     // Only one window can have ended since that one began, so what is not in this one was in that one.
-    if (last?.by != null && heard.receivedAt < last.after + 2 * fixed.bounds.least)
+    if (
+      last?.by != null &&
+      last.by >= this.#restedUntil &&
+      heard.receivedAt < last.after + 2 * fixed.bounds.least
+    )
       fixed.atLeast(last.until - last.by)
     if (startedBy === null) return
     if (id === this.#begun && startedBy < this.#begunBy) {
@@ -79,3 +102,7 @@ export class Learning {
     return this.#history.endedSince(sentAt - this.kinds.known.length) + this.#calls.outstanding
   }
 }
+
+/** So long without work is a rest, in milliseconds: a fiftieth of how far Reset lies ahead, between these. */
+const shortestRest = 500
+const longestRest = 30_000

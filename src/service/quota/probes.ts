@@ -65,6 +65,12 @@ export class Probes {
     return this.#times[0]?.at ?? null
   }
 
+  /** Nothing was wanted for a while: windows in which a few calls were enough were no tries in vain. */
+  rested(): void {
+    this.#inVain = 0
+    this.#lastTried = null
+  }
+
   spend(now: number): void {
     this.#spent++
     this.#basis = null

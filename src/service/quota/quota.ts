@@ -119,6 +119,16 @@ export class Quota {
   }
 
   /**
+   * Whether calls are wanted, or on their way. What comes after a rest proves nothing of how long a window is: the time
+   * in which nothing was wanted would count as the service's.
+   */
+  wanted(isWanted: boolean, now: number): void {
+    if (!this.#learning.restedUntil(now, isWanted, this.#renewal.longest)) return
+    this.#probes.rested()
+    this.#renewal.rested()
+  }
+
+  /**
    * How many permits may be granted now, beyond those that are.
    * @param kept calls to keep for somebody else
    */
@@ -134,11 +144,12 @@ export class Quota {
     if (free >= 1) return Math.floor(free)
     if (left >= 1) {
       const probeAt = this.#probes.nextAt(outlook, now)
-      return probeAt !== null && now >= probeAt ? 1 : 0
+      if (probeAt !== null && now >= probeAt) return 1
     }
-    const renewal = this.#renewalDue()
+    // What is held back, and what is believed of a window's length, never holds up more than Reset says.
+    const renewal = this.#renewalDue(left)
     if (renewal === null || now < renewal.at) return 0
-    if (renewal.isPromised) return 1
+    if (renewal.isPromised || left >= 1) return 1
     // After a full silence as much is renewed as was used when Reset was told; several calls, so that one answer may
     // carry headers.
     const { mostUsed } = this.#told
@@ -151,8 +162,8 @@ export class Quota {
     if (this.limit === null) return this.calls.lapsesAt
     const left = this.#places.left(this.limit, now)
     const looks: (number | null)[] = [this.#places.windowEnd, this.#places.nextAt, this.calls.lapsesAt]
+    looks.push(this.#renewalDue(left)?.at ?? null)
     if (left >= 1) looks.push(this.#probes.nextAt(this.#outlook(this.limit), now))
-    else looks.push(this.#renewalDue()?.at ?? null)
     const next = Math.min(...looks.map((look) => look ?? Number.POSITIVE_INFINITY))
     return Number.isFinite(next) ? next : null
   }
@@ -175,6 +186,8 @@ export class Quota {
         this.#renewal.spend(now)
         this.#places.remaining.allow(count)
       } else if (left - this.#probes.held(this.#outlook(this.limit), now) < 1) {
+        const renewal = this.#renewalDue(left)
+        if (renewal !== null && now >= renewal.at) this.#renewal.spend(now)
         this.#probes.spend(now)
       }
     }
@@ -267,10 +280,14 @@ export class Quota {
     else this.#window.used = Math.max(this.#window.used, this.limit)
   }
 
-  /** When calls are due although none is left, if nothing is on its way that will tell more. */
-  #renewalDue(): ReturnType<Renewal['due']> {
+  /**
+   * When calls are due although none is left, or none but those that are held back, if nothing is on its way that will
+   * tell more. A call that is held back cannot be refused, so it may be tried where only a bound of the length is known.
+   */
+  #renewalDue(left: number): ReturnType<Renewal['due']> {
     if (this.calls.isMoving) return null
-    return this.#renewal.due(Number.isFinite(this.#kinds.known.length) ? null : this.#kinds.known.least)
+    const { length, least } = this.#kinds.known
+    return this.#renewal.due(Number.isFinite(length) && left < 1 ? null : least)
   }
 
   get #headerShare(): number {

@@ -46,6 +46,11 @@ export class Renewal {
     this.#triedAt = now
   }
 
+  /** Nothing was wanted for a while: what was tried in vain before it counts no more. */
+  rested(): void {
+    this.#patience = firstPatience
+  }
+
   /** The latest moment at which the limit may be renewed, on our clock; null where nothing credible was told. */
   get knownUntil(): number | null {
     return this.#until(this.#hint)

@@ -10,9 +10,16 @@ import type { History } from './history.ts'
 export class SlidingLength {
   readonly bounds = new Bounds()
   readonly #history: History
+  /** Calls that had ended when nothing was wanted last. */
+  #restedAt = 0
 
   constructor(history: History) {
     this.#history = history
+  }
+
+  /** Nothing was wanted for a while: what was called before it bounds nothing. */
+  rested(): void {
+    this.#restedAt = this.#history.length
   }
 
   /** @param others calls that may be counted although they had not ended when this one was sent, or are not ours */
@@ -21,11 +28,12 @@ export class SlidingLength {
     const before = call.endedBefore
     // At least so many of the calls that had ended are counted: the window reaches back to the first of these.
     const reached = used - 1 - others
-    const reachedAt = reached > 0 ? this.#history.receivedAt(before - reached) : null
+    const isWithin = before - reached >= this.#restedAt
+    const reachedAt = reached > 0 && isWithin ? this.#history.receivedAt(before - reached) : null
     if (reachedAt !== null) this.bounds.atLeast(call.sentAt - reachedAt)
     // Of this many, one is not counted any more.
     const from = this.#history.sinceCounted(used, before)
-    if (from === null || from >= before) return
+    if (from === null || from >= before || from < this.#restedAt) return
     const hopedFor = receivedAt - (this.#history.receivedAt(from) ?? receivedAt)
     if (hopedFor >= this.bounds.most) return
     const sentAt = this.#history.earliestSent(from, before)

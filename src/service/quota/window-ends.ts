@@ -3,6 +3,8 @@ import type { Reset } from '../rate-reset.ts'
 interface End {
   readonly at: number
   readonly slack: number
+  /** Counted up with each rest: between the ends of two stretches of work any number of windows may lie. */
+  readonly stretch: number
 }
 
 /**
@@ -13,7 +15,13 @@ interface End {
 export class WindowEnds {
   most = Number.POSITIVE_INFINITY
   #ends: readonly End[] = []
+  #stretch = 0
   #searched = { least: 0, most: 0, ends: this.#ends, found: 0 }
+
+  /** Nothing was wanted for a while. */
+  rested(): void {
+    this.#stretch++
+  }
 
   learn(reset: Reset, sentAt: number, receivedAt: number): void {
     const at = reset.kind === 'instant' ? reset.at : receivedAt + reset.ms
@@ -21,10 +29,10 @@ export class WindowEnds {
     // Some services reckon the end anew for each answer: it must differ by more than by that to be another.
     const same = Math.max(shortest, 1.5 * slack)
     if (this.#ends.some((earlier) => Math.abs(at - earlier.at) < same)) return
-    const ends = [...this.#ends, { at, slack }].sort((a, b) => a.at - b.at)
+    const ends = [...this.#ends, { at, slack, stretch: this.#stretch }].sort((a, b) => a.at - b.at)
     const index = ends.findIndex((end) => end.at === at)
     for (const [other, earlier] of ends.entries()) {
-      if (other === index) continue
+      if (other === index || earlier.stretch !== this.#stretch) continue
       this.most = Math.min(this.most, (Math.abs(at - earlier.at) + slack) / Math.abs(index - other))
     }
     this.#ends = ends.slice(-kept)

@@ -24,6 +24,13 @@ export interface SimulationSettings {
   readonly lostShare: number
   /** When there is work: from, to in milliseconds since the start. Always, by default. */
   readonly pauses: readonly (readonly [number, number])[]
+  /** Calls that become wanted so many milliseconds after the start; null: there is always more to call. */
+  readonly bursts: readonly Burst[] | null
+}
+
+export interface Burst {
+  readonly at: number
+  readonly calls: number
 }
 
 export const plainSimulation: Omit<SimulationSettings, 'service'> = {
@@ -37,6 +44,7 @@ export const plainSimulation: Omit<SimulationSettings, 'service'> = {
   foreignShare: 0,
   lostShare: 0,
   pauses: [],
+  bursts: null,
 }
 
 export interface Outcome {
@@ -52,6 +60,8 @@ export interface Outcome {
   readonly steadyUtilisation: number
   /** The longest time in which nothing was sent although there was work, in milliseconds. */
   readonly longestSilence: number
+  /** The same, counted from when the work came, where that was later. */
+  readonly longestWait: number
   /** Work was left, nothing was on its way and nothing was going to happen. */
   readonly isDeadlocked: boolean
   readonly quota: Quota
@@ -73,20 +83,28 @@ export function simulate(settings: SimulationSettings): Outcome {
   let refused = 0
   let foreignRefused = 0
   let longestSilence = 0
+  let longestWait = 0
   let lastSent = start
+  /** Since then there is work without a break; null while there is none. */
+  let workSince: number | null = null
   let lookAt = Number.POSITIVE_INFINITY
   const acceptedAt: number[] = []
   const windowStarts: number[] = []
 
+  const wanted = createWanted(settings, () => queue.now - start)
   const hasWork = (): boolean =>
-    quota.calls.sent + quota.calls.granted < settings.mostCalls &&
+    quota.calls.sent + quota.calls.granted < wanted() &&
     !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
 
   function pump(): void {
     const now = queue.now
+    quota.wanted(hasWork() || quota.calls.isMoving, now)
+    workSince = hasWork() ? (workSince ?? now) : null
     if (now >= end || !hasWork()) return
-    const count = Math.min(settings.concurrency - underWay, quota.grantable(now))
+    const left = wanted() - quota.calls.sent - quota.calls.granted
+    const count = Math.min(settings.concurrency - underWay, left, quota.grantable(now))
     if (count > 0) {
+      longestWait = Math.max(longestWait, now - Math.max(lastSent, workSince ?? now))
       quota.grant(count, now)
       underWay += count
       const lag = between(settings.lag)
@@ -147,10 +165,11 @@ export function simulate(settings: SimulationSettings): Outcome {
 
   if (settings.foreignShare > 0) queue.at(start + 1, foreignCall)
   for (const [, to] of settings.pauses) queue.at(start + to, pump)
+  for (const { at } of settings.bursts ?? []) queue.at(start + at, pump)
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
-  const isDone = quota.calls.sent >= settings.mostCalls
+  const isDone = quota.calls.sent >= wanted()
   if (queue.now < end && settings.foreignShare === 0 && !isDone) isDeadlocked = true
 
   return {
@@ -159,11 +178,38 @@ export function simulate(settings: SimulationSettings): Outcome {
     accepted: acceptedAt.length,
     refused,
     foreignRefused,
-    ...utilisation(settings, service, acceptedAt, windowStarts, end),
+    ...(settings.bursts === null
+      ? utilisation(settings, service, acceptedAt, windowStarts, end)
+      : ofLastBurst(settings, settings.bursts, acceptedAt)),
     longestSilence: Math.max(longestSilence, Math.min(end, queue.now) - lastSent),
+    longestWait,
     isDeadlocked,
     quota,
   }
+}
+
+/** How many calls are wanted in all by now. */
+function createWanted({ bursts, mostCalls }: SimulationSettings, elapsed: () => number): () => number {
+  if (bursts === null) return () => mostCalls
+  let begun = 0
+  let calls = 0
+  return () => {
+    for (let burst = bursts[begun]; burst !== undefined && burst.at <= elapsed(); burst = bursts[++begun])
+      calls += burst.calls
+    return calls
+  }
+}
+
+/** How fast the last burst was done, of what the limit permits in that time. */
+function ofLastBurst(
+  { service: { limit, windowMs } }: SimulationSettings,
+  bursts: readonly Burst[],
+  acceptedAt: readonly number[],
+): { wholeUtilisation: number; steadyUtilisation: number } {
+  const from = start + (bursts.at(-1)?.at ?? 0)
+  const accepted = acceptedAt.filter((at) => at >= from).length
+  const took = (acceptedAt.at(-1) ?? from) - from
+  return { wholeUtilisation: ((accepted / limit) * windowMs) / took, steadyUtilisation: Number.NaN }
 }
 
 /** What was accepted, of what the limit permitted: from a window's start to another's where there are windows. */

@@ -1,0 +1,70 @@
+import fc from 'fast-check'
+import { describe, it } from 'vitest'
+import { service } from '../../support/simulated-service/arbitrary.ts'
+import { plainSimulation, simulate } from '../../support/simulated-service/simulate.ts'
+import type { SimulationSettings } from '../../support/simulated-service/simulate.ts'
+
+const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 200)
+
+/** Small bursts, each followed by a rest of up to some hundred windows, and then more calls than some windows permit. */
+const life: fc.Arbitrary<SimulationSettings> = fc
+  .record({
+    service: service.filter(({ limit }) => limit <= 200),
+    seed: fc.integer({ min: 1, max: 1_000_000 }),
+    bursts: fc.array(
+      fc.record({
+        share: fc.double({ min: 0, max: 0.4, noNaN: true }),
+        rest: fc.oneof(
+          fc.double({ min: 0.1, max: 3, noNaN: true }),
+          fc.double({ min: 3, max: 600, noNaN: true }),
+        ),
+      }),
+      { minLength: 1, maxLength: 8 },
+    ),
+  })
+  .map(({ service, seed, bursts }) => {
+    const { limit, windowMs } = service
+    let at = 0
+    const small = bursts.map(({ share, rest }) => {
+      const burst = { at, calls: Math.ceil(limit * share) }
+      at += rest * windowMs + 10_000
+      return burst
+    })
+    return {
+      ...plainSimulation,
+      service: { ...service, headerShare: 1, faultShare: 0 },
+      seed,
+      bursts: [...small, { at, calls: 3 * limit + 1 }],
+      durationMs: at + 20 * windowMs + 60_000,
+    }
+  })
+
+/**
+ * The furthest that Reset lies ahead is a window. It may be rounded up by a second, is taken for one rounded down by a
+ * second, and the service's clock is known to a second and a little more; without a Date it is supposed to be kept right
+ * to a second. A call and its answer take up to 200 ms.
+ */
+function longestOf({ service: { windowMs, date, skewMs } }: SimulationSettings): number {
+  return windowMs * 1.001 + 1000 + 1000 + (date ? 1300 : 1000 + Math.max(0, skewMs)) + 400
+}
+
+describe('a process that lives on, with a few calls now and then', () => {
+  it(
+    'never waits longer than Reset says, and is not refused, when there is much to call',
+    { timeout: 120_000 },
+    () => {
+      fc.assert(
+        fc.property(life, (settings) => {
+          const outcome = simulate(settings)
+          const isLate = outcome.longestWait > longestOf(settings)
+          if (outcome.refused === 0 && !isLate && !outcome.isDeadlocked) return
+          throw new Error(
+            `refused ${outcome.refused}, waited ${outcome.longestWait} ms\n${JSON.stringify(settings)}\n` +
+              `${outcome.quota.describe()}\n${outcome.timeline.print()}`,
+          )
+        }),
+        { numRuns },
+      )
+    },
+  )
+})
