@@ -61,7 +61,10 @@ interface SourceConfig<Kind extends SourceKind> {
   readonly key?: string | readonly string[]
   /** Which rows: `t.deleted_at is null`. Default: all. */
   readonly where?: string
-  /** A time that moves when a row changes: a pass then costs what has changed. */
+  /**
+   * A timestamptz that moves when a row changes: a pass then costs what has changed. Of a timestamp without time zone, or
+   * a date, 12 hours more are read, because the zone of its writers is not known.
+   */
   readonly changedAt?: string
   /** `fillrate start` enriches its rows as they change. Default: false. */
   readonly follow?: boolean

@@ -27,7 +27,9 @@ const common = {
   where: sql('t.deleted_at is null').optional().describe('Which rows. Default: all.'),
   changedAt: sql('t.updated_at')
     .optional()
-    .describe('A time that moves when a row changes: a pass then costs what has changed.'),
+    .describe(
+      'A timestamptz that moves when a row changes: a pass then costs what has changed. Of a timestamp without time zone, or a date, 12 hours more are read.',
+    ),
   follow: flag.optional().describe('`fillrate start` enriches its rows as they change. Default: false.'),
   minConfidence: share(1).optional().describe('A record below it is not used. Default: 0.'),
   cascade: flag

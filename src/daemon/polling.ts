@@ -1,7 +1,7 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { readPage } from '../pipeline/pick/candidates.ts'
-import { LATE_COMMIT_MS } from '../pipeline/pick/pick.ts'
 import { followState } from '../sources/follow/install.ts'
+import { earliest, readSince, type Cursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
 import * as passes from '../store/passes.ts'
 import * as runs from '../store/runs.ts'
@@ -18,15 +18,14 @@ interface Polled {
   isPolled: boolean
   lookedForTriggersAt: number
   nextAt: number
-  /** From when on changes are looked for, before the overlap. */
-  since: Date | null
   /** `whole`: there was no more. */
-  found: { readonly keys: string[]; readonly startedAt: Date; readonly whole: boolean } | null
+  found: { readonly keys: string[]; readonly pass: passes.CursorPass; readonly whole: boolean } | null
 }
 
 /**
- * Finds changed rows by `changedAt` where there are no triggers. A change that is committed late carries an older
- * time, so that ten minutes are read again each time; rows that are settled with the same inputs are left out in SQL.
+ * Finds changed rows by `changedAt` where there are no triggers. A change that is committed late carries an older time,
+ * so that each poll reads again from the oldest open transaction on, less ten minutes; rows that are settled with the
+ * same inputs are left out in SQL.
  */
 export class Polling {
   readonly #deps: Pick<Deps, 'db' | 'log' | 'now'>
@@ -43,7 +42,6 @@ export class Polling {
       isPolled: false,
       lookedForTriggersAt: Number.NEGATIVE_INFINITY,
       nextAt: Number.NEGATIVE_INFINITY,
-      since: null,
       found: null,
     }))
   }
@@ -67,7 +65,7 @@ export class Polling {
   async picked(source: Source, all: boolean): Promise<void> {
     const one = this.#polled.find((polled) => polled.source === source)
     if (!one?.found) return
-    if (all && one.found.whole) await this.#reached(one, one.found.startedAt)
+    if (all && one.found.whole) await this.#reached(one, one.found.pass)
     else if (all) one.nextAt = Number.NEGATIVE_INFINITY
     one.found = null
   }
@@ -90,13 +88,11 @@ export class Polling {
   }
 
   async #poll(one: Polled): Promise<void> {
-    const { db, now } = this.#deps
+    const { db } = this.#deps
     const { source } = one
     const began = performance.now()
-    const startedAt = new Date(now())
-    // What was before the first look is the next run's.
-    one.since ??= (await passes.changedUntil(db, passOf(source), HASH)) ?? startedAt
-    const changedSince = new Date(one.since.getTime() - LATE_COMMIT_MS)
+    const pass = await passes.begin(db, passOf(source), HASH).then(neverWhole)
+    const changedSince = pass.since
     const live = (await runs.live(db)).map((run) => run.id)
     const keys: string[] = []
     let after: string | null = null
@@ -107,14 +103,22 @@ export class Polling {
     } while (after !== null && keys.length < PAGE)
     const tookMs = performance.now() - began
     one.nextAt = performance.now() + Math.max(this.#leastMs, tookMs / SHARE)
-    if (keys.length > 0) one.found = { keys, startedAt, whole: after === null }
-    else await this.#reached(one, startedAt)
+    if (keys.length > 0) one.found = { keys, pass, whole: after === null }
+    else await this.#reached(one, pass)
   }
 
-  async #reached(one: Polled, until: Date): Promise<void> {
-    one.since = until
-    await passes.passed(this.#deps.db, passOf(one.source), HASH, until)
+  async #reached({ source }: Polled, pass: passes.CursorPass): Promise<void> {
+    await passes.passed(this.#deps.db, passOf(source), HASH, pass)
   }
+}
+
+/** A poll without a cursor begins now: what was before, and what only a whole pass finds, is left to scheduled runs. */
+function neverWhole(pass: passes.CursorPass): passes.CursorPass {
+  if (pass.since !== null) return pass
+  const { now, oldestTransactionAt, snapshotXmax } = pass.start
+  const changedUntil = earliest(now, pass.cursor?.changedUntil ?? oldestTransactionAt)
+  const cursor: Cursor = { changedUntil, startedAt: now, snapshotXmax, fullPassAt: now }
+  return { ...pass, cursor, since: readSince(cursor, now) }
 }
 
 /** Beside the source's own passes, which have read the whole table. No source's name has a blank in it. */

@@ -60,7 +60,7 @@ export async function inspectSource(db: Db, source: Source): Promise<SourceProbl
         'changedAt',
         `${changedAt}, which no index serves: each pass reads the whole table`,
         'an index on it, so that a pass costs what has changed',
-        `create index concurrently on ${source.table.sql} (${changedAt.replaceAll(/\bt\./g, '')})`,
+        `create index concurrently on ${source.table.sql} (${indexed(changedAt)})`,
       ),
     )
   for (const { column, fit, mapping } of source.outputs)
@@ -105,3 +105,9 @@ const isWhole = (source: Source, plan: Plan): boolean =>
 const pagesMany = (plan: Plan): boolean =>
   (plan['Node Type'] === 'Limit' && (plan.Plans?.[0]?.['Plan Rows'] ?? 0) > 2 * plan['Plan Rows']) ||
   (plan.Plans ?? []).some(pagesMany)
+
+/** An expression as CREATE INDEX takes it: anything but a column's name stands in parentheses of its own. */
+function indexed(expression: string): string {
+  const onTable = expression.replaceAll(/\bt\./g, '')
+  return /^(?:\w+|"[^"]+")$/.test(onTable) ? onTable : `(${onTable})`
+}

@@ -13,7 +13,12 @@ export interface Source {
   readonly keyOrder: readonly KeyColumn[]
   readonly outputs: readonly Output[]
   readonly touches: readonly Touch[]
+  /** Null: the source has no `changedAt`. */
+  readonly changedAtType: ChangedAtType | null
 }
+
+/** What a `changedAt` may be: the last two are held against a bound that holds in every time zone. */
+export type ChangedAtType = 'timestamptz' | 'timestamp' | 'date'
 
 export interface KeyColumn {
   readonly name: string

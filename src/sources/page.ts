@@ -59,9 +59,21 @@ export function pageConditions(source: Source, options: Omit<PageOptions, 'limit
   const conditions = [sql.raw<boolean>(eligible(source)), ...notNullKeys(source)]
   if (options.where !== null) conditions.push(sql.raw(`(${checked(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null)
-    conditions.push(sql`(${sql.raw(render(changedAt).sql)}\n) >= ${options.changedSince}::timestamptz`)
+    conditions.push(sql`(${sql.raw(render(changedAt).sql)}\n) >= ${boundFor(source, options.changedSince)}`)
   if (options.after !== null) conditions.push(afterKey(source, options.after))
   return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrder(source))}`
+}
+
+/**
+ * A moment as a bound for `changedAt`. A time without a zone holds local time or UTC, which only its writers know; west
+ * of Greenwich it is up to 12 hours behind UTC, so that much more is read. To compare it as the session's time zone
+ * would have it loses every row of a database that keeps UTC and is set to Europe. Settled rows are left out in SQL
+ * all the same, and an index on the column serves.
+ */
+function boundFor(source: Source, since: Date): RawBuilder<unknown> {
+  const anyZone = sql`(${since}::timestamptz at time zone 'UTC' - interval '12 hours')`
+  if (source.changedAtType === 'timestamp') return anyZone
+  return source.changedAtType === 'date' ? sql`${anyZone}::date` : sql`${since}::timestamptz`
 }
 
 /** The same for given keys, in no order. Keys that are gone, or no longer in the source, are left out. */

@@ -1,6 +1,6 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
-import { probeCells, probeExpressions, scanExpressions } from './check/expressions.ts'
+import { changedAtType, probeCells, probeExpressions, scanExpressions } from './check/expressions.ts'
 import { resolveKey } from './check/key.ts'
 import { Report } from './check/report.ts'
 import { findTable } from './check/table.ts'
@@ -30,8 +30,18 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
   const touches = resolveTouches(table, mapping, outputs, keyNames, report)
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
+  const changed =
+    canProbe && !unsafe.has('changedAt') ? await changedAtType(db, table, mapping, report) : null
   if (key === null) throw new SourceProblems(report.problems)
-  const source: Source = { name: mapping.name, mapping, table, ...key, outputs: checked, touches }
+  const source: Source = {
+    name: mapping.name,
+    mapping,
+    table,
+    ...key,
+    outputs: checked,
+    touches,
+    changedAtType: changed,
+  }
   if (report.problems.length === 0) await planWrite(db, source, report)
   if (report.problems.length > 0) throw new SourceProblems(report.problems)
   return source

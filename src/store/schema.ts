@@ -152,7 +152,14 @@ export interface Schema {
     ended_at: Date | null
   }
   'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
-  'fillrate.passes': { source: string; mapping_hash: string; changed_until: Date }
+  'fillrate.passes': {
+    source: string
+    mapping_hash: string
+    changed_until: Date
+    started_at: Date
+    snapshot_xmax: number
+    full_pass_at: Date
+  }
   'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
   'fillrate.coverage': {
     source: string

@@ -15,9 +15,6 @@ import { takeCandidates } from './take.ts'
 /** Rows read, and at the most taken, in one tick. */
 const PAGE = 1_000
 
-/** A change committed late carries a time before our last look: so much is read again. */
-export const LATE_COMMIT_MS = 10 * 60_000
-
 export interface PickOptions {
   /** Rows of the source that a run takes at the most, those among them that dead runs have left behind. */
   readonly limit: number | null
@@ -45,27 +42,21 @@ export interface Pass {
   /** Rows that the budget would not pay: they must be found again, though they do not change. */
   leftOut: number
   leftOutOfPhase: number
-  changedSince: Date | null
-  readonly startedAt: Date
+  /** Only what has changed since then is read; null: the whole table is. */
+  readonly changedSince: Date | null
+  /** With `changedAt`, and without a condition of the run's own. */
+  readonly cursorPass: passes.CursorPass | null
 }
 
 /** Begins a pass. A partial one (`limit`, `where`) does not count as having read the table. */
-export async function beginPass(
-  deps: Pick<Deps, 'db' | 'now'>,
-  source: Source,
-  options: PickOptions,
-): Promise<Pass> {
-  const since =
-    source.mapping.changedAt === null || options.where !== null
-      ? null
-      : await passes.changedUntil(deps.db, source.name, mappingHash(source))
-  return {
-    ...newPass(source, 'left_behind', new Date(deps.now())),
-    changedSince: since === null ? null : new Date(since.getTime() - LATE_COMMIT_MS),
-  }
+export async function beginPass(deps: Pick<Deps, 'db'>, source: Source, options: PickOptions): Promise<Pass> {
+  const pass = newPass(source, 'left_behind')
+  if (source.mapping.changedAt === null || options.where !== null) return pass
+  const cursorPass = await passes.begin(deps.db, source.name, mappingHash(source))
+  return { ...pass, cursorPass, changedSince: cursorPass.since }
 }
 
-const newPass = (source: Source, phase: Pass['phase'], startedAt: Date): Pass => ({
+const newPass = (source: Source, phase: Pass['phase']): Pass => ({
   source,
   phase,
   after: null,
@@ -73,7 +64,7 @@ const newPass = (source: Source, phase: Pass['phase'], startedAt: Date): Pass =>
   leftOut: 0,
   leftOutOfPhase: 0,
   changedSince: null,
-  startedAt,
+  cursorPass: null,
 })
 
 export interface PickResult {
@@ -173,7 +164,7 @@ export async function pickAgain(
     readonly signal: AbortSignal
   },
 ): Promise<Omit<PickResult, 'done'>> {
-  const pass = newPass(source, 'sent_back', new Date(deps.now()))
+  const pass = newPass(source, 'sent_back')
   const sum = { ...NOTHING }
   while (pass.phase === 'sent_back' || (options.leftBehind && pass.phase === 'left_behind')) {
     if (options.signal.aborted) break
@@ -257,9 +248,9 @@ async function advance(
     pass.phase = 'table'
   } else {
     pass.phase = 'done'
-    const whole = options.where === null && options.limit === null && pass.leftOut === 0 && !dry
-    if (pass.source.mapping.changedAt !== null && whole)
-      await passes.passed(deps.db, pass.source.name, mappingHash(pass.source), pass.startedAt)
+    const whole = options.limit === null && pass.leftOut === 0 && !dry
+    if (pass.cursorPass !== null && whole)
+      await passes.passed(deps.db, pass.source.name, mappingHash(pass.source), pass.cursorPass)
   }
 }
 

@@ -1,9 +1,9 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import type { Db } from '../db.ts'
+import { query, type Db } from '../db.ts'
 import { faultIn, faultInJoins, render, withCaret, type ExpressionFault } from '../expression.ts'
 import { inputNames } from '../inputs.ts'
-import type { Output, Touch } from '../mapped.ts'
+import type { ChangedAtType, Output, Touch } from '../mapped.ts'
 import { quoteLiteral } from '../quote.ts'
 import { addError, probe, type Failed, type Probe } from './probe.ts'
 import type { Report } from './report.ts'
@@ -85,13 +85,49 @@ export async function probeExpressions(
       text: mapping.changedAt,
       expected: 'a time',
       before: `select 1 ${from} where (`,
-      after: '\n) >= now() limit 0',
+      after: '\n) is null limit 0',
     })
   for (const one of probes) {
     const failed = unsafe.has(one.place) ? null : await probe(db, one)
     if (failed) addError(failed, report)
   }
   return true
+}
+
+const CHANGED_AT_TYPES: Readonly<Record<string, ChangedAtType>> = {
+  'timestamp with time zone': 'timestamptz',
+  'timestamp without time zone': 'timestamp',
+  date: 'date',
+}
+
+/** What `changedAt` gives, which decides how it is held against a moment. Anything but a time is reported. */
+export async function changedAtType(
+  db: Db,
+  table: Table,
+  mapping: SourceMapping,
+  report: Report,
+): Promise<ChangedAtType | null> {
+  const { joins, changedAt } = mapping
+  if (changedAt === null || report.problems.some(({ place }) => place === 'changedAt')) return null
+  const joined = joins === null ? '' : render(joins).sql
+  // The type is known without a row: a left join to nothing gives a null of it. A domain counts as what it is over.
+  const [row] = await query<{ type: string }>(
+    db,
+    `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
+       from (select 1) as one
+       left join (select (${render(changedAt).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
+       join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
+  )
+  const found = row?.type ?? 'unknown'
+  const type = CHANGED_AT_TYPES[found]
+  if (type !== undefined) return type
+  report.add(
+    'changedAt',
+    `${changedAt}, which is of type ${found}`,
+    'a time: timestamptz, timestamp or date',
+    'Convert it, for instance to_timestamp(t.changed_seconds), with an index on that expression.',
+  )
+  return null
 }
 
 /** Asks about the outputs' and touched columns' expressions; says of each output what its `$value` must be. */

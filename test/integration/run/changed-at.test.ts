@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { SourceProblems } from '../../../src/sources/problems.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 0)
+      await pool.query(`
+        alter table crm.contacts add column changed_at timestamptz default now(),
+          add column local_at timestamp not null default (now() at time zone 'UTC'),
+          add column changed_on date not null default (now() at time zone 'UTC')::date,
+          add column seconds bigint not null default extract(epoch from now())`)
+    },
+  })
+})
+afterAll(() => harness.close())
+beforeEach(() => query('truncate crm.contacts, fillrate.passes, fillrate.rows, fillrate.lookups cascade'))
+
+const query = async <Row>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query(text)).rows as Row[]
+
+/** One run over contacts that are found by `changedAt`. @returns the addresses that were picked so far */
+async function pass(changedAt = 't.changed_at'): Promise<string[]> {
+  const app = await harness.open({
+    config: {
+      ...crmConfig,
+      sources: { contacts: { ...crmConfig.sources.contacts, changedAt } },
+    },
+  })
+  await app.run(runRequest({ route: 'sync' }))
+  await app.close()
+  const found = await query<{ email: string }>(
+    'select email from crm.contacts c join fillrate.rows r on r.key = c.id::text order by email',
+  )
+  return found.map((row) => row.email)
+}
+const insert = (email: string, changedAt = 'now()'): Promise<unknown> =>
+  query(`insert into crm.contacts (email, changed_at) values ('${email}', ${changedAt})`)
+
+describe('a new row is found by the next pass', () => {
+  test('though the clock of this process was an hour ahead in the pass before', async () => {
+    await insert('first@x.example')
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 })
+    await pass()
+    vi.useRealTimers()
+    await insert('second@x.example')
+    expect(await pass()).toEqual(['first@x.example', 'second@x.example'])
+  })
+
+  test.each([
+    ['UTC in a timestamp without time zone', 't.local_at', 'Europe/Oslo'],
+    ['UTC in a timestamp, west of Greenwich', 't.local_at', 'America/Los_Angeles'],
+    ['a date', 't.changed_on', 'Pacific/Auckland'],
+  ])('where changedAt holds %s', async (_, changedAt, timezone) => {
+    await query(
+      `do $$ begin execute format('alter database %I set timezone = %L', current_database(), '${timezone}'); end $$`,
+    )
+    await insert('first@x.example')
+    await pass(changedAt)
+    await insert('second@x.example')
+    expect(await pass(changedAt)).toEqual(['first@x.example', 'second@x.example'])
+  })
+
+  test('though it was committed long after its own changedAt', async () => {
+    await insert('first@x.example')
+    const late = await harness.database.pool.connect()
+    await late.query('begin')
+    await late.query(
+      `insert into crm.contacts (email, changed_at) values ('late@x.example', now() - interval '1 day')`,
+    )
+    await pass()
+    await late.query('commit')
+    late.release()
+    // All of this was a day ago, and the margin of ten minutes is used up: only the bound itself is left.
+    await query(`
+      update fillrate.passes set changed_until = changed_until - interval '1 day' + interval '10 minutes',
+             started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
+    expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
+  })
+
+  test('though a pass is noted for a moment in the future', async () => {
+    await insert('first@x.example')
+    await pass()
+    await query(`update fillrate.passes set changed_until = now() + interval '400 days'`)
+    await insert('second@x.example')
+    expect(await pass()).toEqual(['first@x.example', 'second@x.example'])
+  })
+})
+
+test('a row whose changedAt did not move is found by a whole pass once a week', async () => {
+  await insert('first@x.example')
+  await pass()
+  await insert('old@x.example', `now() - interval '3 years'`)
+  expect(await pass()).toEqual(['first@x.example'])
+  await query(`update fillrate.passes set full_pass_at = full_pass_at - interval '7 days'`)
+  expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
+})
+
+test('a changedAt that is no time is refused, with what to do', async () => {
+  const refused = await pass('t.seconds').catch((error: unknown) => error)
+  expect(refused).toBeInstanceOf(SourceProblems)
+  expect(refused).toMatchObject({
+    problems: [
+      {
+        place: 'changedAt',
+        found: 't.seconds, which is of type bigint',
+        expected: 'a time: timestamptz, timestamp or date',
+      },
+    ],
+  })
+})

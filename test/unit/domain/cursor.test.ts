@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest'
+import { changedUntil, readSince, type Cursor, type PassStart } from '../../../src/domain/cursor.ts'
+
+const MINUTE = 60_000
+const DAY = 24 * 60 * MINUTE
+const now = new Date('2026-11-22T12:00:00Z')
+const ago = (ms: number): Date => new Date(now.getTime() - ms)
+
+const cursor: Cursor = {
+  changedUntil: ago(DAY + 5 * MINUTE),
+  startedAt: ago(DAY),
+  snapshotXmax: 100n,
+  fullPassAt: ago(3 * DAY),
+}
+const start: PassStart = {
+  now,
+  oldestTransactionAt: null,
+  hasHidden: false,
+  snapshotXmin: 200n,
+  snapshotXmax: 200n,
+}
+
+describe('from when on changes are read', () => {
+  test('from the cursor on, less ten minutes for the clocks of applications', () => {
+    expect(readSince(cursor, now)).toEqual(ago(DAY + 15 * MINUTE))
+  })
+  test.each([
+    ['there is no cursor', null],
+    ['the cursor is in the future', { ...cursor, changedUntil: ago(-1) }],
+    ['the last whole pass is in the future', { ...cursor, fullPassAt: ago(-1) }],
+    ['the last whole pass is a week old', { ...cursor, fullPassAt: ago(7 * DAY) }],
+  ])('the whole table is read where %s', (_, given) => {
+    expect(readSince(given, now)).toBeNull()
+  })
+})
+
+describe('how far a pass has read', () => {
+  test('up to its start, where no transaction is open', () => {
+    expect(changedUntil(start, cursor)).toEqual(now)
+    expect(changedUntil(start, null)).toEqual(now)
+  })
+  test('up to the start of the oldest open transaction', () => {
+    const open = { ...start, oldestTransactionAt: ago(40 * MINUTE), snapshotXmin: 150n }
+    expect(changedUntil(open, cursor)).toEqual(ago(40 * MINUTE))
+  })
+
+  const hidden = { ...start, hasHidden: true }
+  test('up to its start, where a hidden session writes nothing', () => {
+    expect(changedUntil(hidden, cursor)).toEqual(now)
+  })
+  test('up to the start of the pass before, where a hidden transaction began to write since', () => {
+    expect(changedUntil({ ...hidden, snapshotXmin: 100n }, cursor)).toEqual(cursor.startedAt)
+  })
+  test('no further than before, where a hidden transaction writes since before the pass before', () => {
+    expect(changedUntil({ ...hidden, snapshotXmin: 99n }, cursor)).toEqual(cursor.changedUntil)
+  })
+  test('nothing is said by a first pass beside a hidden transaction that writes', () => {
+    expect(changedUntil({ ...hidden, snapshotXmin: 99n }, null)).toBeNull()
+  })
+  test('the oldest visible transaction bounds it there too', () => {
+    const both = { ...hidden, snapshotXmin: 100n, oldestTransactionAt: ago(2 * DAY) }
+    expect(changedUntil(both, cursor)).toEqual(ago(2 * DAY))
+  })
+})
