@@ -40,7 +40,7 @@ const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.di
 test('a tick that is begun again after a crash goes on with what is left of its budget', async () => {
   const { pool } = harness.database
   const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
-  await expect.poll(distinct, { timeout: 60_000, interval: 50 }).toBeGreaterThan(20)
+  await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
   first.child.kill('SIGKILL')
   await first.ended
   // As if the leases of the dead process had run out.
@@ -56,15 +56,12 @@ test('a tick that is begun again after a crash goes on with what is left of its 
     onStarted: () => {},
   })
   await expect
-    .poll(
-      async () => {
-        const { rows } = await pool.query<{ attempts: number; reason: string }>(
-          `select attempts, reason from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`,
-        )
-        return rows
-      },
-      { timeout: 60_000 },
-    )
+    .poll(async () => {
+      const { rows } = await pool.query<{ attempts: number; reason: string }>(
+        `select attempts, reason from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`,
+      )
+      return rows
+    })
     .toEqual([{ attempts: 2, reason: expect.stringContaining('budget_reached') }])
   // All that the budget pays, what the dead process had taken and not asked too, and nothing more.
   expect(distinct()).toBe(BUDGET)

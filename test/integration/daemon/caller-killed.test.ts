@@ -42,13 +42,13 @@ async function isNoted(): Promise<boolean> {
 }
 
 test('a caller that is killed with its window used up is followed by one that waits for the next', async () => {
-  await expect.poll(isNoted, { timeout: 10_000, interval: 20 }).toBe(true)
+  await expect.poll(isNoted, { interval: 20 }).toBe(true)
   const pid = await currentPid()
   const killed = callers.find((caller) => caller.pid === pid)
   const other = callers.find((caller) => caller.pid !== pid)
   await killed?.kill()
 
-  await expect.poll(currentPid, { timeout: 15_000, interval: 50 }).toBe(other?.pid)
-  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 20_000, interval: 50 }).toBe(2)
+  await expect.poll(currentPid, { interval: 50 }).toBe(other?.pid)
+  await expect.poll(() => sandbox.stats().calls.accepted, { interval: 50 }).toBe(2)
   expect(sandbox.stats().calls.refused).toBe(0)
 })

@@ -60,12 +60,7 @@ afterAll(async () => {
 
 test('the missed night is caught up: one run ends, the other fails, and both are told of', async () => {
   await expect
-    .poll(
-      () => query(`select 1 from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`),
-      {
-        timeout: 20_000,
-      },
-    )
+    .poll(() => query(`select 1 from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`))
     .toHaveLength(2)
   const ticks = await query<{ sources: string[]; reason: string | null; trigger: string; state: string }>(
     `select t.sources, t.reason, r.trigger, r.state from fillrate.ticks t join fillrate.runs r on r.id = t.run

@@ -52,7 +52,7 @@ beforeAll(async () => {
   daemon = cli.start('start', '--json')
   for (const stream of [daemon.child.stdout, daemon.child.stderr])
     stream?.on('data', (text: string) => (output += text))
-  await vi.waitUntil(() => output.includes('"public_url"'), { timeout: 20_000 })
+  await vi.waitUntil(() => output.includes('"public_url"'))
   const { listens } = JSON.parse(output.split('\n').find((line) => line.includes('"public_url"')) ?? '') as {
     listens: string
   }
@@ -82,36 +82,36 @@ const enriched = async (): Promise<number> =>
 const insert = (email: string) => database.pool.query('insert into crm.contacts (email) values ($1)', [email])
 
 test('it waits for Postgres and for the schema, and says that it is not ready', async () => {
-  await expect.poll(() => output, { timeout: 20_000 }).toContain('waiting for Postgres')
+  await expect.poll(() => output).toContain('waiting for Postgres')
   expect(await ready()).toMatchObject({ status: 503, reason: 'the database does not answer' })
   await openProxy()
-  await expect.poll(() => output, { timeout: 20_000 }).toContain('waiting for the schema')
+  await expect.poll(() => output).toContain('waiting for the schema')
   expect(await ready()).toMatchObject({ status: 503, reason: expect.stringContaining('fillrate migrate') })
 
   expect((await cli.run('migrate')).code).toBe(0)
   const installed = await cli.run('follow', 'install', 'contacts')
   expect(installed.stdout).toContain('two triggers are on crm.contacts')
-  await expect.poll(() => output, { timeout: 20_000 }).toContain('this process follows the database')
+  await expect.poll(() => output).toContain('this process follows the database')
   expect(await ready()).toMatchObject({ status: 200 })
   await insert('new1@example.com')
-  await expect.poll(enriched, { timeout: 10_000 }).toBe(1)
+  await expect.poll(enriched).toBe(1)
 })
 
 test('SIGHUP: a wrong configuration is refused whole, a right one takes its place', async () => {
   await writeFile(join(cli.folder, 'fillrate.config.json'), JSON.stringify({ ...followed, budget: -1 }))
   daemon.child.kill('SIGHUP')
-  await expect.poll(() => output, { timeout: 20_000 }).toContain('the old one stays')
+  await expect.poll(() => output).toContain('the old one stays')
   await insert('new2@example.com')
-  await expect.poll(enriched, { timeout: 10_000 }).toBe(2)
+  await expect.poll(enriched).toBe(2)
 
   await writeFile(
     join(cli.folder, 'fillrate.config.json'),
     JSON.stringify({ ...followed, service: { concurrency: 2 } }),
   )
   daemon.child.kill('SIGHUP')
-  await expect.poll(() => output, { timeout: 20_000 }).toContain('the new configuration is in force')
+  await expect.poll(() => output).toContain('the new configuration is in force')
   await insert('new3@example.com')
-  await expect.poll(enriched, { timeout: 10_000 }).toBe(3)
+  await expect.poll(enriched).toBe(3)
 })
 
 test('schedule tells the next times in their zone', async () => {
@@ -126,7 +126,7 @@ test('SIGTERM: what is under way is finished, the runs are closed, and no lease 
   sandbox.configure({ latencyAfterMs: 500 })
   await insert('new4@example.com')
   const calls = sandbox.stats().calls.accepted
-  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 10_000 }).toBe(calls + 1)
+  await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
   daemon.child.kill('SIGTERM')
   expect((await daemon.ended).code).toBe(0)
   const { rows } = await database.pool.query(
@@ -140,16 +140,16 @@ test('SIGTERM: what is under way is finished, the runs are closed, and no lease 
 test('what was answered and not written then is written by the next, without a call', async () => {
   const calls = sandbox.stats().calls.accepted
   const next = cli.start('start')
-  await expect.poll(enriched, { timeout: 30_000 }).toBe(4)
+  await expect.poll(enriched).toBe(4)
   expect(sandbox.stats().calls.accepted).toBe(calls)
   // The second signal does not wait.
   sandbox.configure({ latencyAfterMs: 20_000 })
   await insert('new5@example.com')
-  await expect.poll(() => sandbox.stats().calls.accepted, { timeout: 10_000 }).toBe(calls + 1)
+  await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
   let told = ''
   next.child.stderr?.on('data', (text: string) => (told += text))
   next.child.kill('SIGTERM')
-  await expect.poll(() => told, { timeout: 10_000 }).toContain('again to stop at once')
+  await expect.poll(() => told).toContain('again to stop at once')
   next.child.kill('SIGTERM')
   expect((await next.ended).code).toBe(130)
 })

@@ -71,13 +71,13 @@ test('a backfill does not delay a sync, which takes even its rows from it', asyn
   })
   const other = await harness.open({ environment: { webhookSecrets: [] } })
   const backfill = other.run(runRequest({ trigger: 'backfill', route: 'sync' }))
-  await expect.poll(() => count('fillrate.rows'), { interval: 10, timeout: 20_000 }).toBe(BACKFILL)
+  await expect.poll(() => count('fillrate.rows'), { interval: 10 }).toBe(BACKFILL)
 
   // The last row of the backfill gets another address, and two rows are new.
   await query(`update crm.contacts set email = 'changed@example.com' where id = ${BACKFILL - 1}`)
   await query(`insert into crm.contacts (email) values ('new1@example.com'), ('new2@example.com')`)
   const open = `crm.contacts where phone is null and (id > ${BACKFILL} or id = ${BACKFILL - 1})`
-  await expect.poll(() => count(open), { interval: 20, timeout: 20_000 }).toBe(0)
+  await expect.poll(() => count(open), { interval: 20 }).toBe(0)
   expect(await count(`fillrate.rows where state = 'waiting'`)).toBeGreaterThan(BACKFILL / 3)
 
   const report = await backfill

@@ -79,7 +79,7 @@ test('nobody need start it again for the server of a killed demo to end', async 
   const { child } = await startChild()
   const pid = await postmasterPid()
   child.kill('SIGKILL')
-  await expect.poll(() => isTheServer(pid), { timeout: 30_000 }).toBe(false)
+  await expect.poll(() => isTheServer(pid)).toBe(false)
 })
 
 test('it starts after the server itself was killed, whoever has its number now', async () => {
@@ -88,7 +88,7 @@ test('it starts after the server itself was killed, whoever has its number now',
   process.kill(pid, 'SIGKILL')
   child.kill('SIGKILL')
   await once(child, 'exit')
-  await expect.poll(() => isTheServer(pid), { timeout: 30_000 }).toBe(false)
+  await expect.poll(() => isTheServer(pid)).toBe(false)
   const file = join(state, 'postgres', 'data', 'postmaster.pid')
   const text = await readFile(file, 'utf8')
   expect(isAlive(process.pid)).toBe(true)

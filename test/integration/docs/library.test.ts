@@ -68,7 +68,7 @@ test('starts the daemon, which ends when it is told to', async () => {
     onListening: (url) => listening.resolve(url ?? ''),
   })
   const url = await listening.promise
-  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000 }).toBe(200)
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status).toBe(200)
   stop.abort()
   await daemon
   await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed')

@@ -21,10 +21,8 @@ test('a service that is down costs a few calls and nobody an attempt, and the ru
   const running = app.run(runRequest({ route: 'sync' }))
   const failed = (): number => sandbox.stats().faults['503'] ?? 0
   // The circuit is open once the calls of the beginning have failed: what is on the wire, and no more.
-  await expect.poll(failed, { timeout: 10_000 }).toBeGreaterThanOrEqual(10)
-  await expect
-    .poll(async () => (await outages.find(database.db, app.scope ?? ''))?.pauseMs, { timeout: 10_000 })
-    .toBe(5_000)
+  await expect.poll(failed).toBeGreaterThanOrEqual(10)
+  await expect.poll(async () => (await outages.find(database.db, app.scope ?? ''))?.pauseMs).toBe(5_000)
   const { rows } = await database.pool.query<{ attempts: number; failed: number }>(
     `select sum(attempts)::int as attempts, count(*) filter (where state = 'failed')::int as failed
        from fillrate.lookups`,
@@ -67,9 +65,7 @@ test('a key that is refused in the middle of a run stops it within the calls on 
   const { concurrency } = harness.config.service
   sandbox.configure({ latencyAfterMs: [20, 60] })
   const running = harness.run({ route: 'sync' })
-  await expect
-    .poll(() => sandbox.stats().calls.accepted, { timeout: 10_000, interval: 5 })
-    .toBeGreaterThan(50)
+  await expect.poll(() => sandbox.stats().calls.accepted, { interval: 5 }).toBeGreaterThan(50)
   sandbox.configure({ keys: ['another key'] })
   const report = await running
   expect(report.status).toBe('refused')

@@ -61,7 +61,7 @@ test('one that is wrong is refused, and the old one goes on undisturbed', async 
 
 test('what is not there yet is waited for; what is wrong from the start is told', async () => {
   const waited = play([new Error('away'), new Error('away'), 'there'])
-  await expect.poll(() => waited.told, { timeout: 5_000 }).toEqual(['there works'])
+  await expect.poll(() => waited.told).toEqual(['there works'])
   waited.stop()
   await waited.ended
   await expect(play([new Error('wrong')]).ended).rejects.toThrow('wrong')

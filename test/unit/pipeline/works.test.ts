@@ -38,7 +38,7 @@ test('a process that never calls tells the rate as the process that does has tol
     .find(({ name }) => name === 'call')
     ?.begin()
   expect(works.rate()).toBe(null)
-  await expect.poll(() => works.rate()?.utilisation, { timeout: 3_000 }).toBe(0.95)
+  await expect.poll(() => works.rate()?.utilisation).toBe(0.95)
   // Nobody calls any more: what was told last stands.
   await expect.poll(() => heard.length).toBe(0)
   expect(works.rate()).toMatchObject({ limit: 100, used: 950 })

@@ -16,7 +16,7 @@ const story = (settings: SimulationSettings, outcome: Outcome): string =>
   ].join('\n')
 
 describe('a key that nobody else uses', () => {
-  it('is never refused, whatever the service counts and says', { timeout: 120_000 }, () => {
+  it('is never refused, whatever the service counts and says', () => {
     fc.assert(
       fc.property(simulation, (settings) => {
         const outcome = simulate(settings)

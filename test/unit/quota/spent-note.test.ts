@@ -38,7 +38,7 @@ test('what cannot be put down is put down again', async () => {
   const { note, put, granted } = noting(1)
   expect(note.permits(1, 0)).toBe(0)
   put[0]?.fail(new Error('Postgres is away'))
-  await expect.poll(granted, { timeout: 3_000 }).toBe(1)
+  await expect.poll(granted).toBe(1)
   expect(note.permits(1, 10)).toBe(0)
   expect(put).toHaveLength(2)
 })
