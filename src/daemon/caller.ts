@@ -171,6 +171,12 @@ export async function hearRate(db: Database, scope: string, now: number): Promis
   }
 }
 
+/** Null where there is none, or where it is beyond the calendar. */
+function isoOf(at: number | null): string | null {
+  const date = at === null ? null : new Date(at)
+  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
+}
+
 const toldOf = (rate: RateState): rateTold.RateTold => ({
   state: rate.state,
   limit: rate.limit,
@@ -179,7 +185,7 @@ const toldOf = (rate: RateState): rateTold.RateTold => ({
   permitted: rate.permitted,
   utilisation: rate.utilisation,
   window_used: rate.windowUsed,
-  next_window_at: rate.nextWindowAt === null ? null : new Date(rate.nextWindowAt).toISOString(),
+  next_window_at: isoOf(rate.nextWindowAt),
   waiting: rate.waiting,
   throttled: rate.throttled,
   foreign: rate.foreign,

@@ -11,8 +11,13 @@ export type Reset =
 /** Below this a number is a delay in seconds, above it seconds since the epoch (2001 and later). */
 const earliestEpochSeconds = 1e9
 
-/** Above this a number is milliseconds since the epoch (1973 and later), below it seconds (until 5138). */
+/**
+ * Above these a number is milliseconds, microseconds and nanoseconds since the epoch (1973 and later), below the first
+ * of them seconds (until 5138).
+ */
 const earliestEpochMilliseconds = 1e11
+const earliestEpochMicroseconds = 1e14
+const earliestEpochNanoseconds = 1e17
 
 /** Read: epoch seconds and milliseconds, seconds from now, an ISO or HTTP date, and `6m0s` or `20ms`. */
 export function readReset(text: string | undefined): Reset | null {
@@ -31,7 +36,11 @@ export const readInstant = (text: string | undefined): number | null =>
 
 function readNumeric(text: string): Reset {
   const value = Number(text)
-  if (value >= earliestEpochMilliseconds) return { kind: 'instant', at: value, precision: precisionOf(value) }
+  if (value >= earliestEpochMilliseconds) {
+    const perMs = value >= earliestEpochNanoseconds ? 1e6 : value >= earliestEpochMicroseconds ? 1e3 : 1
+    const at = Math.round(value / perMs)
+    return { kind: 'instant', at, precision: precisionOf(at) }
+  }
   const ms = value * 1000
   const precision = text.includes('.') ? precisionOf(ms) : 1000
   return value >= earliestEpochSeconds

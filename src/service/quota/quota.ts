@@ -23,7 +23,8 @@ import { whyNot } from './why-not.ts'
  */
 export class Quota {
   limit: number | null = null
-  readonly #warm: { readonly limit: number; readonly windowMs: number | null } | null
+  /** How long a window is, as was known lately, or as a policy names it (`w=`): a guess that is tried first. */
+  #guess: number | null
   readonly calls = new Calls()
   readonly #offset = new ClockOffset()
   readonly #opening = new Opening()
@@ -47,7 +48,7 @@ export class Quota {
     warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
     spentUntil: number | null = null,
   ) {
-    this.#warm = warm
+    this.#guess = warm?.windowMs ?? null
     if (warm !== null) this.#opening.careful(warm.limit)
     if (spentUntil !== null) this.#halt.wait(spentUntil)
   }
@@ -213,7 +214,7 @@ export class Quota {
 
   answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
     this.#places.close(this.limit, now)
-    const read = readRateHeaders(answer.headers)
+    const read = this.#read(call, answer.headers, now)
     const told = answer.status === 429 ? read : this.#counting.credible(read)
     const rate = this.#cut.read(told, call, this.limit)
     if (told !== read) this.limit = null
@@ -245,6 +246,18 @@ export class Quota {
     }
     this.#places.tranche.answered(call, rate.remaining !== null)
     if (this.limit === null) this.#opening.answered()
+  }
+
+  #read(call: Call, headers: Headers, now: number): RateHeaders {
+    const read = readRateHeaders(headers, now)
+    this.#guess = read.windowMs ?? this.#guess
+    const wasInMs = this.#counting.isInMs
+    const reset = this.#counting.inUnit(read.reset, call, now)
+    if (this.#counting.isInMs && !wasInMs) {
+      this.#renewal.wasInMs()
+      this.#kinds.forget()
+    }
+    return { ...read, reset }
   }
 
   #learnLimit(rate: RateHeaders, now: number): void {
@@ -310,7 +323,7 @@ export class Quota {
       headerShare: this.#headerShare,
       isUnsure: this.calls.ended < fewAnswers && limit >= 20,
       toldAt: this.#told.sentAt,
-      guess: this.#warm?.windowMs ?? null,
+      guess: this.#guess,
     }
   }
 }

@@ -51,6 +51,13 @@ export class Renewal {
     this.#patience = firstPatience
   }
 
+  /** What was told until now was a thousand times too long. */
+  wasInMs(): void {
+    this.#longest = 0
+    this.#hint = null
+    this.#told = null
+  }
+
   /** The latest moment at which the limit may be renewed, on our clock; null where nothing credible was told. */
   get knownUntil(): number | null {
     return this.#until(this.#hint)

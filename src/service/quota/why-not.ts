@@ -16,7 +16,7 @@ export interface Standstill {
 
 /** Why nothing is granted, in words. */
 export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standstill): string {
-  const until = at === null || at < now ? '' : ` until ${new Date(at).toISOString().slice(11, 19)} UTC`
+  const until = at === null || at < now ? '' : untilText(at)
   switch (state) {
     case 'stopped':
       return wasRefused
@@ -36,4 +36,10 @@ export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standst
     case 'rolling':
       return `the limit is used up; a call is free again when an earlier one has grown old${until}`
   }
+}
+
+/** Beyond the calendar there is no time to name. */
+function untilText(at: number): string {
+  const date = new Date(at)
+  return Number.isNaN(date.getTime()) ? '' : ` until ${date.toISOString().slice(11, 19)} UTC`
 }

@@ -7,7 +7,21 @@ export interface ServiceSettings {
   readonly limit: number
   readonly windowMs: number
   /** How Reset is told. */
-  readonly reset: 'up' | 'down' | 'round' | 'ms' | 'iso' | 'delay-up' | 'delay-down' | 'none'
+  readonly reset:
+    | 'up'
+    | 'down'
+    | 'round'
+    | 'ms'
+    | 'us'
+    | 'ns'
+    | 'iso'
+    | 'delay-up'
+    | 'delay-down'
+    | 'delay-ms'
+    | 'year 2100'
+    | 'none'
+  /** It has no limit, and tells this one with nothing left. */
+  readonly unlimitedAs?: '0' | '-1'
   /** Its clock minus the true one, in milliseconds. */
   readonly skewMs: number
   readonly date: boolean
@@ -63,7 +77,7 @@ export class SimulatedService {
     if (isFault && settings.faults === 'before the limiter') {
       return { status: 503, headers: this.#dateHeader(now), verdict: null }
     }
-    const verdict = this.#counter.arrive(now)
+    const verdict = this.#verdict(now)
     const isMiss = !isFault && this.#random() < settings.missShare
     const status = verdict.accepted ? (isFault ? 500 : isMiss ? 404 : 200) : 429
     const isUncounted =
@@ -81,15 +95,21 @@ export class SimulatedService {
     }
   }
 
+  #verdict(now: number): Verdict {
+    const verdict = this.#counter.arrive(now)
+    return this.settings.unlimitedAs === undefined ? verdict : { ...verdict, accepted: true }
+  }
+
   #dateHeader(now: number): Record<string, string> {
     return this.settings.date ? { date: new Date(now + this.settings.skewMs).toUTCString() } : {}
   }
 
   #rateHeaders({ limit, remaining, resetAt }: Verdict, now: number): Record<string, string> {
     const reset = formatReset(this.settings.reset, resetAt + this.settings.skewMs, now + this.settings.skewMs)
+    const { unlimitedAs } = this.settings
     return {
-      'x-ratelimit-limit': String(limit),
-      'x-ratelimit-remaining': String(remaining),
+      'x-ratelimit-limit': unlimitedAs ?? String(limit),
+      'x-ratelimit-remaining': unlimitedAs ?? String(remaining),
       ...(reset === null ? {} : { 'x-ratelimit-reset': reset }),
     }
   }
@@ -118,6 +138,14 @@ function formatReset(form: ServiceSettings['reset'], at: number, now: number): s
       return String(Math.round(at / 1000))
     case 'ms':
       return String(Math.round(at))
+    case 'us':
+      return String(Math.round(at * 1000))
+    case 'ns':
+      return `${Math.round(at * 1000)}000`
+    case 'delay-ms':
+      return String(Math.max(0, Math.round(at - now)))
+    case 'year 2100':
+      return '4102444800'
     case 'iso':
       return new Date(at).toISOString()
     case 'delay-up':
