@@ -1,3 +1,5 @@
+import { isObject } from './json.ts'
+
 /** NUL, and each half of a surrogate pair that stands alone: what Postgres refuses in text and jsonb. */
 const unstorable = /[\0\p{Surrogate}]/gu
 
@@ -20,6 +22,9 @@ export function cleanText(value: unknown): unknown {
   return isClean(value) ? value : cleanCopy(value)
 }
 
+/** A number that is kept as raw JSON is no object to look into. */
+const isNested = (value: unknown): value is object => Array.isArray(value) || isObject(value)
+
 function isClean(root: unknown): boolean {
   const waiting: unknown[] = [root]
   while (waiting.length > 0) {
@@ -28,14 +33,14 @@ function isClean(root: unknown): boolean {
       for (const item of value) {
         if (typeof item === 'string') {
           if (!isStorable(item)) return false
-        } else if (typeof item === 'object' && item !== null) waiting.push(item)
+        } else if (isNested(item)) waiting.push(item)
       }
-    } else if (typeof value === 'object' && value !== null) {
+    } else if (isNested(value)) {
       for (const [key, item] of Object.entries(value)) {
         if (!isStorable(key)) return false
         if (typeof item === 'string') {
           if (!isStorable(item)) return false
-        } else if (typeof item === 'object' && item !== null) waiting.push(item)
+        } else if (isNested(item)) waiting.push(item)
       }
     }
   }
@@ -46,7 +51,7 @@ function cleanCopy(root: unknown): unknown {
   const waiting: Array<{ from: object; to: object }> = []
   const place = (value: unknown): unknown => {
     if (typeof value === 'string') return cleanString(value)
-    if (typeof value !== 'object' || value === null) return value
+    if (!isNested(value)) return value
     const to = Array.isArray(value) ? [] : {}
     waiting.push({ from: value, to })
     return to

@@ -5,32 +5,33 @@ export type ParsedJson = { ok: true; value: unknown } | { ok: false; reason: str
 /** Deeper than any record, and far below where Postgres (about 6,000) and JSON.stringify give up. */
 const deepest = 100
 
-/** Digits enough to leave the exact integers of a double, or an exponent that may leave its range. */
-const maybeInexact = /\d{16}|e\+?\d{3}/i
-
 /**
  * Reads a JSON text that came from outside. A text nested more than 100 levels deep is refused before it is
  * parsed: JSON.parse takes seconds for a few megabytes of brackets, and nothing after it could store them.
- * Whole numbers that a double cannot hold come as strings of their digits, because an identifier rounded to
- * its neighbour would be another's, and so do numbers out of a double's range. A byte order mark is skipped.
- * The reason never quotes the text, which may hold personal data.
+ * Numbers that JavaScript would write in another way (20 digits, `12.50`) come as raw JSON, because an identifier
+ * rounded to its neighbour would be another's: `numberText` reads them. What no column can hold (`1e5000`) comes as a
+ * string. A byte order mark is skipped. The reason never quotes the text, which may hold personal data.
  */
 export function parseJson(text: string): ParsedJson {
   const json = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
   if (isNestedDeeper(json, deepest)) return { ok: false, reason: `nested more than ${deepest} levels deep` }
   try {
-    return { ok: true, value: maybeInexact.test(json) ? JSON.parse(json, exactNumber) : JSON.parse(json) }
+    return {
+      ok: true,
+      value: maybeRewritten.test(json) ? JSON.parse(json, storableNumber) : JSON.parse(json),
+    }
   } catch {
     return { ok: false, reason: json.trim() === '' ? 'empty' : 'not JSON' }
   }
 }
 
-/** The source text of a number, given since Node 21 (TC39 "JSON.parse source text access", stage 4). */
-function exactNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== 'number' || Number.isSafeInteger(value)) return value
-  const source = context?.source
-  if (source === undefined) return value
-  return !Number.isFinite(value) || /^-?\d+$/.test(source) ? source : value
+/** Postgres's `numeric`, which its jsonb is made of, ends at 131,072 digits before the point and 16,383 after it. */
+function storableNumber(key: string, value: unknown, context?: { source?: string }): unknown {
+  const kept = keepNumber(key, value, context)
+  const text = kept === value ? null : numberText(kept)
+  if (text === null) return kept
+  const exponent = Number(/e(.*)$/i.exec(text)?.[1] ?? '0')
+  return text.length > 1_000 || Math.abs(exponent) > 1_000 ? text : kept
 }
 
 /** One pass over the text; brackets inside strings do not count. */
@@ -56,9 +57,9 @@ function isEscaped(json: string, quote: number): boolean {
   return backslashes % 2 === 1
 }
 
-/** Whether the value is a JSON object: not null and not an array. */
+/** Whether the value is a JSON object: not null, not an array, and no number that is kept as raw JSON. */
 export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawJson(value)
 
 /** The first of the fields that the object has itself and that is not null. Inherited names are no fields. */
 export function firstOf(object: JsonObject, fields: readonly string[]): unknown {
@@ -73,7 +74,25 @@ export function firstOf(object: JsonObject, fields: readonly string[]): unknown 
 /** An identifier as text: a non-empty string or a number. */
 export function identifier(value: unknown): string | null {
   if (typeof value === 'string') return value.trim() === '' ? null : value
-  return typeof value === 'number' ? String(value) : null
+  return numberText(value)
+}
+
+/** A number as it was written in its JSON text; null for what is no number. */
+export function numberText(value: unknown): string | null {
+  if (typeof value === 'number') return String(value)
+  return isRawJson(value) ? value.rawJSON : null
+}
+
+/** The value with every number in it as a plain one, or as a string of its digits where a double can't hold it. */
+export function withPlainNumbers(value: unknown): unknown {
+  if (Array.isArray(value)) return (value as unknown[]).map(withPlainNumbers)
+  if (isObject(value))
+    return Object.fromEntries(Object.entries(value).map(([field, item]) => [field, withPlainNumbers(item)]))
+  const text = isRawJson(value) ? value.rawJSON : null
+  if (text === null) return value
+  const number = Number(text)
+  const isExact = Number.isFinite(number) && (Number.isSafeInteger(number) || !/^-?\d+$/.test(text))
+  return isExact ? number : text
 }
 
 /** What JSON.parse and JSON.stringify may not give back as it was: `12.50`, 20 digits, an exponent. */
@@ -95,5 +114,13 @@ function keepNumber(_key: string, value: unknown, context?: { source?: string })
     : rawJson(source)
 }
 
-/** Node has it since version 21, TypeScript's library does not know it yet. */
-const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown }
+/** A number as raw JSON: an object without a prototype, which only JSON.stringify can write. */
+interface RawJson {
+  readonly rawJSON: string
+}
+
+/** Node has both since version 21, TypeScript's library does not know them yet. */
+const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
+  readonly rawJSON: (text: string) => RawJson
+  readonly isRawJSON: (value: unknown) => value is RawJson
+}

@@ -1,4 +1,4 @@
-import { firstOf, isObject } from './json.ts'
+import { firstOf, isObject, numberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 import { verdictOf } from './verdict.ts'
 
@@ -65,7 +65,8 @@ export const readCompany = (value: unknown): Reading => read(value, company, nul
  * taken for a percentage. Null when there is none or none can be made of it.
  */
 export function readConfidence(value: unknown): number | null {
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  const text = typeof value === 'string' && value.trim() !== '' ? value : numberText(value)
+  const number = text === null ? null : Number(text)
   if (typeof number !== 'number' || !(number >= 0 && number <= 100)) return null
   return number > 1 ? number / 100 : number
 }
@@ -128,7 +129,7 @@ function wrapped(value: JsonObject, kind: Kind): unknown {
   for (const field of kind.wrappers) {
     if (!Object.hasOwn(value, field)) continue
     const candidate = value[field]
-    if (typeof candidate === 'object' && !isEmpty(candidate)) return candidate
+    if ((isObject(candidate) || Array.isArray(candidate)) && !isEmpty(candidate)) return candidate
     if (isEmpty(candidate)) inner = null
   }
   return inner

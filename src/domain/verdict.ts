@@ -1,4 +1,4 @@
-import { firstOf, isObject } from './json.ts'
+import { firstOf, identifier, isObject, numberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 
 /** What an object says about itself in words and flags, apart from any record in it. */
@@ -41,8 +41,8 @@ export function verdictOf(value: JsonObject): Verdict | null {
   const error = ['error', 'errors'].find((field) => isTold(own(value, field)))
   if (error !== undefined) return { strength: 'error', reading: judge(value, `a field "${error}"`) }
 
-  const status = firstOf(value, statusFields)
-  if (typeof status === 'number' && status >= 400 && status <= 599) {
+  const status = Number(numberText(firstOf(value, statusFields)))
+  if (status >= 400 && status <= 599) {
     return { strength: 'error', reading: judge(value, `a status of ${status}`) }
   }
   const words = wordsOf(value)
@@ -55,7 +55,7 @@ export function verdictOf(value: JsonObject): Verdict | null {
 function judge(value: JsonObject, flag: string): Verdict['reading'] {
   const numbers = [value, own(value, 'error')]
     .filter(isObject)
-    .flatMap((at) => [...statusFields, 'code'].map((field) => Number(own(at, field))))
+    .flatMap((at) => [...statusFields, 'code'].map((field) => Number(identifier(own(at, field)))))
   const isMiss = numbers.includes(404) || tellsMiss(wordsOf(value))
   const isOutage = numbers.some((number) => (number >= 500 && number <= 599) || refusals.has(number))
   if (isMiss && !isOutage) return { outcome: 'not_found' }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { firstOf, identifier, isObject } from '../domain/json.ts'
+import { firstOf, identifier, isObject, withPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 
 /** What a 202 says of the work it accepts. Its shape is not shown, so every usual one is read. */
@@ -22,7 +22,8 @@ const idsByKey = z.record(z.string(), id).refine((map) => Object.keys(map).lengt
 const namedIds = z.array(z.looseObject({})).min(1)
 
 /** Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. */
-export function readAcceptance(value: unknown): Acceptance {
+export function readAcceptance(answer: unknown): Acceptance {
+  const value = withPlainNumbers(answer)
   if (!isObject(value)) return { jobId: identifier(value), requestIds: null }
   const wrapped = ['data', 'job', 'batch', 'result'].map((field) => firstOf(value, [field])).filter(isObject)
   const levels = [value, ...wrapped]

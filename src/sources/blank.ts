@@ -1,6 +1,6 @@
 import type { Fit } from './column-type.ts'
 import { BLANKS } from './blanks.ts'
-import { currentCell, jsonColumn } from './cell.ts'
+import { currentCell, isReadable, jsonColumn } from './cell.ts'
 import { quoteLiteral, quoteList } from './quote.ts'
 import type { Output } from './mapped.ts'
 
@@ -24,11 +24,19 @@ export function blankValue(value: string, fit: Fit, holdsJson = false): string {
       return `(${isBlankText} or btrim(${value}::text, ${quoteLiteral(BLANKS)}) in ('[]', 'null'))`
     }
     case 'enum':
+    case 'bits':
     case 'other':
       return `(${value} is null or ${blankText(`${value}::text`)})`
     case 'array':
       return `(${value} is null or cardinality(${value}) = 0)`
+    // As text where it can't be jsonb: Postgres makes neither jsonb nor text of a NUL in it.
     case 'json':
+      return (
+        `(${value} is null or case json_typeof(${value}) when 'null' then true ` +
+        `when 'array' then json_array_length(${value}) = 0 ` +
+        `when 'string' then ${isReadable(value)} and ${blankText(`(case when ${isReadable(value)} then ${value} end #>> '{}')`)} ` +
+        `else false end)`
+      )
     case 'jsonb':
       return (
         `(${value} is null or ${value}::jsonb in ('null', '[]') ` +

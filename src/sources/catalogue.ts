@@ -14,6 +14,14 @@ export interface Column {
   readonly canUpdate: boolean
 }
 
+/** SQL for the operators of one index column, with their schema: `operator(pg_catalog.=)`. */
+export interface KeyOperators {
+  readonly less: string
+  readonly equal: string
+  readonly atLeast: string
+  readonly greater: string
+}
+
 type TableKind = 'table' | 'view' | 'materialized view' | 'foreign table'
 
 export interface Table {
@@ -27,8 +35,14 @@ export interface Table {
   readonly primaryKey: readonly string[]
   /** Columns of each whole, valid unique index, the primary key's among them, in the index's order. */
   readonly uniqueKeys: ReadonlyArray<readonly string[]>
+  /** For each of `uniqueKeys`, the operators that its columns are kept in order and found by. */
+  readonly keyOperators: ReadonlyArray<readonly KeyOperators[]>
   /** Some constraint is checked only at commit, unless it is told to be checked at once. */
   readonly hasDeferred: boolean
+  /** Triggers of the user's may change a row once more after it was updated, beyond what RETURNING shows. */
+  readonly hasAfterTriggers: boolean
+  /** Other tables inherit from it, without being its partitions: a key is unique in each of them alone. */
+  readonly isInherited: boolean
   /** Of the whole database: `UTF8`. */
   readonly encoding: string
 }
@@ -47,7 +61,10 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     columns: columns.map(toColumn),
     primaryKey: found.unique_keys.find((key) => key.primary)?.columns ?? [],
     uniqueKeys: found.unique_keys.map((key) => key.columns),
+    keyOperators: found.unique_keys.map((key) => key.operators.map(toOperators)),
     hasDeferred: found.has_deferred,
+    hasAfterTriggers: found.has_after_triggers,
+    isInherited: found.is_inherited,
     encoding: found.encoding,
   }
 }
@@ -69,8 +86,32 @@ interface FoundTable {
   readonly relname: string
   readonly relkind: string
   readonly has_deferred: boolean
+  readonly has_after_triggers: boolean
+  readonly is_inherited: boolean
   readonly encoding: string
-  readonly unique_keys: ReadonlyArray<{ readonly primary: boolean; readonly columns: readonly string[] }>
+  readonly unique_keys: ReadonlyArray<{
+    readonly primary: boolean
+    readonly columns: readonly string[]
+    readonly operators: readonly FoundOperators[]
+  }>
+}
+
+/** By btree strategy: 1 is `<`, 3 is `=`, 4 is `>=`, 5 is `>`. */
+type FoundOperators = Readonly<
+  Partial<Record<'1' | '3' | '4' | '5', readonly [schema: string, name: string]>>
+>
+
+function toOperators(found: FoundOperators): KeyOperators {
+  const operator = (strategy: keyof FoundOperators, name: string): string => {
+    const [schema, own] = found[strategy] ?? []
+    return schema === undefined ? name : `operator(${quoteName(schema)}.${own})`
+  }
+  return {
+    less: operator('1', '<'),
+    equal: operator('3', '='),
+    atLeast: operator('4', '>='),
+    greater: operator('5', '>'),
+  }
 }
 
 interface FoundColumn extends RawType {
@@ -91,11 +132,28 @@ const kinds: Readonly<Record<string, TableKind>> = { v: 'view', m: 'materialized
 const tableQuery = `
   select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
          exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
+         -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
+         -- other tables; Fillrate's own record keys.
+         exists (select from pg_trigger g
+                  where g.tgrelid in (select c.oid union all select p.relid from pg_partition_tree(c.oid) p)
+                    and not g.tgisinternal and g.tgenabled <> 'D' and g.tgtype & 82 = 16
+                    and g.tgname not like 'fillrate\\_follow\\_%') as has_after_triggers,
+         exists (select from pg_inherits h join pg_class i on i.oid = h.inhrelid
+                  where h.inhparent = c.oid and not i.relispartition) as is_inherited,
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
                     select jsonb_agg(a.attname order by k.place)
                       from unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
                       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+                     where k.place <= i.indnkeyatts), 'operators', (
+                    select jsonb_agg(coalesce((
+                             select jsonb_object_agg(o.amopstrategy, jsonb_build_array(s.nspname, p.oprname))
+                               from pg_opclass f
+                               join pg_amop o on o.amopfamily = f.opcfamily and o.amoplefttype = f.opcintype
+                                             and o.amoprighttype = f.opcintype and o.amopstrategy in (1, 3, 4, 5)
+                               join pg_operator p on p.oid = o.amopopr join pg_namespace s on s.oid = p.oprnamespace
+                              where f.oid = k.class), '{}') order by k.place)
+                      from unnest(i.indclass::oid[]) with ordinality as k(class, place)
                      where k.place <= i.indnkeyatts)) order by i.indisprimary desc, i.indexrelid)
              from pg_index i
             where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null

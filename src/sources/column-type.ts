@@ -1,6 +1,14 @@
 /** How a value must look to be held by a column, from the catalogue; domains are looked through. */
 export type Fit =
-  | { readonly kind: 'text'; /** In characters. */ readonly maxLength: number | null }
+  | {
+      readonly kind: 'text'
+      /** In characters. */
+      readonly maxLength: number | null
+      /** Of `name` and `"char"`, which hold so many bytes. */
+      readonly maxBytes?: number
+    }
+  /** `bit(n)`, which holds exactly so many, and `bit varying(n)`. */
+  | { readonly kind: 'bits'; readonly length: number | null; readonly exact: boolean }
   | { readonly kind: 'integer'; readonly bits: 16 | 32 | 64 }
   | { readonly kind: 'float'; readonly bits: 32 | 64 }
   | { readonly kind: 'numeric'; readonly precision: number | null; readonly scale: number }
@@ -43,6 +51,13 @@ export function fitOf(type: RawType): Fit {
     case 'varchar':
     case 'bpchar':
       return { kind: 'text', maxLength: type.typmod < 4 ? null : type.typmod - 4 }
+    case 'name':
+      return { kind: 'text', maxLength: null, maxBytes: 63 }
+    case 'char':
+      return { kind: 'text', maxLength: null, maxBytes: 1 }
+    case 'bit':
+    case 'varbit':
+      return { kind: 'bits', length: type.typmod > 0 ? type.typmod : null, exact: type.typname === 'bit' }
     case 'int2':
       return { kind: 'integer', bits: 16 }
     case 'int4':
@@ -74,6 +89,15 @@ function numeric(typmod: number): Fit {
   if (typmod < 4) return { kind: 'numeric', precision: null, scale: 0 }
   const packed = typmod - 4
   return { kind: 'numeric', precision: (packed >> 16) & 0xffff, scale: ((packed & 0x7ff) ^ 1024) - 1024 }
+}
+
+/**
+ * What a value is cast to before its length is looked at: these types' own casts cut what is too long, or fill up what
+ * is too short, without a word.
+ */
+export function wideCast({ cast, fit }: ColumnType): string {
+  if (fit.kind === 'bits') return 'bit varying'
+  return fit.kind === 'text' && fit.maxBytes !== undefined ? 'text' : cast
 }
 
 /** Whether the fit is one of text, whose explicit cast must not carry a length. */

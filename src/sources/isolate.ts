@@ -1,6 +1,6 @@
 import { parseKeepingNumbers } from '../domain/json.ts'
 import { query, type Db } from './db.ts'
-import { FAULTS_OF_NO_ROW, RAISED_CLASS, RAISED_IN, type DatabaseError } from './refused.ts'
+import { FAULTS_OF_NO_ROW, type DatabaseError } from './refused.ts'
 
 /** The error that a row alone gave. */
 export interface Refused {
@@ -31,7 +31,6 @@ declare
   said text;
   broke text;
   place text;
-  context text;
 begin
   while cardinality(firsts) > 0 loop
     one := firsts[cardinality(firsts)];
@@ -46,10 +45,8 @@ begin
       execute current_setting('fillrate.statement') into told using to_jsonb(batch[one:last]);
       results := results || told;
     exception when others or assert_failure then
-      get stacked diagnostics code = returned_sqlstate, said = message_text, broke = constraint_name, place = column_name,
-        context = pg_exception_context;
-      if left(code, 2) in (${FAULTS_OF_NO_ROW.map((kind) => `'${kind}'`).join(', ')})
-        and not (left(code, 2) = '${RAISED_CLASS}' and context ~ '${RAISED_IN}') then
+      get stacked diagnostics code = returned_sqlstate, said = message_text, broke = constraint_name, place = column_name;
+      if left(code, 2) in (${FAULTS_OF_NO_ROW.map((kind) => `'${kind}'`).join(', ')}) then
         raise;
       elsif one = last then
         results := results || jsonb_build_array(jsonb_build_object('i', batch[one] -> 'i', 'error', jsonb_build_object(

@@ -28,22 +28,43 @@ export const keyRelation = (source: Pick<Source, 'keyColumns'>, text: string): s
 
 /** SQL that is true for the row that a key's text names. */
 export const keyMatches = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
-  source.keyColumns
-    .map((column) => `${alias}.${quoteName(column.name)} = ${keyPart(source, column, text)}`)
-    .join(' and ')
+  source.keyColumns.map((column) => keyEquals(column, keyPart(source, column, text), alias)).join(' and ')
+
+/** SQL for whether one column of the key holds a value of its type. */
+export const keyEquals = (column: KeyColumn, value: string, alias = 't'): string =>
+  `${alias}.${quoteName(column.name)} ${column.operators.equal} ${value}`
 
 /** The order of pages, which an index of the table gives. */
 export const keyOrder = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
-  source.keyOrder.map((column) => `${alias}.${quoteName(column.name)}`).join(', ')
+  source.keyOrder.map((column) => inOrder(column, `${alias}.${quoteName(column.name)}`)).join(', ')
 
-/** The condition for rows after a key, as one row comparison, because only that form walks a composite index. */
+/** SQL for an ORDER BY item over a value of a key column. */
+export const inOrder = (column: KeyColumn, value: string): string => `${value} using ${column.operators.less}`
+
+/**
+ * The condition for rows after a key, as one row comparison, because only that form walks a composite index. It has
+ * room for one operator alone; where the columns' operators differ, the index is walked by its first column.
+ */
 export function afterKey(source: Source, after: string): RawBuilder<boolean> {
   const texts = keyParts(source, after)
-  const values = source.keyOrder.map((column) => {
-    const text = texts[source.keyColumns.indexOf(column)]
-    return sql`${text}::text::${sql.raw(column.columnType.cast)}`
-  })
-  return sql`(${sql.raw(keyOrder(source))}) > (${sql.join(values)})`
+  const columns = source.keyOrder.map((column) => ({
+    name: sql.raw(`t.${quoteName(column.name)}`),
+    value: sql`${texts[source.keyColumns.indexOf(column)]}::text::${sql.raw(column.columnType.cast)}`,
+    equal: sql.raw(column.operators.equal),
+    atLeast: sql.raw(column.operators.atLeast),
+    greater: sql.raw(column.operators.greater),
+  }))
+  const operators = new Set(source.keyOrder.map((column) => column.operators.greater))
+  const [greater] = operators
+  if (operators.size === 1 && greater !== undefined)
+    return sql`(${sql.join(columns.map(({ name }) => name))}) ${sql.raw(greater)} (${sql.join(columns.map(({ value }) => value))})`
+  const rest = columns.reduceRight<RawBuilder<boolean>>(
+    (later, { name, value, equal, greater: more }) =>
+      sql`(${name} ${more} ${value} or (${name} ${equal} ${value} and ${later}))`,
+    sql`false`,
+  )
+  const [first] = columns
+  return first === undefined ? rest : sql`(${first.name} ${first.atLeast} ${first.value} and ${rest})`
 }
 
 /**

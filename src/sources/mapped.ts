@@ -1,5 +1,5 @@
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
-import type { Table } from './catalogue.ts'
+import type { KeyOperators, Table } from './catalogue.ts'
 import type { ColumnType, Fit } from './column-type.ts'
 
 /** A mapping that has been held against the live catalogue: everything that its statements are built from. */
@@ -26,6 +26,11 @@ export interface KeyColumn {
   readonly type: string
   readonly columnType: ColumnType
   readonly notNull: boolean
+  /**
+   * Those of the index behind the key. By name alone Postgres looks for them on the search path, and where the
+   * extension that brought the type is not on it (citext), finds those of another type, which order otherwise.
+   */
+  readonly operators: KeyOperators
 }
 
 /** A place that is written: a column, or a key inside a json or jsonb column. */

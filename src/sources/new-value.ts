@@ -1,5 +1,6 @@
 import { blankValue, isBlank, isReachable } from './blank.ts'
-import { castJson, cellJson, currentCell, differs } from './cell.ts'
+import { castJson, currentCell, differs, holdsKept } from './cell.ts'
+import { wideCast } from './column-type.ts'
 import { render } from './expression.ts'
 import type { Output, Touch } from './mapped.ts'
 import { groupOf, type Numbered } from './numbered.ts'
@@ -25,7 +26,7 @@ export function isOpen({ output }: Numbered): string {
     case 'blank':
       return `(${isBlank(output)} and ${parents})`
     case 'tracked': {
-      const isOurs = `coalesce(${cellJson(output)} = ("~w" -> ${quoteLiteral(output.column)}), false)`
+      const isOurs = holdsKept(output, `("~w" -> ${quoteLiteral(output.column)})`)
       return `((${isBlank(output)} or ${isOurs}) and ${parents})`
     }
   }
@@ -42,7 +43,8 @@ export function madeValue({ output, n }: Numbered, all: readonly Numbered[]): st
 function typedValue(output: Output): string {
   const name = quoteLiteral(output.column)
   const { fit, mapping, type } = output
-  if (mapping.sql === null) return castJson('"~v"', name, type.cast, fit)
+  const cast = output.path.length > 0 ? type.cast : wideCast(type)
+  if (mapping.sql === null) return castJson('"~v"', name, cast, fit)
   const text = `("~v" ->> ${name})`
   const { sql } = render(mapping.sql, {
     value: output.value === 'number' ? `(${text}::numeric)` : text,
@@ -51,17 +53,52 @@ function typedValue(output: Output): string {
   })
   if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`
   if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
-  return `(${sql}\n)::${type.cast}`
+  return `(${sql}\n)::${cast}`
 }
 
-/** A text too long for its column is left out or cut here, because an explicit cast would cut it without a word. */
+/** What is too long for its column is left out or cut here, because an explicit cast would cut it without a word. */
 export function fittedValue({ output, n }: Numbered): string {
   const value = `"~made${n}"`
-  const { fit, mapping, type } = output
-  const filled = mapping.sql === null ? value : `case when not ${blankValue(value, fit)} then ${value} end`
-  if (fit.kind !== 'text' || fit.maxLength === null) return filled
-  const cut = mapping.tooLong === 'truncate' ? `left(${value}::text, ${fit.maxLength})::${type.cast}` : 'null'
-  return `case when char_length(${value}::text) > ${fit.maxLength} then ${cut} else ${filled} end`
+  const { fit, mapping } = output
+  const bound = boundOf(output, value)
+  const cast = bound?.cast ?? ''
+  const filled =
+    mapping.sql === null
+      ? `${value}${cast}`
+      : `case when not ${blankValue(value, fit)} then ${value}${cast} end`
+  if (bound === null) return filled
+  return `case when ${bound.isTooLong} then ${mapping.tooLong === 'truncate' ? bound.cut : 'null'} else ${filled} end`
+}
+
+interface Bound {
+  readonly isTooLong: string
+  /** What is left of a value that is too long. */
+  readonly cut: string
+  /** To the column's type, where the value was made as a wider one. */
+  readonly cast: string
+}
+
+/** How long a value may be; null where there is no bound, or where the type's own cast refuses what is too long. */
+function boundOf({ fit, type }: Output, value: string): Bound | null {
+  if (fit.kind === 'bits')
+    return {
+      isTooLong: fit.length === null ? 'false' : `length(${value}) > ${fit.length}`,
+      cut: `${value}::${type.cast}`,
+      cast: `::${type.cast}`,
+    }
+  if (fit.kind !== 'text') return null
+  if (fit.maxBytes !== undefined) {
+    // `"char"` would keep the first byte of a letter that has several.
+    const cut = fit.maxBytes > 1 ? value : `(case when ascii(${value}) < 128 then ${value} end)`
+    const isTooLong = `octet_length(${value}) > ${fit.maxBytes}`
+    return { isTooLong, cut: `${cut}::${type.cast}`, cast: `::${type.cast}` }
+  }
+  if (fit.maxLength === null) return null
+  return {
+    isTooLong: `char_length(${value}::text) > ${fit.maxLength}`,
+    cut: `left(${value}::text, ${fit.maxLength})::${type.cast}`,
+    cast: '',
+  }
 }
 
 /** Whether the cell is written. Of a group, all members must be ready, or hold already what they would be given. */

@@ -4,8 +4,9 @@ import { inputNames, inputText, joins } from './inputs.ts'
 import { keyMatches, keyText } from './key.ts'
 import type { Source } from './mapped.ts'
 import { duplicateKey, keysQuery, pageConditions, type PageOptions } from './page.ts'
+import { quoteLiteral } from './quote.ts'
 import { SourceProblems, type SourceProblem } from './problems.ts'
-import { isRefusal, type DatabaseError } from './refused.ts'
+import { isRefusal, isUnclear, type DatabaseError } from './refused.ts'
 
 /**
  * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more
@@ -21,6 +22,15 @@ export async function explainPageFailure(
   error: unknown,
 ): Promise<SourceProblems | null> {
   const duplicate = duplicateKey(error)
+  if (duplicate !== null && source.table.isInherited && (await isTwiceInTable(db, source, duplicate)))
+    return asProblems(error, {
+      source: source.name,
+      place: 'table',
+      found: `more than one row for key ${duplicate}, because other tables inherit from ${source.table.sql}`,
+      expected:
+        'one row for each key: a unique index holds for its own table alone, and not for those that inherit from it',
+      todo: `Leave the rows of the other tables out with where: t.tableoid = ${quoteLiteral(source.table.sql)}::regclass`,
+    })
   if (duplicate !== null)
     return asProblems(error, {
       source: source.name,
@@ -30,6 +40,8 @@ export async function explainPageFailure(
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
   if (!isRefusal(error)) return null
+  // What comes without any row as well is the statement's own.
+  if (isUnclear(error) && 'error' in (await refusedOr(() => keysQuery(source, []).execute(db)))) return null
   const key = await failingKey(db, source, page)
   if (key === null) return null
   const input = await failingInput(db, source, key)
@@ -40,6 +52,13 @@ export async function explainPageFailure(
     expected: 'an expression that gives one value for every row',
     todo: 'Correct the expression, or leave such rows out with `where`.',
   })
+}
+
+async function isTwiceInTable(db: Db, source: Source, key: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from ${sql.raw(source.table.sql)} as t, (select ${key}::text as "~key" offset 0) as "~keys"
+     where ${sql.raw(keyMatches(source, '"~keys"."~key"'))}`.execute(db)
+  return rows.length > 1
 }
 
 const asProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
@@ -80,7 +99,7 @@ async function failingInput(
     const value = sql`
       select ${sql.raw(inputText(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))},
              (select ${key}::text as "~key" offset 0) as "~keys"
-       where ${sql.raw(keyMatches(source, '"~key"'))}`
+       where ${sql.raw(keyMatches(source, '"~keys"."~key"'))}`
     const read = await refusedOr(() => value.execute(db))
     if ('error' in read) return { name, error: read.error }
   }

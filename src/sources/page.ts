@@ -1,12 +1,14 @@
 import { sql, type RawBuilder } from 'kysely'
 import { isBlank, isReachable } from './blank.ts'
-import { cellJson } from './cell.ts'
+import { currentCell, holdsKept } from './cell.ts'
 import { faultIn, render, withCaret } from './expression.ts'
+import { attempt, query, type Db } from './db.ts'
 import { eligible, inputHash, inputNames, inputText, joins } from './inputs.ts'
-import { afterKey, keyMatches, keyOrder, keyText } from './key.ts'
+import { afterKey, inOrder, keyMatches, keyOrder, keyRelation, keyText } from './key.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
-import type { Output, Source } from './mapped.ts'
+import { FAULTS_OF_NO_ROW, isRefusal } from './refused.ts'
+import type { Source } from './mapped.ts'
 
 export interface PageRow {
   /** The key as text; of several columns, a JSON array. */
@@ -83,7 +85,7 @@ export function keysQuery(
   written?: WrittenRelation,
 ): RawBuilder<PageRow> {
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
-  const matches = sql.raw(keyMatches(source, '"~key"'))
+  const matches = sql.raw(keyMatches(source, '"~keys"."~key"'))
   const conditions = sql`${sql.raw(eligible(source))}`
   return relation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
 }
@@ -94,23 +96,28 @@ function relation(
   written: WrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): RawBuilder<PageRow> {
-  const order = source.keyOrder.map((_, i) => `k${i}`).join(', ')
+  const order = source.keyOrder.map((column, i) => inOrder(column, `k${i}`)).join(', ')
+  const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
   const columns = [
     `${keyText(source)} as key`,
     ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as k${i}`),
     `${inputHash(source)} as input_hash`,
     ...inputNames.map((name) => `${inputText(source, name)} as ${name}`),
     `${lacksNow(source)} as lacks`,
-    `${trackedNow(written ? source : null)} as tracked`,
+    ...tracked.map((output, i) => `${currentCell(output)} as "~tracked${i}"`),
   ]
   const rows = sql`
     select ${sql.raw(columns.join(', '))}
       from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joins(source))}
      where ${conditions}`
-  const lacks = written
-    ? sql`lacks or exists (
-        select from jsonb_each(tracked) as now join (${written}) as w on w.key = r.key and w.written -> now.key = now.value)`
-    : sql`lacks`
+  const isOurs = tracked.map((output, i) =>
+    holdsKept(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`),
+  )
+  const lacks =
+    written && tracked.length > 0
+      ? sql`lacks or exists (
+        select from (${written}) as w where w.key = r.key and (${sql.raw(isOurs.join(' or '))}))`
+      : sql`lacks`
   return sql`
     select case when copies = 1 then key else ${sql.raw(failure(source))} end as key,
            input_hash, ${sql.raw(inputNames.join(', '))}, n, ${lacks} as lacks
@@ -128,13 +135,6 @@ function lacksNow(source: Source): string {
   return cells.length === 0 ? 'false' : `(${cells.join(' or ')})`
 }
 
-/** The tracked cells as they are now, to be held against what was written. */
-function trackedNow(source: Source | null): string {
-  const tracked = source?.outputs.filter((output) => output.mapping.policy === 'tracked') ?? []
-  const pairs = tracked.map((output: Output) => `${quoteLiteral(output.column)}, ${cellJson(output)}`)
-  return pairs.length === 0 ? `'{}'::jsonb` : `jsonb_build_object(${pairs.join(', ')})`
-}
-
 const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
   source.keyColumns
     .filter((column) => !column.notNull)
@@ -145,6 +145,46 @@ const failureBefore = 'more than one row for key '
 /** SQL has no expression that fails with a text of one's own; a cast that can't succeed shows its operand. */
 const failure = (source: Source): string =>
   `(${quoteLiteral(`source ${source.name}: ${failureBefore}`)} || key)::int::text`
+
+/**
+ * Those of some keys that can be keys of the source at all: what no longer casts to the key's type, because that has
+ * become another since, is a row that is gone. Tried one by one only where not all of them cast.
+ * @param tx a transaction, which goes on whatever is found
+ */
+export async function castable(tx: Db, source: Source, keys: readonly string[]): Promise<readonly string[]> {
+  if (keys.length === 0) return keys
+  const parts = keyRelation(source, 'k.key')
+  const all = await attempt(
+    tx,
+    `select count(p) from unnest($1::text[]) as k(key) cross join lateral ${parts} as p`,
+    [keys],
+  )
+  if (all === null) return keys
+  if (!isRefusal(all)) throw all
+  await query(tx, `select set_config('fillrate.keys', $1, true)`, [JSON.stringify(keys)])
+  await query(tx, tryEach(parts))
+  const [row] = await query<{ fine: string }>(tx, `select current_setting('fillrate.fine') as fine`)
+  const fine = new Set(JSON.parse(row?.fine ?? '[]') as string[])
+  return keys.filter((key) => fine.has(key))
+}
+
+/** As in `isolate`: inside the database, because each try there costs no round trip. */
+const tryEach = (parts: string): string => `
+do $fillrate$
+declare
+  one text;
+  fine text[] := '{}';
+begin
+  for one in select jsonb_array_elements_text(current_setting('fillrate.keys')::jsonb) loop
+    begin
+      perform count(p) from (select one as key offset 0) as k cross join lateral ${parts} as p;
+      fine := fine || one;
+    exception when others then
+      if left(sqlstate, 2) in (${FAULTS_OF_NO_ROW.map((kind) => `'${kind}'`).join(', ')}) then raise; end if;
+    end;
+  end loop;
+  perform set_config('fillrate.fine', to_jsonb(fine)::text, true);
+end $fillrate$`
 
 /**
  * The key for which a source's joins or expressions give more than one row, out of the error that a page failed

@@ -5,43 +5,20 @@ export interface DatabaseError {
   readonly message: string
   readonly constraint?: string | null | undefined
   readonly column?: string | null | undefined
-  /** The functions that it came through. */
-  readonly where?: string | null | undefined
 }
 
 /**
- * SQLSTATE classes that say nothing of a row: the connection, the transaction, privileges and syntax, resources,
- * locks, an operator, the system. Every other class may come out of a value or a trigger, which may raise any code.
+ * SQLSTATE classes that say nothing of a row whatever it holds: the connection, a conflict with another transaction,
+ * resources, an object that is not as it must be, an operator.
  */
-export const FAULTS_OF_NO_ROW = [
-  '08',
-  '0A',
-  '25',
-  '26',
-  '28',
-  '2D',
-  '3D',
-  '40',
-  '42',
-  '53',
-  '55',
-  '57',
-  '58',
-  'F0',
-  'XX',
-]
+export const FAULTS_OF_NO_ROW = ['08', '40', '53', '55', '57']
 
 /**
- * Of the classes above, what says something of a row all the same where a function of the user's has raised it: a
- * trigger may refuse a row for lack of a privilege (42501) just as by a text of its own.
+ * Classes that mostly tell of the statement, its privileges or the system, and of a row all the same where its value
+ * alone gives them: `ltree` reads with 42601, `regclass` with 42P01, `hstore` and PostGIS with XX000, and a trigger
+ * may raise anything. The class can't tell which; a try without any row can.
  */
-export const RAISED_CLASS = '42'
-
-/** What the context of such an error holds, for JavaScript and Postgres alike. Our own block is no function of theirs. */
-export const RAISED_IN = '(?:PL/[A-Za-z0-9]+|SQL) function (?!inline_code_block)'
-
-const isRaised = ({ code, where }: Pick<DatabaseError, 'code' | 'where'>): boolean =>
-  code.startsWith(RAISED_CLASS) && new RegExp(RAISED_IN).test(where ?? '')
+const UNCLEAR = new Set(['0A', '25', '26', '28', '2D', '3D', '42', '58', 'F0', 'XX'])
 
 /** Whether the database refused what was to be written, so that other rows of the batch may still be written. */
 export const isRefusal = (error: unknown): error is DatabaseError =>
@@ -49,7 +26,10 @@ export const isRefusal = (error: unknown): error is DatabaseError =>
   'code' in error &&
   typeof error.code === 'string' &&
   /^[\dA-Z]{5}$/.test(error.code) &&
-  (!FAULTS_OF_NO_ROW.includes(error.code.slice(0, 2)) || isRaised(error as unknown as DatabaseError))
+  !FAULTS_OF_NO_ROW.includes(error.code.slice(0, 2))
+
+/** Whether only a try without any row can tell if such a refusal says something of a row. */
+export const isUnclear = (error: DatabaseError): boolean => UNCLEAR.has(error.code.slice(0, 2))
 
 /** Why the database refused a row, in words and without the row's values, which may be personal. */
 export function refusalInWords({ code, message, constraint, column }: DatabaseError): string {

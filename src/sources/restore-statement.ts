@@ -1,6 +1,6 @@
 import { isReachable } from './blank.ts'
-import { castJson, cellJson } from './cell.ts'
-import { keyMatches, keyOrder } from './key.ts'
+import { cellJson, holdsKept, keptValue } from './cell.ts'
+import { keyEquals, keyMatches, keyOrder } from './key.ts'
 import type { Cell, Source } from './mapped.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
 import { restoredJson } from './restore-json.ts'
@@ -14,6 +14,8 @@ export interface RestoreRow {
   readonly b: Readonly<Record<string, unknown>>
   /** What they held after it: the cells that are to be restored. */
   readonly a: Readonly<Record<string, unknown>>
+  /** Cells that a later write has written, so that they stay although they hold the same. */
+  readonly l: readonly string[]
 }
 
 /** What the statement tells of one row. */
@@ -47,13 +49,13 @@ export function restoreStatement(source: Source, cells: readonly Cell[], { rehea
   const flag = (cell: Cell): string => `"~r"."~r${numbers.get(cell)}"`
   return `
     with "~batch" as (
-      select * from jsonb_to_recordset($1::jsonb) as x(i int, key text, b jsonb, a jsonb)
+      select * from jsonb_to_recordset($1::jsonb) as x(i int, key text, b jsonb, a jsonb, l jsonb)
     ), "~locked" as materialized (
       select "~b".i as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatches(source, '"~b".key')}
        order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
     ), "~judged" as materialized (
-      select t.*, "~r".*, "~b".b as "~before", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
+      select t.*, "~r".*, "~b".b as "~before", "~b".a as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatenated(cells.flatMap((cell) => heldEntries(cell, flag(cell))))} as "~held",
              to_jsonb(array_remove(array[${cells.map((cell) => keptCell(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
         from "~locked" as t join "~batch" as "~b" on "~b".i = t."~i"
@@ -82,7 +84,7 @@ function update(
         ...inJson.map((group, n) => jsonAssignment(group, n, numbers)),
       ].join(', ')}
         from "~judged" as j
-       where ${source.keyColumns.map(({ name }) => `t.${quoteName(name)} = j.${quoteName(name)}`).join(' and ')}
+       where ${source.keyColumns.map((column) => keyEquals(column, `j.${quoteName(column.name)}`)).join(' and ')}
          and ${anyRestored(cells)}
       returning j."~i", ${concatenated(after)} as "~after"`
 }
@@ -108,7 +110,8 @@ const isIn = (cell: Cell): string => `("~b".a ? ${quoteLiteral(cell.column)})`
 
 /** Whether the cell holds what was written there. */
 const isOurs = (cell: Cell): string =>
-  `(${isIn(cell)} and ${isReachable(cell)} and coalesce(${cellJson(cell)}, 'null') = ("~b".a -> ${quoteLiteral(cell.column)}))`
+  `(${isIn(cell)} and not coalesce("~b".l ? ${quoteLiteral(cell.column)}, false) and ${isReachable(cell)}` +
+  ` and ${holdsKept(cell, `("~b".a -> ${quoteLiteral(cell.column)})`)})`
 
 const keptCell = (cell: Cell, flag: string): string =>
   `case when ${isIn(cell)} and not ${flag} then ${quoteLiteral(cell.column)} end`
@@ -116,10 +119,9 @@ const keptCell = (cell: Cell, flag: string): string =>
 function restored(cell: Cell, flag: string): string {
   const name = quoteLiteral(cell.column)
   const column = quoteName(cell.attribute)
-  const { fit, cast } = cell.type
-  // As `cellJson` gives it.
-  const value =
-    fit.kind === 'json' ? `(j."~before" ->> ${name})::json` : castJson('j."~before"', name, cast, fit)
+  const after = `(j."~after kept" -> ${name})`
+  const isOldJson = `coalesce(jsonb_typeof(${after}), 'null') not in ('string', 'null') or t.${column}::text = ${after}::text`
+  const value = keptValue(cell, `(j."~before" -> ${name})`, isOldJson)
   const typed = cell.type.isDomain ? `(${value})::${cell.type.name}` : value
   return `${column} = case when not ${flag} then t.${column} when j."~before" ? ${name} then ${typed} end`
 }

@@ -5,13 +5,15 @@ import type { Cell, Source } from './mapped.ts'
 import { splitName } from './quote.ts'
 import { refusalInWords } from './refused.ts'
 import { restoreStatement, type Restored, type RestoreRow } from './restore-statement.ts'
-import { send, sendBatch } from './send.ts'
+import { afterTriggers, sendBatch } from './send.ts'
 
 /** One write to be taken back, as `writeBatch` told it. */
 export interface UndoRow {
   readonly key: string
   readonly before: Readonly<Record<string, unknown>>
   readonly after: Readonly<Record<string, unknown>>
+  /** Columns that a later write has written, and nobody has taken that back: they stay. */
+  readonly writtenLater?: readonly string[]
 }
 
 export interface UndoResult {
@@ -42,7 +44,9 @@ export async function restoreBatch<Schema>(
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-  return toResults(await sendBatch<Restored>(tx, restoreStatement(source, cells), toRows(batch)))
+  const rows = toRows(batch)
+  const sent = await sendBatch(tx, source, restoreStatement(source, cells), rows, goneRow)
+  return toResults(await afterTriggers(tx, source, cells, rows, sent))
 }
 
 /**
@@ -57,12 +61,18 @@ export async function rehearseRestore(
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
   const statement = restoreStatement(source, cells, { rehearse: true })
-  const told = await send<Restored>(db, statement, toRows(batch))
-  return toResults(new Map(told.map((one) => [one.i, { ...one, after: null }])))
+  const told = await sendBatch(db, source, statement, toRows(batch), goneRow)
+  return toResults(new Map([...told].map(([i, one]) => [i, 'error' in one ? one : { ...one, after: null }])))
 }
 
 const toRows = (batch: readonly UndoRow[]): RestoreRow[] =>
-  batch.map(({ key, before, after }, i) => ({ i, key, b: before, a: after }))
+  batch.map(({ key, before, after, writtenLater = [] }, i) => ({
+    i,
+    key,
+    b: before,
+    a: after,
+    l: writtenLater,
+  }))
 
 interface Prepared {
   readonly cells: readonly Cell[]
@@ -85,6 +95,15 @@ function prepare(source: Source, batch: readonly UndoRow[]): Prepared {
       }),
   }
 }
+
+const goneRow = (i: number): Restored => ({
+  i,
+  found: false,
+  written: false,
+  before: null,
+  after: null,
+  changed: null,
+})
 
 const NOTHING = { reason: null, before: null, after: null, keptColumns: [] } as const
 

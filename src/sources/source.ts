@@ -7,6 +7,7 @@ import { findTable } from './check/table.ts'
 import { attempt, type Db } from './db.ts'
 import type { Source } from './mapped.ts'
 import { SourceProblems } from './problems.ts'
+import { quoteName } from './quote.ts'
 import { writeStatement } from './write-statement.ts'
 
 export type { Source } from './mapped.ts'
@@ -53,6 +54,16 @@ async function planWrite(db: Db, source: Source, report: Report): Promise<void> 
   if (error === null) return
   if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21)/.test(String(error.code)))
     throw error
+  const reserved = source.table.columns.find(({ name, canSelect }) => canSelect && name.startsWith('~'))
+  if (reserved !== undefined) {
+    report.add(
+      'table',
+      `a column named '${reserved.name}': ${error.message}`,
+      'columns whose names do not begin with a tilde: Fillrate names what it computes so',
+      `Rename it: alter table ${source.table.sql} rename column ${quoteName(reserved.name)} to …`,
+    )
+    return
+  }
   report.add(
     'outputs',
     error.message,

@@ -67,7 +67,9 @@ export function keptJson(cells: readonly Numbered[]): string {
 /** SQL for the cells whose own expression gave nothing, or a text that is too long. */
 export function skippedJson(cells: readonly Numbered[]): string {
   const parts = cells
-    .filter(({ output }) => output.mapping.sql !== null || output.fit.kind === 'text')
+    .filter(
+      ({ output }) => output.mapping.sql !== null || output.fit.kind === 'text' || output.fit.kind === 'bits',
+    )
     .map(({ output, n }) => {
       const isNothing = `"~made${n}" is null or ${blankValue(`"~made${n}"`, output.fit)}`
       const reason = `case when ${isNothing} then 'no_value' else 'too_long' end`

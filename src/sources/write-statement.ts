@@ -1,7 +1,7 @@
 import { cellJson, valueJson } from './cell.ts'
 import { eligible, inputHash, joins } from './inputs.ts'
 import { composeJson } from './json-cells.ts'
-import { keyMatches, keyOrder } from './key.ts'
+import { keyEquals, keyMatches, keyOrder } from './key.ts'
 import type { Cell, Source } from './mapped.ts'
 import { fittedValue, isGiven, isOpen, isTouched, isWritten, madeValue, touchValue } from './new-value.ts'
 import type { Numbered } from './numbered.ts'
@@ -45,7 +45,7 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
         from jsonb_to_recordset($1::jsonb) as b(i int, key text, hash text, v jsonb, w jsonb, c double precision)
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
-        from "~batch" join ${source.table.sql} as t on ${keyMatches(source, '"~key"')}
+        from "~batch" join ${source.table.sql} as t on ${keyMatches(source, '"~batch"."~key"')}
        order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
     ), "~judged" as materialized (${judgedRows(source, cells)}
     ), "~written" as (${isIdle ? wouldWrite(source, cells) : update(source, cells)}
@@ -151,7 +151,7 @@ function update(source: Source, cells: readonly Numbered[]): string {
   const touched = source.touches.flatMap((touch, n) =>
     touch.path.length === 0 ? [`${quoteName(touch.attribute)} = j."~touch${n}"`] : [],
   )
-  const matches = source.keyColumns.map((column, n) => `t.${quoteName(column.name)} = j."~key${n}"`)
+  const matches = source.keyColumns.map((column, n) => keyEquals(column, `j."~key${n}"`))
   const after = afterJson(source, cells, (cell) => `coalesce(${cellJson(cell)}, 'null')`)
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}

@@ -3,7 +3,7 @@ import { query } from './db.ts'
 import type { Refused } from './isolate.ts'
 import type { Source } from './mapped.ts'
 import { refusalInWords } from './refused.ts'
-import { sendBatch } from './send.ts'
+import { afterTriggers, sendBatch } from './send.ts'
 import type { Told } from './told.ts'
 import { writeStatement, type BatchRow } from './write-statement.ts'
 
@@ -54,7 +54,8 @@ export async function writeBatch<Schema>(
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-  const told = await sendBatch<Told>(tx, writeStatement(source), rows)
+  const sent = await sendBatch(tx, source, writeStatement(source), rows, goneRow)
+  const told = await afterTriggers(tx, source, [...source.outputs, ...source.touches], rows, sent)
   return batch.map(({ key }, i) => toResult(key, told.get(i)))
 }
 
@@ -70,7 +71,7 @@ export async function rehearseBatch<Schema>(
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const statement = writeStatement(source, { rehearse: true })
-  const told = await sendBatch<Told>(tx, statement, batch.map(toBatchRow))
+  const told = await sendBatch(tx, source, statement, batch.map(toBatchRow), goneRow)
   return batch.map(({ key }, i) => toResult(key, told.get(i)))
 }
 
@@ -81,6 +82,19 @@ const toBatchRow = ({ key, inputHash, values, written, confidence }: WriteRow, i
   v: values,
   w: written ?? {},
   c: confidence,
+})
+
+const goneRow = (i: number): Told => ({
+  i,
+  found: false,
+  copies: null,
+  same: null,
+  changes: null,
+  written: false,
+  before: null,
+  after: null,
+  kept: null,
+  skipped: null,
 })
 
 const NOTHING = { reason: null, before: null, after: null, kept: 0, keptColumns: [], skipped: [] } as const

@@ -106,6 +106,10 @@ export async function insertUndoing(
       from undoing join made using (key) where c.id = undoing.undoes`.execute(tx)
 }
 
+/** Whether the change `c` of the run `r` has written what nobody has taken back. What an undo gives back is no such write. */
+const isStanding = sql<boolean>`(
+  c.undone_by is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
+
 /** By which run each row's cells were written after a change; only runs that nobody has taken back. */
 export async function writtenLater(
   db: Connection,
@@ -118,10 +122,31 @@ export async function writtenLater(
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.change
       join fillrate.runs r on r.id = c.run
-     where c.undone_by is null and c.after ?| array(select jsonb_array_elements_text(v.columns))
-       and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true')
+     where ${isStanding} and c.after ?| array(select jsonb_array_elements_text(v.columns))
      group by c.key`.execute(db)
   return new Map(rows.map((row) => [row.key, row.run]))
+}
+
+/**
+ * The columns of each change that were written again after it, by a write that nobody has taken back: they are the
+ * later write's, also where both have written the same value.
+ */
+export async function columnsWrittenLater(
+  db: Connection,
+  source: string,
+  open: readonly Pick<OpenChange, 'id' | 'key' | 'after'>[],
+): Promise<Map<number, readonly string[]>> {
+  if (open.length === 0) return new Map()
+  const cells = open.map(({ id, key, after }) => ({ id, key, columns: Object.keys(after) }))
+  const { rows } = await sql<{ id: number; columns: readonly string[] }>`
+    select v.id, jsonb_agg(distinct n.name) as columns
+      from jsonb_to_recordset(${jsonBatch(cells)}) as v (id bigint, key text, columns jsonb)
+      join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.id
+      join fillrate.runs r on r.id = c.run
+     cross join lateral jsonb_array_elements_text(v.columns) as n (name)
+     where ${isStanding} and c.after ? n.name
+     group by v.id`.execute(db)
+  return new Map(rows.map((row) => [row.id, row.columns]))
 }
 
 export interface ChangesOfRun {

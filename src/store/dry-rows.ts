@@ -3,7 +3,7 @@ import { Row } from '../domain/row.ts'
 import { unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
-import type { AnsweredRow } from './rows.ts'
+import { parsed, type AnsweredRow, type Unparsed } from './rows.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 /** Rows of a dry run and a source whose lookup is answered, in key order. @param after keyset: keys after this one */
@@ -14,12 +14,12 @@ export async function answered(
   after: string,
   limit: number,
 ): Promise<AnsweredRow[]> {
-  const { rows } = await sql<AnsweredRow>`
-    select r.key, r.input_hash as "inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
+  const { rows } = await sql<Unparsed<AnsweredRow>>`
+    select r.key, r.input_hash as "inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.due_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
      where r.source = ${source} and r.key > ${after} and r.state = ${sql.lit(Row.waiting)}
        and ${unindexed(sql`r.run = ${run} and r.dry`)} and ${unindexed(sql`l.state in (${ANSWERED})`)}
      order by r.key limit ${limit}`.execute(db)
-  return rows
+  return parsed<AnsweredRow>(rows)
 }

@@ -24,11 +24,35 @@ export interface OpenOptions {
 
 // Identifiers and counts come as bigint; all of them stay far below 2^53, and a string would break `===`.
 const INT8 = 20
+const TIMESTAMPTZ = 1184
 const types: pg.CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
-    oid === INT8 && format !== 'binary'
-      ? Number
-      : pg.types.getTypeParser(oid, format as 'text')) as pg.CustomTypesConfig['getTypeParser'],
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
+    const parse = pg.types.getTypeParser(oid, format as 'text')
+    if (format === 'binary') return parse
+    if (oid === INT8) return Number
+    return oid === TIMESTAMPTZ ? (text: string) => parsedTime(text, parse(text)) : parse
+  }) as pg.CustomTypesConfig['getTypeParser'],
+}
+
+/** The driver reads ISO alone, and gives null for any other text: a time that is there would be taken for none. */
+function parsedTime(text: string, time: unknown): unknown {
+  if (time !== null) return time
+  throw new Error(
+    `a time came as '${text}', and only ISO is read: DateStyle=ISO, which every connection begins with, was not ` +
+      'kept. Where a pooler stands between, let it pass on the startup parameter DateStyle.',
+  )
+}
+
+/**
+ * A connection that writes times as ISO, whatever the database or the role is set to. Given with the start of the
+ * connection, because PgBouncer keeps this parameter for each of its clients; a SET would leak to others in transaction
+ * mode. The order of day and month stays the database's: the user's expressions read by it, and ISO has one only.
+ */
+class IsoClient extends pg.Client {
+  getStartupConf(): Record<string, string> {
+    const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
+    return { ...getStartupConf.call(this), DateStyle: 'ISO' }
+  }
 }
 
 /**
@@ -37,6 +61,7 @@ const types: pg.CustomTypesConfig = {
  */
 export function openDatabase(options: OpenOptions): Database {
   const pool = new pg.Pool({
+    Client: IsoClient,
     connectionString: options.url,
     max: options.max ?? 10,
     application_name: options.name ?? 'fillrate',

@@ -3,6 +3,7 @@ import { Lookup } from '../domain/lookup.ts'
 import { Row, UNDONE, type RowState } from '../domain/row.ts'
 import { batchOfRows } from './batch.ts'
 import type { Database } from './open.ts'
+import { parsed, type Unparsed } from './rows.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction
@@ -30,14 +31,14 @@ export async function page(
   after: string,
   limit: number,
 ): Promise<StoredAnswer[]> {
-  const { rows } = await sql<StoredAnswer>`
-    select r.key, r.input_hash as "inputHash", r.state, r.lookup, l.record, l.confidence, r.written,
+  const { rows } = await sql<Unparsed<StoredAnswer>>`
+    select r.key, r.input_hash as "inputHash", r.state, r.lookup, l.record::text, l.confidence, r.written::text,
            coalesce(r.notes ? ${sql.lit(UNDONE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
      where r.source = ${source} and r.key > ${after} and r.state <> ${waiting} and r.input_hash is not null
        and l.state = ${found}
      order by r.key limit ${limit}`.execute(db)
-  return rows
+  return parsed<StoredAnswer>(rows)
 }
 
 /** How many of them there are. */

@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import { parseKeepingNumbers } from '../domain/json.ts'
 import { Lookup, type AnsweredState } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
 import { batchOfRows, jsonBatch, unindexed } from './batch.ts'
@@ -125,6 +126,28 @@ export interface AnsweredRow {
   readonly dueAt: Date | null
 }
 
+/** What a query gives of such a row: JSON as text, because the driver's parser would round its numbers. */
+export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit<
+  Row,
+  'record' | 'written'
+> & {
+  readonly record: string | null
+  readonly written: string | null
+}
+
+/** The same rows with their JSON read, numbers to the last digit. */
+export const parsed = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
+  rows: readonly Unparsed<Row>[],
+): Row[] =>
+  rows.map(
+    ({ record, written, ...row }) =>
+      ({
+        ...row,
+        record: record === null ? null : parseKeepingNumbers(record),
+        written: written === null ? null : parseKeepingNumbers(written),
+      }) as unknown as Row,
+  )
+
 /**
  * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
  * run are not among them.
@@ -137,8 +160,8 @@ export async function claimAnswered(
   source: string,
   limit: number,
 ): Promise<AnsweredRow[]> {
-  const { rows } = await sql<AnsweredRow>`
-    select r.key, r."inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record,
+  const { rows } = await sql<Unparsed<AnsweredRow>>`
+    select r.key, r."inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.due_at as "dueAt"
       from fillrate.unwritten u
      cross join lateral (select * from fillrate.lookups where id = u.lookup and state in (${ANSWERED}) offset 0) l
@@ -148,7 +171,7 @@ export async function claimAnswered(
           for no key update skip locked offset 0
      ) r
      order by u.lookup limit ${limit}`.execute(tx)
-  return rows
+  return parsed<AnsweredRow>(rows)
 }
 
 export interface SettledRow {

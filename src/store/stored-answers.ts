@@ -3,7 +3,7 @@ import { Lookup } from '../domain/lookup.ts'
 import { jsonBatch, unindexed } from './batch.ts'
 import type { Wanted } from './lookups.ts'
 import type { Database } from './open.ts'
-import type { AnsweredRow } from './rows.ts'
+import { parsed, type AnsweredRow, type Unparsed } from './rows.ts'
 import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction
@@ -35,8 +35,8 @@ export async function recordsFor(
 ): Promise<AnsweredRow[]> {
   if (asking.length === 0) return []
   const batch = asking.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
-  const { rows } = await sql<AnsweredRow>`
-    select v.row as key, v."inputHash", r.run, r.written, l.id as lookup, l.state, l.reason, l.record, l.confidence,
+  const { rows } = await sql<Unparsed<AnsweredRow>>`
+    select v.row as key, v."inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text, l.confidence,
            l.due_at as "dueAt"
       from jsonb_to_recordset(${jsonBatch(batch)})
            as v (n integer, row text, "inputHash" text, kind text, key text)
@@ -44,5 +44,5 @@ export async function recordsFor(
       left join fillrate.rows r on r.source = ${source} and r.key = v.row
      where ${unindexed(sql`l.state = ${sql.lit(Lookup.found)} and ${isFresh}`)}
      order by v.n`.execute(db)
-  return rows
+  return parsed<AnsweredRow>(rows)
 }

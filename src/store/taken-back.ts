@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import { parseKeepingNumbers } from '../domain/json.ts'
 import { Row, UNDONE, type Settled } from '../domain/row.ts'
 import { batchOfRows } from './batch.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -11,11 +12,13 @@ export async function lockWritten(
   source: string,
   keys: readonly string[],
 ): Promise<Map<string, Values | null>> {
-  const { rows } = await sql<{ key: string; written: Values | null }>`
-    select key, written from fillrate.rows
+  const { rows } = await sql<{ key: string; written: string | null }>`
+    select key, written::text from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
-  return new Map(rows.map((row) => [row.key, row.written]))
+  return new Map(
+    rows.map(({ key, written }) => [key, written === null ? null : (parseKeepingNumbers(written) as Values)]),
+  )
 }
 
 export interface TakenBack {

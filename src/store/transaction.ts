@@ -22,6 +22,24 @@ export class MetAnother extends Error {
 const ABANDONED_MS = 30_000
 
 /**
+ * How values are written as text, in every transaction alike and whatever the database or the role is set to: what one
+ * run keeps of a cell, a later one holds against it and gives back. Of DateStyle only the form; the order of day and
+ * month, and TimeZone, stay what the user's expressions were written for.
+ */
+const TEXT_FORMS = {
+  DateStyle: 'ISO',
+  IntervalStyle: 'postgres',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+}
+
+const setTextForms = sql.join(
+  Object.entries(TEXT_FORMS).map(
+    ([name, value]) => sql`set_config(${sql.lit(name)}, ${sql.lit(value)}, true)`,
+  ),
+)
+
+/**
  * Runs `act` in one short transaction, again when it met another one. `act` must do nothing but SQL.
  * @param statementTimeoutMs bounds every statement in it; set for this transaction alone, because a session
  *   setting would stay behind in a pooled connection
@@ -35,7 +53,7 @@ export async function inTransaction<T>(
     try {
       return await db.transaction().execute(async (tx) => {
         await sql`
-          select set_config('idle_in_transaction_session_timeout', ${String(ABANDONED_MS)}, true)
+          select ${setTextForms}, set_config('idle_in_transaction_session_timeout', ${String(ABANDONED_MS)}, true)
                  ${statementTimeoutMs === undefined ? sql`` : sql`, set_config('statement_timeout', ${String(Math.round(statementTimeoutMs))}, true)`}`.execute(
           tx,
         )

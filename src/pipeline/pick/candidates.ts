@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { cascades, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { Row } from '../../domain/row.ts'
-import { keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
+import { castable, keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { expected } from '../../store/rows.ts'
@@ -101,7 +101,7 @@ export async function readKeys(
   keys: readonly string[],
 ): Promise<Candidate[]> {
   if (keys.length === 0) return []
-  const page = keysQuery(source, keys, writtenBefore(source).written)
+  const page = keysQuery(source, await castable(tx, source, keys), writtenBefore(source).written)
   const { rows } = await sql<PageRow & { tried: Tried | null }>`
     select page.*, ${triedBefore(source)} as tried
       from (${page}) as page left join lateral (

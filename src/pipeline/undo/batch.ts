@@ -50,7 +50,8 @@ export function takeBackBatch(
       if (mine.length === 0) return []
       const keys = mine.map((change) => change.key)
       const claims = await lockWritten(tx, source.name, keys)
-      const results = await restoreBatch(tx, source, mine)
+      const later = await changes.columnsWrittenLater(tx, source.name, mine)
+      const results = await restoreBatch(tx, source, withLater(mine, later))
       const undone: changes.UndoingChange[] = []
       const takenBack: TakenBack[] = []
       for (const [n, change] of mine.entries()) {
@@ -78,10 +79,19 @@ export function judgeBatch(
 ): Promise<Outcome[]> {
   return inTransaction(
     deps.db,
-    async (tx) => outcomes(tx, source, batch, await rehearseRestore(tx, source, batch)),
+    async (tx) => {
+      const later = await changes.columnsWrittenLater(tx, source.name, batch)
+      return outcomes(tx, source, batch, await rehearseRestore(tx, source, withLater(batch, later)))
+    },
     deps.rules.sourceTimeoutMs,
   )
 }
+
+const withLater = (
+  batch: readonly changes.OpenChange[],
+  later: ReadonlyMap<number, readonly string[]>,
+): (changes.OpenChange & { readonly writtenLater: readonly string[] })[] =>
+  batch.map((change) => ({ ...change, writtenLater: later.get(change.id) ?? [] }))
 
 async function outcomes(
   tx: Parameters<typeof changes.writtenLater>[0],

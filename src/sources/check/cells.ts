@@ -4,7 +4,7 @@ import type { Fit } from '../column-type.ts'
 import { fitValue } from '../fit/value.ts'
 import type { Cell, Output, Touch } from '../mapped.ts'
 import { didYouMean, listed } from '../near.ts'
-import { splitName } from '../quote.ts'
+import { quoteName, splitName } from '../quote.ts'
 import { grantSelect } from './key.ts'
 import { plainColumns } from './plain-column.ts'
 import type { Report } from './report.ts'
@@ -76,8 +76,17 @@ function resolveCell(
     report.add(
       place,
       `a key inside '${column.name}', which is ${column.type.name}`,
-      'a json or jsonb column: only they hold keys',
+      'a jsonb column: only there a key can be written',
       `Name the column alone, or one of ${listed(jsonColumns(table))}.`,
+    )
+    return null
+  }
+  if (path.length > 0 && kind === 'json') {
+    report.add(
+      place,
+      `a key inside '${column.name}', which is json`,
+      'a jsonb column: to write a key into json would drop what its text holds twice, its order and its numbers’ notation',
+      `Map the column as a whole, or make it jsonb: alter table ${table.sql} alter column ${quoteName(column.name)} type jsonb`,
     )
     return null
   }
@@ -123,9 +132,7 @@ function isWritable(
 }
 
 const jsonColumns = (table: Table): string[] => {
-  const names = table.columns
-    .filter(({ type }) => type.fit.kind.startsWith('json'))
-    .map((column) => column.name)
+  const names = table.columns.filter(({ type }) => type.fit.kind === 'jsonb').map((column) => column.name)
   return names.length > 0 ? names : ['none: this table has no such column']
 }
 

@@ -1,5 +1,5 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { Table } from '../catalogue.ts'
+import type { KeyOperators, Table } from '../catalogue.ts'
 import type { KeyColumn } from '../mapped.ts'
 import { didYouMean, listed } from '../near.ts'
 import { splitName } from '../quote.ts'
@@ -28,7 +28,8 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Report)
   const names = wanted.map((name) => resolve(table, name, report))
   const found = names.filter((name) => name !== null)
   if (found.length < names.length) return null
-  const index = table.uniqueKeys.find((key) => key.every((column) => found.includes(column)))
+  const at = table.uniqueKeys.findIndex((key) => key.every((column) => found.includes(column)))
+  const index = table.uniqueKeys[at]
   if (!index) {
     const list = found.join(', ')
     report.add(
@@ -39,7 +40,11 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Report)
     )
     return null
   }
-  const keyColumns = found.map((name) => toKeyColumn(table, name, report)).filter((column) => column !== null)
+  const operators = (name: string): KeyOperators =>
+    table.keyOperators[at]?.[index.indexOf(name)] ?? { less: '<', equal: '=', atLeast: '>=', greater: '>' }
+  const keyColumns = found
+    .map((name) => toKeyColumn(table, name, operators(name), report))
+    .filter((column) => column !== null)
   const inIndex = index.length === found.length ? index : found
   const keyOrder = inIndex.flatMap((name) => keyColumns.filter((column) => column.name === name))
   return keyColumns.length === found.length ? { keyColumns, keyOrder } : null
@@ -59,9 +64,21 @@ function resolve(table: Table, name: string, report: Report): string | null {
   return null
 }
 
-function toKeyColumn(table: Table, name: string, report: Report): KeyColumn | null {
+/** Types of which the text depends on the session's settings: one row would have two keys, or two rows one. */
+const SESSION_TEXT = /^(?:real|double precision|money|tstz(?:multi)?range|timestamp with time zone(?=\[))/
+
+function toKeyColumn(table: Table, name: string, operators: KeyOperators, report: Report): KeyColumn | null {
   const column = table.columns.find((column) => column.name === name)
   if (!column) return null
+  if (column.type.fit.kind === 'float' || SESSION_TEXT.test(column.type.name)) {
+    report.add(
+      'key',
+      `${name}, which is ${column.type.name}: as text, two of its values may look alike`,
+      'a key of whole numbers, text, uuid or dates',
+      'Name another unique column, or give the table one: alter table … add column id bigint generated always as identity unique',
+    )
+    return null
+  }
   if (!column.canSelect) {
     report.add(
       'key',
@@ -71,7 +88,7 @@ function toKeyColumn(table: Table, name: string, report: Report): KeyColumn | nu
     )
     return null
   }
-  return { name, type: column.type.name, columnType: column.type, notNull: column.notNull }
+  return { name, type: column.type.name, columnType: column.type, notNull: column.notNull, operators }
 }
 
 export const grantSelect = (table: Table): string =>

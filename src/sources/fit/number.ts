@@ -1,3 +1,4 @@
+import { numberText } from '../../domain/json.ts'
 import { fits, misfit, type Fitting } from './outcome.ts'
 
 /** A decimal number as whole digits and the power of ten that they are multiplied by. */
@@ -26,7 +27,7 @@ export function fitInteger(value: unknown, bits: 16 | 32 | 64): Fitting {
 /** `real` and `double precision`. What is too large for them is refused; what is too small becomes 0. */
 export function fitFloat(value: unknown, bits: 32 | 64): Fitting {
   if (toDecimal(value) === null) return misfit('not_a_number')
-  const number = Number(value)
+  const number = Number(numberText(value) ?? value)
   const held = bits === 32 ? Math.fround(number) : number
   return Number.isFinite(held) ? fits(number) : misfit('out_of_range')
 }
@@ -42,15 +43,15 @@ export function fitNumeric(value: unknown, precision: number | null, scale: numb
     const { digits } = scaled(decimal, scale)
     if ((digits < 0n ? -digits : digits) >= 10n ** BigInt(precision)) return misfit('out_of_range')
   }
-  return fits(typeof value === 'number' ? value : String(value).trim())
+  return fits(typeof value === 'number' ? value : (numberText(value) ?? String(value).trim()))
 }
 
 /** Whether the value is a number, or a text that is one. */
 export const isNumeric = (value: unknown): boolean => toDecimal(value) !== null
 
 function toDecimal(value: unknown): Decimal | null {
-  if (typeof value !== 'number' && typeof value !== 'string' && typeof value !== 'bigint') return null
-  const match = decimalText.exec(String(value).trim())
+  const text = typeof value === 'string' || typeof value === 'bigint' ? String(value) : numberText(value)
+  const match = text === null ? null : decimalText.exec(text.trim())
   if (!match) return null
   const [, sign = '', whole = '', fraction = '', power = '0'] = match
   if (whole === '' && fraction === '') return null

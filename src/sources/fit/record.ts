@@ -1,5 +1,5 @@
 import { cleanText } from '../../domain/clean-text.ts'
-import { isObject } from '../../domain/json.ts'
+import { isObject, withPlainNumbers } from '../../domain/json.ts'
 import { BLANKS } from '../blanks.ts'
 import type { Output, Source } from '../mapped.ts'
 import { isNumeric } from './number.ts'
@@ -79,8 +79,10 @@ function mapValue(value: unknown, map: Readonly<Record<string, string | number |
     const mapped = (value as unknown[]).map((item) => mapValue(item, map)).filter((item) => item.ok)
     return mapped.length > 0 ? fits(mapped.map((item) => item.value)) : misfit('unmapped')
   }
-  const text = toText(value)
-  return text !== null && Object.hasOwn(map, text) ? fits(map[text]) : misfit('unmapped')
+  // `1.0` is mapped as `1`, unless the map says otherwise.
+  const texts = [toText(value), toText(withPlainNumbers(value))]
+  const text = texts.find((one) => one !== null && Object.hasOwn(map, one))
+  return typeof text === 'string' ? fits(map[text]) : misfit('unmapped')
 }
 
 /** An array matches when each of its elements does. */

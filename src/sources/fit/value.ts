@@ -1,14 +1,17 @@
+import { withPlainNumbers } from '../../domain/json.ts'
 import type { Fit } from '../column-type.ts'
 import { fitFloat, fitInteger, fitNumeric } from './number.ts'
 import { fits, misfit, type Fitting } from './outcome.ts'
-import { fitText, toText } from './text.ts'
+import { fitBits, fitText, toText } from './text.ts'
 import { fitDate, fitTimestamp, fitTimestamptz } from './time.ts'
 
 /** Makes a value ready for a column, or says why it can't be. */
 export function fitValue(value: unknown, fit: Fit, tooLong: 'skip' | 'truncate'): Fitting {
   switch (fit.kind) {
     case 'text':
-      return fitText(value, fit.maxLength, tooLong)
+      return fitText(value, fit, tooLong)
+    case 'bits':
+      return fitBits(value, fit, tooLong)
     case 'integer':
       return fitInteger(value, fit.bits)
     case 'float':
@@ -33,7 +36,7 @@ export function fitValue(value: unknown, fit: Fit, tooLong: 'skip' | 'truncate')
     case 'jsonb':
       return fits(value)
     case 'other':
-      return fitText(value, null, 'skip')
+      return fitText(value, { maxLength: null }, 'skip')
   }
 }
 
@@ -44,7 +47,8 @@ const truths = new Map<string, boolean>([
 
 /** The words are those that Postgres reads itself. */
 function fitBoolean(value: unknown): Fitting {
-  const truth = truths.get(toText(value)?.trim().toLowerCase() ?? '')
+  const text = toText(typeof value === 'object' ? withPlainNumbers(value) : value)
+  const truth = truths.get(text?.trim().toLowerCase() ?? '')
   return truth === undefined ? misfit('not_a_boolean') : fits(truth)
 }
 

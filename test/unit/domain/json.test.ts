@@ -1,23 +1,32 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { cleanText } from '../../../src/domain/clean-text.ts'
 import { identifier, parseJson } from '../../../src/domain/json.ts'
 
 const ok = (value: unknown): unknown => ({ ok: true, value })
 
 describe('parseJson', () => {
-  test('reads what JSON.parse reads, but for numbers that a double cannot hold', () => {
+  test('reads what JSON.parse reads, but for numbers that JavaScript would write in another way', () => {
     fc.assert(
       fc.property(fc.json(), (json) => {
-        fc.pre(!/\d{16}|e[+-]?\d{3}/i.test(json))
+        fc.pre(!/[\d.]{16}|\de[+-]?\d|\.\d*0/i.test(json))
         expect(parseJson(json)).toEqual(ok(JSON.parse(json)))
       }),
     )
   })
 
   test.each([
-    ['{"id":12345678901234567890}', { id: '12345678901234567890' }],
-    ['[-9007199254740993]', ['-9007199254740993']],
-    ['[1e400]', ['1e400']],
+    '{"n":12.50}',
+    '[12345678901234567.89,1.0,1e400,0.12345678901234567890123]',
+    '[-9007199254740993]',
+  ])('numbers are written as they came: %s', (json) => {
+    const parsed = parseJson(json)
+    expect(JSON.stringify(parsed)).toBe(`{"ok":true,"value":${json}}`)
+    expect(cleanText([parsed, '\0'])).toEqual([parsed, ''])
+  })
+
+  test.each([
+    ['[1e5000,-1e-5000]', ['1e5000', '-1e-5000']],
     ['[9007199254740991]', [9007199254740991]],
     ['[0.30000000000000004]', [0.1 + 0.2]],
     ['["12345678901234567890"]', ['12345678901234567890']],
@@ -51,8 +60,14 @@ describe('parseJson', () => {
 
   test('a key __proto__ is a field', () => {
     const parsed = parseJson('{"__proto__":{"n":12345678901234567890}}')
-    expect(JSON.stringify(parsed)).toBe('{"ok":true,"value":{"__proto__":{"n":"12345678901234567890"}}}')
+    expect(JSON.stringify(parsed)).toBe('{"ok":true,"value":{"__proto__":{"n":12345678901234567890}}}')
   })
+})
+
+test('an identifier of 20 digits is read to the last one', () => {
+  expect(identifier((parseJson('[12345678901234567890]') as { value: unknown[] }).value[0])).toBe(
+    '12345678901234567890',
+  )
 })
 
 test.each([

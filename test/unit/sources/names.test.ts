@@ -44,13 +44,13 @@ describe('names', () => {
 
 describe('what the database refuses', () => {
   const error = (code: string, message = '') => Object.assign(new Error(message), { code })
-  test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000'])(
-    '%s is a row’s fault',
+  test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000', '42501', '42703', 'XX000'])(
+    '%s may be a row’s fault',
     (code) => {
       expect(isRefusal(error(code))).toBe(true)
     },
   )
-  test.each(['08006', '40001', '40P01', '42501', '42703', '53300', '55P03', '57014', 'XX000', 'ECONNRESET'])(
+  test.each(['08006', '40001', '40P01', '53300', '55P03', '57014', 'ECONNRESET'])(
     '%s is no row’s fault',
     (code) => {
       expect(isRefusal(error(code))).toBe(false)
