@@ -158,7 +158,8 @@ class BottleneckLimiter implements Limiter {
     const { limit, calls } = this.#quota
     const free = this.#quota.free(now)
     if (limit === null || free === null || (free >= 1 && !calls.isMoving)) return null
-    return Math.max(1, this.#quota.spentUntil(now) - now)
+    const until = this.#quota.spentUntil(now)
+    return until === null ? null : Math.max(1, until - now)
   }
 
   stop(): Promise<void> {
@@ -179,7 +180,7 @@ class BottleneckLimiter implements Limiter {
     if (this.#stopped !== null) return
     while (this.#turns < this.#waiting.count) this.#queueTurn()
     const now = this.#now()
-    while (this.#paid < this.#waiting.count && this.#grantable(this.#waiting.at(this.#paid), now) >= 1) {
+    while (this.#paid < this.#waiting.count && this.#grantable(this.#waiting.at(this.#paid), 1, now) >= 1) {
       this.#quota.grant(1, now)
       this.#paid++
       void this.#bottleneck.incrementReservoir(1)
@@ -210,7 +211,7 @@ class BottleneckLimiter implements Limiter {
       this.#quota.giveBack(1)
     } else {
       this.#waiting.remove(waiting)
-      const more = Math.min(waiting.upTo - 1, this.#grantable(waiting, now))
+      const more = this.#grantable(waiting, waiting.upTo - 1, now)
       if (more > 0) this.#quota.grant(more, now)
       waiting.serve(this.#permitsOf(1 + more))
       this.#note()
@@ -220,14 +221,15 @@ class BottleneckLimiter implements Limiter {
   }
 
   /**
-   * What may be granted to this one. Where urgent calls were made lately, a share of the limit is kept for them;
+   * What may be granted to this one, of what it wants. Where urgent calls were made lately, a share of the limit is kept for them;
    * as the window passes, what was kept is given out, so that none of it is wasted.
    */
-  #grantable(waiting: Waiting | null, now: number): number {
+  #grantable(waiting: Waiting | null, wanted: number, now: number): number {
     const { limit } = this.#quota
     const isKept = limit !== null && waiting?.priority !== 'sync' && now <= this.#urgentUntil
     const kept = isKept ? Math.floor(this.#reserve * limit * this.#quota.windowLeft(now)) : 0
-    return this.#spent.permits(this.#quota.grantable(now, kept), now)
+    // Of what is free, not more than is wanted would be spent: a note is due when that is most of it.
+    return this.#spent.permits(Math.min(wanted, this.#quota.grantable(now, kept)), now)
   }
 
   /** Something was sent, answered or given back. */

@@ -145,15 +145,15 @@ function parameter(text: string, name: string): number | null {
 
 /** The numbers in a header, without what is written after them; none where one of them is no number. */
 function readNumbers(value: string | string[] | undefined): number[] {
-  if (typeof value === 'string' && /^\d+$/.test(value)) return [Number(value)]
+  if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return [Number(value)]
   const numbers = parts(value).map((part) => readNumber(part.split(';')[0]))
   return numbers.flatMap((number) => (number === null || numbers.includes(null) ? [] : [number]))
 }
 
-/** A whole number, also written `-1` (a count below nothing) or `50.0`. */
+/** A whole number, also written `-1` (a count below nothing) or `50.0`; no larger than can be counted. */
 function readNumber(text: string | undefined): number | null {
   if (text === undefined || !/^\s*-?\d+(?:\.\d+)?\s*$/.test(text)) return null
-  return Math.floor(Number(text))
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.floor(Number(text)))
 }
 
 const least = (numbers: readonly number[]): number | null =>

@@ -103,4 +103,4 @@ const feeling = 2
 const unknownLength = 60_000
 
 /** How long a call may be on its way to the service, in milliseconds. */
-const onTheWay = 1000
+export const onTheWay = 1000

@@ -13,6 +13,7 @@ import { Learning } from './learning.ts'
 import { margin, Probes } from './probes.ts'
 import type { Outlook } from './probes.ts'
 import { Renewal } from './renewal.ts'
+import { onTheWay } from './places.ts'
 import type { QuotaState } from './state.ts'
 import { fewAnswers, Told, usedOf } from './told.ts'
 import { whyNot } from './why-not.ts'
@@ -174,10 +175,17 @@ export class Quota {
     return this.limit === null ? null : this.#places.free(this.limit, now)
   }
 
-  /** When the process that comes after this one can make a call for certain, if all that is free now is used. */
-  spentUntil(now: number): number {
+  /**
+   * When the process that comes after this one can make a call for certain, if all that is free now is used; null where
+   * Remaining says that most is left. No later than one Reset was ever ahead, whatever is believed of the length; where
+   * none was told, nothing proves that the limit is spent for long, and a call finds it out.
+   */
+  spentUntil(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
-    return this.#places.spentUntil(now, this.#renewal.knownUntil)
+    if (this.limit === null || this.#places.remaining.available() > this.limit / 2) return null
+    const { longest, knownUntil } = this.#renewal
+    const proven = longest > 0 ? onTheWay + longest : unproven
+    return Math.min(this.#places.spentUntil(now, knownUntil), now + proven)
   }
 
   grant(count: number, now: number): void {
@@ -327,3 +335,6 @@ export class Quota {
     }
   }
 }
+
+/** For so long at most a limit is taken for spent without a Reset that says so, in milliseconds. */
+const unproven = 60_000

@@ -31,7 +31,7 @@ export class SpentNote {
     if (this.#keep === null || limit === null) return count
     const free = this.#quota.free(now) ?? 0
     const until = this.#quota.spentUntil(now)
-    if (until <= this.#until) return count
+    if (until === null || until <= this.#until) return count
     if (free - count < early(limit)) this.#put(until, now)
     // What is granted although nothing is free finds out whether that is so; it is one call, and cannot wait.
     return free < 1 ? count : Math.min(count, Math.max(0, Math.ceil(free) - 1))

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { hearRate } from '../../../src/daemon/caller.ts'
 import * as callers from '../../../src/store/callers.ts'
+import * as rateLimits from '../../../src/store/rate-limits.ts'
 import * as rateTold from '../../../src/store/rate-told.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -58,4 +59,15 @@ test('who holds it can; the next caller reads how long to wait, and status wheth
   await callers.release(db, scope, turn.token)
   expect((await rateTold.heard(db)).get(scope)?.live).toBe(false)
   expect(await hearRate(db, scope, 0)).toBe(null)
+})
+
+test('a limit of more than 2^31 calls, and a window of 30 days, are kept', async () => {
+  const { db } = database
+  const scope = 'api.example large'
+  const turn = { scope, token: crypto.randomUUID() }
+  const large = { limit: 3_000_000_000, windowMs: 30 * 86_400_000 }
+  await rateLimits.remember(db, scope, { ...large, observedAt: 1_700_000_000_000 })
+  expect(await rateLimits.recall(db, scope)).toMatchObject(large)
+  await callers.acquire(db, scope, turn.token, 'somebody', 60_000)
+  expect(await rateTold.noteSpent(db, turn, large, 60_000)).toBe(true)
 })

@@ -50,6 +50,8 @@ export const plainSimulation: Omit<SimulationSettings, 'service'> = {
 export interface Outcome {
   /** Milliseconds since the epoch, as all times of the timeline. */
   readonly startedAt: number
+  /** When the last thing happened. */
+  readonly endedAt: number
   readonly timeline: Timeline
   /** Calls that the service accepted, and refused. */
   readonly accepted: number
@@ -174,6 +176,7 @@ export function simulate(settings: SimulationSettings): Outcome {
 
   return {
     startedAt: start,
+    endedAt: queue.now,
     timeline,
     accepted: acceptedAt.length,
     refused,

@@ -99,4 +99,31 @@ describe('the limiter', () => {
     expect(limiter.state().waiting).toMatch(/process that called before may have used the limit up until/)
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
   })
+
+  test('notes no spent limit where Remaining never falls, however the process ends', async () => {
+    const notes: number[] = []
+    const limiter = createLimiter({
+      concurrency: 32,
+      keepSpent: (forMs) => Promise.resolve(void notes.push(forMs)),
+    })
+    onTestFinished(() => limiter.stop())
+    for (let index = 0; index < 40; index++) {
+      const permits = await limiter.acquire(32, 'nightly')
+      const calls = Array.from({ length: permits.count }, () => permits.use())
+      for (const call of calls) call.sent(0)
+      expect(limiter.spentForMs()).toBe(null)
+      for (const call of calls)
+        call.answered({
+          status: 200,
+          at: 0,
+          headers: {
+            'x-ratelimit-limit': '1000000',
+            'x-ratelimit-remaining': '999999',
+            'x-ratelimit-reset': String(Math.ceil(Date.now() / 60_000) * 60),
+          },
+        })
+    }
+    expect(notes).toEqual([])
+    expect(limiter.spentForMs()).toBe(null)
+  })
 })
