@@ -29,7 +29,6 @@ const config = {
   service: { concurrency: 8 },
 }
 export const CONCURRENCY = config.service.concurrency
-const PREPARED = 'fillrate_chaos'
 const SANDBOX = {
   latencyAfterMs: [1, 5] as const,
   jobDelayMs: [5, 30] as const,
@@ -41,6 +40,8 @@ export const PRELOADED = { NODE_OPTIONS: `--import=${new URL('failpoint.ts', imp
 /** Where the database and the service are, and what a run without any fault makes of them. */
 export interface Ground {
   readonly server: string
+  /** The database that each trial clones. */
+  readonly prepared: string
   readonly expected: Snapshot
   /** Every point at which a run can be killed, in the order in which it came to them. */
   readonly points: readonly string[]
@@ -54,26 +55,29 @@ export async function prepareGround(server: string): Promise<Ground> {
   await database.pool.query(
     `insert into crm.contacts (linkedin) select 'https://www.linkedin.com/in/chaos-' || n from generate_series(1, 12) n`,
   )
+  // Its name is its own: two test files prepare at the same moment.
   const prepared = new URL(database.url).pathname.slice(1)
   await database.db.destroy()
   await database.pool.end()
-  await onServer(server, async (client) => {
-    await client.query(`drop database if exists ${PREPARED}`)
-    await client.query(`alter database ${prepared} rename to ${PREPARED}`)
-  })
+  const remove = async (): Promise<void> => {
+    await onServer(server, (client) => client.query(`drop database if exists ${prepared}`))
+  }
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-chaos-'))
   const record = join(folder, 'points')
-  const trial = await onTrial(server, { variables: { ...PRELOADED, CHAOS_RECORD: record } })
+  const trial = await onTrial({ server, prepared }, { variables: { ...PRELOADED, CHAOS_RECORD: record } })
   try {
     const { code, stderr } = trial.ended
     if (code !== 0) throw new Error(`the run without faults ended with ${code}: ${stderr}`)
     return {
       server,
+      prepared,
       expected: await snapshot(trial.database.pool),
       points: (await readFile(record, 'utf8')).trim().split('\n'),
-      remove: () =>
-        onServer(server, (client) => client.query(`drop database if exists ${PREPARED}`)).then(() => {}),
+      remove,
     }
+  } catch (error) {
+    await remove()
+    throw error
   } finally {
     await trial.close()
     await rm(folder, { recursive: true, force: true })
@@ -106,8 +110,11 @@ export interface TrialOptions {
 }
 
 /** A run in a process of its own, on a database and a service of its own. */
-export async function onTrial(server: string, options: TrialOptions = {}): Promise<Trial> {
-  const database = await cloneDatabase(server, PREPARED)
+export async function onTrial(
+  { server, prepared }: Pick<Ground, 'server' | 'prepared'>,
+  options: TrialOptions = {},
+): Promise<Trial> {
+  const database = await cloneDatabase(server, prepared)
   await options.prepare?.(database.pool)
   const sandbox = await startSandbox({ ...SANDBOX, ...options.sandbox })
   const url = options.through?.(new URL(database.url)) ?? database.url

@@ -11,7 +11,7 @@ export interface Killed extends Damage {
 
 /** Kills a run at a point with SIGKILL, lets another finish, and looks at what is there then. */
 export async function killAt(ground: Ground, point: string, nth = 1): Promise<Killed> {
-  const trial = await onTrial(ground.server, {
+  const trial = await onTrial(ground, {
     variables: { ...PRELOADED, CHAOS_KILL_AT: point, CHAOS_KILL_NTH: String(nth) },
   })
   try {

@@ -8,7 +8,7 @@ import type { Survived } from './postgres-faults.ts'
  * than its leases last. Another one finishes. Then it wakes up, with answers in its hands.
  */
 export async function pause(ground: Ground): Promise<Survived> {
-  const trial = await onTrial(ground.server, {
+  const trial = await onTrial(ground, {
     sandbox: { latencyAfterMs: [150, 300], jobDelayMs: [100, 300] },
     during: async ({ child, ...its }) => {
       while (its.sandbox.stats().calls.accepted < 6) await sleep(20)

@@ -23,7 +23,7 @@ async function survive(
   options: TrialOptions & { readonly after?: (pool: pg.Pool) => Promise<number> },
   times: () => number,
 ): Promise<Survived> {
-  const trial = await onTrial(ground.server, { sandbox: SLOW, ...options })
+  const trial = await onTrial(ground, { sandbox: SLOW, ...options })
   try {
     const { code, stderr } = trial.ended
     const made = (await options.after?.(trial.database.pool)) ?? times()

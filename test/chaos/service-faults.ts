@@ -22,7 +22,7 @@ export function deliveryFaults(ground: Ground): (readonly [string, () => Promise
 }
 
 async function survive(ground: Ground, sandbox: Partial<SandboxOptions>): Promise<Survived> {
-  const trial = await onTrial(ground.server, { sandbox: { jobDelayMs: [50, 200], ...sandbox } })
+  const trial = await onTrial(ground, { sandbox: { jobDelayMs: [50, 200], ...sandbox } })
   try {
     const { code, stderr } = trial.ended
     await passDeadlines(trial.database)
