@@ -8,7 +8,7 @@ import { hearRate, takeTurn } from './daemon/caller.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { work } from './daemon/loop.ts'
 import { Notifier } from './daemon/notify.ts'
-import { openReceiver, type OpenReceiver } from './daemon/receiver.ts'
+import { openReceiver, type OpenReceiver, type ReceiverOptions } from './daemon/receiver.ts'
 import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
@@ -169,8 +169,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
   const explain = async (source: string, key: string): Promise<Story> =>
     tell(deps, chooseSource(sources, source), key)
-  const receiver = (onDelivered: () => void): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, sources: () => sources, explain })
+  const receiver = (onDelivered: () => void, board: ReceiverOptions['board'] = null): Promise<OpenReceiver> =>
+    openReceiver({ db, environment, log, onDelivered, board })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassOptions): Promise<Source[]> => {
@@ -262,7 +262,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         signal: request.signal,
       })
     },
-    serve: (request) => serveForever(deps, { ...request, receiver }),
+    serve: (request) =>
+      serveForever(deps, {
+        ...request,
+        receiver: (onDelivered) => receiver(onDelivered, { sources: () => sources, explain }),
+      }),
     start: ({ receiver: open, signal, onStarted }) =>
       work(
         {

@@ -8,7 +8,7 @@ export const ENVIRONMENT = {
   FILLRATE_PUBLIC_URL: 'where it reaches the receiver; without it, no bulk',
   FILLRATE_PORT: 'the port of the receiver; default: any free one',
   FILLRATE_HOST: 'where the receiver listens; default: 127.0.0.1',
-  FILLRATE_DASHBOARD_TOKEN: 'wanted by dashboard and metrics; a must off loopback',
+  FILLRATE_DASHBOARD_TOKEN: 'opens dashboard and metrics; a must off loopback',
   FILLRATE_NOTIFY_URL: 'whom to tell of runs, where `notify` names no url',
   FILLRATE_NOTIFY_SECRET: 'what notifications are signed with',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',

@@ -62,14 +62,18 @@ export function readSecrets(
   return { ok: true, value: secrets }
 }
 
-/** One secret that travels in a header. */
+/** A shorter token can be guessed; 16 hexadecimal digits can't. */
+const TOKEN_LENGTH = 16
+
+/** One secret that travels in a header, and that opens the door to whoever has it. */
 export function readToken(text: string): Read<string> {
-  const wrong = wrongWith(text, true)
+  const wrong = wrongWith(text, true) ?? (text.length < TOKEN_LENGTH ? `of ${text.length} characters` : null)
   if (wrong === null) return { ok: true, value: text }
   return {
     ok: false,
     found: `a token ${wrong} (not shown)`,
-    expected: 'visible ASCII characters without white space',
+    expected: `${TOKEN_LENGTH} visible ASCII characters or more, without white space`,
+    todo: 'Make one with `openssl rand -hex 32`.',
   }
 }
 

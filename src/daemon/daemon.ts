@@ -58,10 +58,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       environment,
       log,
       onDelivered: () => delivered(),
-      sources: () => app?.sources ?? new Map(),
-      explain: async (source, key) => {
-        if (app === null) throw new Error('no configuration is in force yet')
-        return app.explain(source, key)
+      board: {
+        sources: () => app?.sources ?? new Map(),
+        explain: async (source, key) => {
+          if (app === null) throw new Error('no configuration is in force yet')
+          return app.explain(source, key)
+        },
       },
     })
   const ended = new AbortController()

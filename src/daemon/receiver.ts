@@ -14,9 +14,12 @@ export interface ReceiverOptions {
   readonly environment: Environment
   readonly log: Logger
   readonly onDelivered: () => void
-  readonly sources: () => ReadonlyMap<string, Source>
-  /** One row's story, for the dashboard. */
-  readonly explain: (source: string, key: string) => Promise<Story>
+  /** What the dashboard shows. Null: there is none, as beside a single run, which would open it to all users of the machine. */
+  readonly board: {
+    readonly sources: () => ReadonlyMap<string, Source>
+    /** One row's story. */
+    readonly explain: (source: string, key: string) => Promise<Story>
+  } | null
 }
 
 export interface OpenReceiver {
@@ -50,12 +53,12 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenReceiv
         if (pending === null) return 'the database does not answer'
         return pending.length > 0 ? 'the schema is missing or old: run `fillrate migrate`' : null
       },
-      board: {
+      board: options.board && {
+        ...options.board,
         db,
         log,
-        sources: options.sources,
-        explain: options.explain,
         token: environment.dashboardToken,
+        publicUrl: environment.publicUrl,
       },
       log,
     })

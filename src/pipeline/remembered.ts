@@ -15,8 +15,9 @@ export function remembered<T>(
   read: () => Promise<T>,
   {
     least = 1_000,
+    cost = COST,
     now = () => performance.now(),
-  }: { readonly least?: number; readonly now?: () => number } = {},
+  }: { readonly least?: number; readonly cost?: number; readonly now?: () => number } = {},
 ): Remembered<T> {
   let latest: { readonly value: Promise<T>; until: number } | null = null
   const ask = (): Promise<T> => {
@@ -26,7 +27,7 @@ export function remembered<T>(
     latest = entry
     entry.value.then(
       () => {
-        entry.until = now() + Math.max(least, COST * (now() - began))
+        entry.until = now() + Math.max(least, cost * (now() - began))
       },
       () => {
         entry.until = 0

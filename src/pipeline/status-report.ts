@@ -1,5 +1,6 @@
 import { coverage as count, type Coverage } from '../sources/coverage.ts'
 import type { Source } from '../sources/source.ts'
+import * as measured from '../store/coverage.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { readQuotas, type Quota } from './quotas.ts'
@@ -9,7 +10,7 @@ import { status, type Status } from './status.ts'
 const COVERAGE_TIMEOUT_MS = 30_000
 const QUERY_CANCELED = '57014'
 
-/** How things stand, as `fillrate status --json` and `GET /api/status` tell it. */
+/** How things stand, as `fillrate status --json` and `GET /api/status` report it; only the former counts the columns anew. */
 export interface StatusReport extends Omit<Status, 'limit'> {
   readonly limits: ReadonlyArray<{
     readonly scope: string
@@ -19,8 +20,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     /** What the process that calls told last. Null: nothing yet. */
     readonly told: Quota['told']
   }>
-  /** By source; a text says why it is not known. */
-  readonly coverage: Readonly<Record<string, Coverage | string>>
+  /** By source; a text says why it is not known. `measured_at`: it was counted then, by a run. */
+  readonly coverage: Readonly<Record<string, (Coverage & { readonly measured_at?: Date }) | string>>
 }
 
 /** @param names the sources to tell of */
@@ -40,7 +41,7 @@ export async function statusReport(
   return { ...state, limits, coverage }
 }
 
-/** @returns a text where it can't be told */
+/** Counts the columns in the user's table. @returns a text where that takes too long */
 export async function coverageOf(db: Database, source: Source): Promise<Coverage | string> {
   try {
     return await inTransaction(db, (tx) => count(tx, source), COVERAGE_TIMEOUT_MS)
@@ -49,4 +50,12 @@ export async function coverageOf(db: Database, source: Source): Promise<Coverage
       return `not known: counting takes longer than ${COVERAGE_TIMEOUT_MS / 1_000} s`
     throw error
   }
+}
+
+/** What was counted last, by a run: a program that asks every few seconds must cost the user's tables nothing. */
+export async function lastCoverage(db: Database, source: Source): Promise<StatusReport['coverage'][string]> {
+  const last = await measured.latest(db, source.name)
+  if (last === null) return 'not known: it is counted by runs, and there was none yet'
+  const columns = source.outputs.map(({ column }) => ({ column, filled: last.filled[column] ?? 0 }))
+  return { eligible: last.eligible, columns, measured_at: last.at }
 }

@@ -1,5 +1,6 @@
 import { openApp } from '../../app.ts'
-import { isLoopback } from '../../daemon/http/access.ts'
+import { whyClosed } from '../../daemon/http/access.ts'
+import { LOOPBACK } from '../../daemon/receiver.ts'
 import type { Command } from '../command.ts'
 import type { Context } from '../context.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
@@ -18,7 +19,11 @@ export async function serve(command: Command<'serve'>, context: Context): Promis
       host: flags.host ?? environment.host,
     },
   })
-  const closed = environment.dashboardToken === null && !isLoopback(flags.host ?? environment.host ?? '::1')
+  const closed = whyClosed({
+    token: environment.dashboardToken,
+    host: flags.host ?? environment.host ?? LOOPBACK,
+    publicUrl: environment.publicUrl,
+  })
   try {
     await app.serve({
       signal,
@@ -33,9 +38,9 @@ export async function serve(command: Command<'serve'>, context: Context): Promis
             `Receives at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until told to stop.`,
           )
           stdout.line(
-            closed
-              ? `${stdout.paint('warn', 'The dashboard is closed:')} off loopback it wants FILLRATE_DASHBOARD_TOKEN to be set.`
-              : `The dashboard is at ${stdout.paint('type', `${listens}/`)}`,
+            closed === null
+              ? `The dashboard is at ${stdout.paint('type', `${listens}/`)}`
+              : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,
           )
         }
       },

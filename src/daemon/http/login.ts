@@ -1,46 +1,57 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { html } from './dashboard/html.ts'
 import { page } from './dashboard/layout.ts'
 import { isOurs } from './access.ts'
+import type { Brake } from './brake.ts'
 import { cookieHeader, isSame, mintSession } from './session.ts'
 
-/** Wrong tokens in a row before everybody waits, and how long; a token worth the name is not guessed so. */
-const TRIES = 10
-const PAUSE_MS = 60_000
+export interface LoginOptions {
+  readonly token: string
+  readonly log: Logger
+  readonly brake: Brake
+  /** Tells apart who asks; null where that can't be done. */
+  readonly client: (request: FastifyRequest) => string | null
+}
 
 /** Signing in and out, where there is a token. */
-export function login(server: FastifyInstance, token: string, log: Logger): void {
-  let wrong = 0
-  let closedUntil = 0
-
+export function login(server: FastifyInstance, { token, log, brake, client }: LoginOptions): void {
   server.get<{ Querystring: { next?: string } }>('/login', async (request, reply) =>
     form(reply, { next: request.query.next, fault: null }),
   )
 
-  server.post<{ Body: URLSearchParams }>('/login', async (request, reply) => {
-    const next = request.body.get('next') ?? '/'
+  server.post<{ Body: URLSearchParams | undefined }>('/login', async (request, reply) => {
+    const next = request.body?.get('next') ?? '/'
+    const given = request.body?.get('token') ?? ''
     if (!isOurs(request.headers, 'session'))
       return form(reply.code(403), { next, fault: 'The form was not sent from this page.' })
-    if (Date.now() < closedUntil)
-      return form(reply.code(429), { next, fault: 'Too many wrong tokens: try again in a minute.' })
-    if (!isSame(request.body.get('token') ?? '', token)) {
-      if (++wrong >= TRIES) {
-        wrong = 0
-        closedUntil = Date.now() + PAUSE_MS
-      }
-      log.warn({ from: request.ip }, 'somebody tried to sign in with a wrong token')
+    const from = client(request)
+    const wait = brake.wait(from, Date.now())
+    if (wait > 0) {
+      reply.header('retry-after', String(Math.ceil(wait / 1_000)))
+      return form(reply.code(429), {
+        next,
+        fault: 'Too many wrong tokens came from your address: try again in a minute.',
+      })
+    }
+    if (!isSame(given, token)) {
+      if (brake.wrong(from, given, Date.now()))
+        log.warn({ from }, 'too many wrong tokens: this client has to wait for a minute')
       return form(reply.code(401), { next, fault: 'That is not the token.' })
     }
-    wrong = 0
     return reply
-      .header('set-cookie', cookieHeader(mintSession(token, Date.now()), isSecure(request)))
+      .header('set-cookie', cookieHeader(mintSession(token, Date.now()), isSecure(request.headers)))
       .redirect(localPath(next), 303)
   })
 
-  server.post('/logout', async (request, reply) =>
-    reply.header('set-cookie', cookieHeader('', isSecure(request))).redirect('/login', 303),
-  )
+  server.post('/logout', async (request, reply) => {
+    if (!isOurs(request.headers, 'session'))
+      return form(reply.code(403), {
+        fault: 'You are still signed in: the request to sign out came from another site.',
+      })
+    return reply.header('set-cookie', cookieHeader('', isSecure(request.headers))).redirect('/login', 303)
+  })
 }
 
 function form(
@@ -76,5 +87,11 @@ export function localPath(next: string): string {
   return /^\/(?![/\\])/.test(next) ? next : '/'
 }
 
-const isSecure = (request: FastifyRequest): boolean =>
-  request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https'
+/**
+ * Whether the browser speaks TLS, with us or with a proxy in front. Browsers say so themselves in the Origin of a form,
+ * where proxies each have a header of their own, or none.
+ */
+export const isSecure = (headers: IncomingHttpHeaders): boolean =>
+  headers.origin?.startsWith('https://') === true ||
+  /^https\b/i.test(String(headers['x-forwarded-proto'] ?? '')) ||
+  /\bproto="?https\b/i.test(headers.forwarded ?? '')

@@ -1,6 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Receive } from '../../pipeline/receive.ts'
+import { remembered } from '../../pipeline/remembered.ts'
 import { board, type BoardOptions } from './board.ts'
 import { boundConnections } from './connections.ts'
 import { webhook } from './webhook.ts'
@@ -32,6 +33,7 @@ const HEAD_TIMEOUT_MS = 10_000
 /** How often slow senders are looked for; Node's own 30 s would let them stay for twice the time. */
 const TIMEOUT_LOOK_MS = 5_000
 const MOST_CONNECTIONS = 1_024
+const READY_FOR_MS = 1_000
 /** Of what is no delivery: a form is small, and any path takes a body from anybody. */
 const BODY_LIMIT = 16_384
 
@@ -74,9 +76,11 @@ export async function openServer(options: ServerOptions): Promise<HttpServer> {
 }
 
 function health(server: FastifyInstance, options: ServerOptions): void {
+  // It needs no token: however often strangers ask, the connections that store deliveries are asked once in a while.
+  const notReady = remembered(options.notReady, { least: READY_FOR_MS, cost: 1 })
   server.get('/healthz', () => ({ service: 'fillrate', ok: true }))
   server.get('/readyz', async (_, reply) => {
-    const reason = await options.notReady()
+    const reason = await notReady()
     return reason === null ? { ready: true } : reply.code(503).send({ ready: false, reason })
   })
 }

@@ -1,9 +1,12 @@
+import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openServer } from '../../../src/daemon/http/server.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { freePort } from '../../support/free-port.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
-import { request } from 'undici'
+import { Agent, request } from 'undici'
 
 const TOKEN = 'a-token-that-nobody-guesses'
 const NOT_MET = [
@@ -94,9 +97,68 @@ describe('with a token', () => {
     expect((await ask(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
     const forged = session.replace(/=\d/, (text) => `=9${text.slice(1)}`)
     expect((await ask(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
-    expect(String((await ask(`${at}/logout`, { method: 'POST' })).headers['set-cookie'])).toContain(
-      'Max-Age=0',
-    )
+    // Another site can't sign anybody out.
+    for (const headers of [
+      undefined,
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'https://else.example' },
+    ]) {
+      const refused = await ask(`${at}/logout`, { method: 'POST', ...(headers && { headers }) })
+      expect(refused.status).toBe(403)
+      expect(refused.headers['set-cookie']).toBeUndefined()
+    }
+    const signedOut = await ask(`${at}/logout`, { method: 'POST', headers: own })
+    expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
+  })
+
+  test('behind TLS the cookie is kept to it', async () => {
+    const { host } = new URL(at)
+    const signedIn = await ask(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
+    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure$/)
+  })
+
+  test('guessing is slowed down client by client: a stranger closes the door to himself alone', async () => {
+    const own = { 'sec-fetch-site': 'same-origin' }
+    const stranger = { 'x-forwarded-for': '198.51.100.66' }
+    const other = { 'x-forwarded-for': '198.51.100.1' }
+    const guess = (n: number, ways: Record<string, string>) =>
+      n % 2 === 0
+        ? ask(`${at}/metrics`, { headers: { ...ways, authorization: `Bearer guess-${n}` } })
+        : ask(`${at}/login`, form({ token: `guess-${n}` }, { ...own, ...ways }))
+    const statuses: number[] = []
+    for (let n = 0; n < 30; n++) statuses.push((await guess(n, stranger)).status)
+    expect(statuses.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 401))
+    expect(new Set(statuses.slice(10))).toEqual(new Set([429]))
+    const right = { authorization: `Bearer ${TOKEN}` }
+    const waits = await ask(`${at}/metrics`, { headers: { ...stranger, ...right } })
+    expect(waits.status).toBe(429)
+    expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0)
+    expect((await ask(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
+    expect((await ask(`${at}/metrics`, { headers: right })).status).toBe(200)
+    expect((await ask(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
+  })
+
+  test('pages that are told what changes are bounded', async () => {
+    const stop = new AbortController()
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    const dispatcher = new Agent({ connections: 200 })
+    try {
+      const open = Array.from({ length: 120 }, async () => {
+        const { statusCode, body } = await request(`${at}/events`, {
+          headers,
+          signal: stop.signal,
+          dispatcher,
+        })
+        body.on('error', () => {})
+        return statusCode
+      })
+      const statuses = await Promise.all(open)
+      expect(statuses.filter((status) => status === 200)).toHaveLength(100)
+      expect(statuses.filter((status) => status === 503)).toHaveLength(20)
+    } finally {
+      stop.abort()
+      await dispatcher.destroy()
+    }
   })
 
   test('no address elsewhere is gone to after signing in', async () => {
@@ -124,6 +186,57 @@ describe('without a token', () => {
     const at = await serve()
     expect((await ask(`${at}/`)).status).toBe(200)
     expect((await ask(`${at}/`, { headers: { host: 'evil.example' } })).status).toBe(403)
+  })
+
+  test('where a proxy may stand in between, everything but webhook and health is closed', async () => {
+    const published = await serve({ environment: { publicUrl: 'https://hooks.example' } })
+    const local = await serve()
+    const own = { 'sec-fetch-site': 'same-origin' }
+    for (const [at, headers] of [
+      [published, {}],
+      [local, { 'x-forwarded-for': '198.51.100.1' }],
+      [local, { via: '1.1 proxy' }],
+      [local, { forwarded: 'for=198.51.100.1' }],
+      [local, { 'x-real-ip': '198.51.100.1' }],
+    ] as const) {
+      for (const path of NOT_MET) {
+        const got = await ask(at + path, { headers })
+        expect(got.status).toBe(403)
+        expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
+      }
+      const paused = await ask(`${at}/sources/contacts/pause`, form({}, { ...headers, ...own }))
+      expect(paused.status).toBe(403)
+      expect((await ask(`${at}/healthz`, { headers })).status).toBe(200)
+      expect((await ask(`${at}/readyz`, { headers })).status).toBe(200)
+      const delivered = await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
+      expect(delivered.text).toContain('signature')
+    }
+    expect((await harness.database.pool.query('select from fillrate.pauses')).rowCount).toBe(0)
+  })
+
+  test('health that strangers ask for is looked up once for all of them', async () => {
+    let looked = 0
+    const server = await openServer({
+      host: '127.0.0.1',
+      port: 0,
+      receive: null,
+      onDelivered: () => {},
+      notReady: async () => {
+        looked++
+        return null
+      },
+      board: null,
+      log: pino({ level: 'silent' }),
+    })
+    try {
+      const statuses = await Promise.all(
+        Array.from({ length: 100 }, async () => (await ask(`http://127.0.0.1:${server.port}/readyz`)).status),
+      )
+      expect(new Set(statuses)).toEqual(new Set([200]))
+      expect(looked).toBeLessThan(50)
+    } finally {
+      await server.close()
+    }
   })
 
   test('only its own pages can pause a source', async () => {
@@ -161,12 +274,29 @@ test('a page may load and run nothing but our own files', async () => {
   }
 })
 
-test('/api/status tells what `fillrate status --json` tells', async () => {
+test('/api/status reports what `fillrate status --json` does, and leaves the tables of the user alone', async () => {
   const at = await serve()
   const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
+  interface Status {
+    readonly coverage: Record<string, { readonly measured_at: string }>
+  }
   try {
     const { stdout } = await runProgram({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
-    expect(JSON.parse((await ask(`${at}/api/status`)).text)).toEqual(JSON.parse(stdout))
+    const counted = JSON.parse(stdout) as Status
+    const client = await harness.database.pool.connect()
+    try {
+      await client.query('begin; lock table crm.contacts, crm.accounts in access exclusive mode')
+      const { coverage, ...state } = JSON.parse((await ask(`${at}/api/status`)).text) as Status
+      expect({ ...state, coverage: {} }).toEqual({ ...counted, coverage: {} })
+      for (const [source, { measured_at, ...measured }] of Object.entries(coverage)) {
+        expect(measured).toEqual(counted.coverage[source])
+        expect(Date.parse(measured_at)).toBeGreaterThan(0)
+      }
+      expect(Object.keys(coverage)).toEqual(Object.keys(counted.coverage))
+    } finally {
+      await client.query('rollback')
+      client.release()
+    }
   } finally {
     await cli.remove()
   }
@@ -207,4 +337,29 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
   expect(
     sum('fillrate_lookups_total{outcome="found"') + sum('fillrate_lookups_total{outcome="not_found"'),
   ).toBe(rows[0]?.asked)
+})
+
+// The last one: it adds a row.
+test('beside a run there is no dashboard: it would be open to every user of the machine', async () => {
+  const port = await freePort()
+  const app = await harness.open({ environment: { port } })
+  let looked: Promise<Record<string, number>> | null = null
+  const look = async (): Promise<Record<string, number>> => {
+    const at = `http://127.0.0.1:${port}`
+    const statuses: Record<string, number> = {}
+    for (const path of ['/healthz', '/', '/api/status', '/metrics', '/row?source=contacts&key=1'])
+      statuses[path] = (await ask(at + path)).status
+    return statuses
+  }
+  await harness.database.pool.query(`insert into crm.contacts (email) values ('beside-a-run@example.com')`)
+  harness.sandbox.configure({ latencyAfterMs: 500 })
+  await app.run(runRequest({ onProgress: () => void (looked ??= look().catch(() => ({}))) }))
+  harness.sandbox.configure({ latencyAfterMs: 0 })
+  expect(await looked).toEqual({
+    '/healthz': 200,
+    '/': 404,
+    '/api/status': 404,
+    '/metrics': 404,
+    '/row?source=contacts&key=1': 404,
+  })
 })

@@ -86,13 +86,15 @@ test('it waits for Postgres and for the schema, and says that it is not ready', 
   expect(await ready()).toMatchObject({ status: 503, reason: 'the database does not answer' })
   await openProxy()
   await expect.poll(() => output).toContain('waiting for the schema')
-  expect(await ready()).toMatchObject({ status: 503, reason: expect.stringContaining('fillrate migrate') })
+  await expect
+    .poll(ready)
+    .toMatchObject({ status: 503, reason: expect.stringContaining('fillrate migrate') as string })
 
   expect((await cli.run('migrate')).code).toBe(0)
   const installed = await cli.run('follow', 'install', 'contacts')
   expect(installed.stdout).toContain('two triggers are on crm.contacts')
   await expect.poll(() => output).toContain('this process follows the database')
-  expect(await ready()).toMatchObject({ status: 200 })
+  await expect.poll(ready).toMatchObject({ status: 200 })
   await insert('new1@example.com')
   await expect.poll(enriched).toBe(1)
 })

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
 import { admit, isOurs } from '../../../src/daemon/http/access.ts'
+import { Brake, clientOf } from '../../../src/daemon/http/brake.ts'
+import { isSecure } from '../../../src/daemon/http/login.ts'
 import { callSteps, chartData } from '../../../src/daemon/http/dashboard/calls.ts'
 import { funnel } from '../../../src/daemon/http/dashboard/funnel.ts'
 import { address, html } from '../../../src/daemon/http/dashboard/html.ts'
@@ -75,17 +77,69 @@ test('a session is good until it ends, and only under the token that signed it',
   expect(cookieHeader(session, true)).toMatch(/; Secure$/)
 })
 
+const local = { token: null, host: '127.0.0.1', publicUrl: null }
+const here = { host: 'localhost:8080' }
 test.each([
-  ['a token, from loopback', { token: 't', host: '127.0.0.1' }, {}, 401],
-  ['a token, as a bearer', { token: 't', host: '0.0.0.0' }, { authorization: 'bearer t' }, true],
-  ['none, off loopback', { token: null, host: '0.0.0.0' }, { host: '127.0.0.1' }, 403],
-  ['none, on loopback', { token: null, host: '127.0.0.1' }, { host: 'localhost:8080' }, true],
-  ['none, on loopback in IPv6', { token: null, host: '::1' }, { host: '[::1]:8080' }, true],
-  ['none, under another name', { token: null, host: '127.0.0.1' }, { host: 'localhost.evil.example' }, 403],
-  ['none, without a name', { token: null, host: '127.0.0.1' }, {}, 403],
-])('the door, with %s', (_, door, headers, expected) => {
+  ['a token, from loopback', { ...local, token: 't' }, {}, 401],
+  ['a token, as a bearer', { ...local, token: 't', host: '0.0.0.0' }, { authorization: 'bearer t' }, true],
+  ['none, off loopback', { ...local, host: '0.0.0.0' }, { host: '127.0.0.1' }, 403],
+  ['none, on loopback', local, here, true],
+  ['none, on loopback in IPv6', { ...local, host: '::1' }, { host: '[::1]:8080' }, true],
+  ['none, under another name', local, { host: 'localhost.evil.example' }, 403],
+  ['none, without a name', local, {}, 403],
+  // What nginx sends by default: its own name for us, and no word of itself.
+  ['none, and an address outside', { ...local, publicUrl: 'https://hooks.example' }, here, 403],
+  [
+    'a token, and an address outside',
+    { ...local, token: 't', publicUrl: 'https://a.example' },
+    { authorization: 'Bearer t' },
+    true,
+  ],
+  ...['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'].map(
+    (name) => [`none, with the header ${name}`, local, { ...here, [name]: '' }, 403] as const,
+  ),
+] as const)('the door, with %s', (_, door, headers, expected) => {
   const admission = admit(door, headers, 0)
   expect(admission.admitted || admission.status).toBe(expected)
+})
+
+test('a client is told apart by what it cannot invent', () => {
+  const direct = { isBehindProxy: false }
+  const proxied = { isBehindProxy: true }
+  const from = (entry: string) => ({ 'x-forwarded-for': entry })
+  expect(clientOf('203.0.113.9', from('198.51.100.1'), proxied)).toBe('203.0.113.9')
+  expect(clientOf('::ffff:203.0.113.9', {}, direct)).toBe('203.0.113.9')
+  expect(clientOf('127.0.0.1', {}, direct)).toBe('127.0.0.1')
+  // The nearest proxy wrote the last entry; all before it are what the client says.
+  const one = clientOf('127.0.0.1', from('invented, 198.51.100.1'), proxied)
+  expect(one).toBe(clientOf('127.0.0.1', from('198.51.100.1'), proxied))
+  expect(one).not.toBe(clientOf('127.0.0.1', from('198.51.100.2'), proxied))
+  expect(one).not.toBe(clientOf('10.0.0.5', from('198.51.100.1'), proxied))
+  expect(clientOf('127.0.0.1', {}, proxied)).toBeNull()
+})
+
+test('guesses of one client make it wait, and nobody else; the same wrong token again is no guess', () => {
+  const brake = new Brake()
+  for (let n = 0; n < 100; n++) expect(brake.wrong('set up wrongly', 'an old token', n)).toBe(false)
+  for (let n = 0; n < 9; n++) expect(brake.wrong('guesser', String(n), n)).toBe(false)
+  expect(brake.wrong('guesser', '9', 9)).toBe(true)
+  expect(brake.wait('guesser', 10)).toBeGreaterThan(0)
+  expect(brake.wait('set up wrongly', 10)).toBe(0)
+  expect(brake.wait('guesser', 9 + 60_000)).toBe(0)
+  expect(brake.wrong('guesser', '10', 9 + 60_000)).toBe(false)
+  for (let n = 0; n < 20; n++) expect(brake.wrong(null, String(n), 0)).toBe(false)
+  expect(brake.wait(null, 0)).toBe(0)
+})
+
+test.each([
+  [{ origin: 'https://fillrate.example' }, true],
+  [{ 'x-forwarded-proto': 'https' }, true],
+  [{ 'x-forwarded-proto': 'https,http' }, true],
+  [{ forwarded: 'for=198.51.100.1;proto=https' }, true],
+  [{ origin: 'http://127.0.0.1:8080' }, false],
+  [{}, false],
+])('a cookie is kept to TLS where the browser speaks it: %o', (headers, expected) => {
+  expect(isSecure(headers)).toBe(expected)
 })
 
 test('only a page of ours, or who has the token, may change something', () => {

@@ -5,6 +5,8 @@ import { chartData } from './calls.ts'
 import { liveParts } from './overview.ts'
 
 const TICK_MS = 1_000
+/** Pages that are told at once; each costs a connection, and a copy of what it was told. */
+const MOST_PAGES = 100
 
 /**
  * Tells pages that are open what has changed, by server-sent events: the HTML of each part that is not what it was, and
@@ -21,6 +23,11 @@ export class Live {
   constructor(read: () => Promise<Board>, log: Logger) {
     this.#read = read
     this.#log = log
+  }
+
+  /** Whether one more page can be told. */
+  get hasRoom(): boolean {
+    return this.#pages.size < MOST_PAGES
   }
 
   /** Takes a page on: its connection stays open until it goes or the server closes. */

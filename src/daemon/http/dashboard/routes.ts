@@ -53,8 +53,11 @@ export function dashboard(server: FastifyInstance, options: DashboardOptions): (
   )
 
   server.get('/events', (_, reply) => {
+    if (!live.hasRoom)
+      return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
     reply.hijack()
     live.open(reply.raw, CONTENT_SECURITY)
+    return undefined
   })
 
   server.get<{ Params: { id: string } }>('/runs/:id', async (request, reply) => {
