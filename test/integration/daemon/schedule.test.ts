@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { Schedule, type RunTick } from '../../../src/daemon/schedule.ts'
 import { ticksAfter } from '../../../src/daemon/times.ts'
@@ -94,11 +95,11 @@ test('two daemons run every tick of an hour once, and the death of either change
       const next = new Daemon(`after ${killAt.indexOf(clock)}`, entries)
       all.push(next)
       daemons = [...daemons.filter((one) => one !== victim), next]
-      await vi.waitUntil(async () => {
+      do {
         await Promise.all(daemons.map((daemon) => daemon.schedule.tick()))
         for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()
-        return (await ticks()).every((one) => one.state !== 'running')
-      })
+        await sleep(50)
+      } while ((await ticks()).some((one) => one.state === 'running'))
     }
     if (clock % 60_000 === 30_000)
       for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()

@@ -1,7 +1,7 @@
 import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -50,9 +50,13 @@ beforeAll(async () => {
 
   cli = await createCommandLine(behind.href, sandbox, followed)
   daemon = cli.start('start', '--json')
-  for (const stream of [daemon.child.stdout, daemon.child.stderr])
-    stream?.on('data', (text: string) => (output += text))
-  await vi.waitUntil(() => output.includes('"public_url"'))
+  await new Promise<void>((resolve) => {
+    for (const stream of [daemon.child.stdout, daemon.child.stderr])
+      stream?.on('data', (text: string) => {
+        output += text
+        if (output.includes('"public_url"')) resolve()
+      })
+  })
   const { listens } = JSON.parse(output.split('\n').find((line) => line.includes('"public_url"')) ?? '') as {
     listens: string
   }
