@@ -40,6 +40,7 @@ import { checkWhere } from './sources/check/where.ts'
 import { openSource, type Source } from './sources/source.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
+import * as outages from './store/outages.ts'
 import * as rateLimits from './store/rate-limits.ts'
 
 export interface AppOptions {
@@ -200,6 +201,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         breaker,
       }),
     hearRate: () => hearRate(db, scopeOf() ?? '', deps.now()),
+    findOutage: () => outages.find(db, scopeOf() ?? ''),
   })
   const notifier = new Notifier({
     targets: config.notify,

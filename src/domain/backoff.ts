@@ -15,3 +15,39 @@ export function backoffMs(attempts: number, retryAfterMs: number | null, random:
 const SHORTEST_MS = 100
 const FIRST_MS = 1_000
 const LONGEST_MS = 5 * 60_000
+
+/** The longest pause before the second, third, … try of a lookup. The last stands for all further ones. */
+const SPREAD_MS = [1_000, 30_000, 5 * 60_000, 30 * 60_000]
+/** The same for a lookup whose answer was lost after its call was sent: each of its tries may have to be paid for. */
+const LOST_SPREAD_MS = [30_000, 30 * 60_000]
+
+/**
+ * How long a lookup waits for its next try: spread over half an hour, so that a single fault costs a second and an
+ * outage does not use up the tries of a row. Doubling from a second was rejected: five tries were over in eight
+ * seconds. Full jitter; a `Retry-After` is a floor.
+ *
+ * @param tries made so far, 1 or more
+ * @returns milliseconds
+ */
+export function retryDelayMs(
+  tries: number,
+  {
+    retryAfterMs,
+    random,
+    isLost = false,
+  }: { readonly retryAfterMs: number | null; readonly random: number; readonly isLost?: boolean },
+): number {
+  const spread = isLost ? LOST_SPREAD_MS : SPREAD_MS
+  const ceiling = spread[Math.min(Math.max(tries, 1), spread.length) - 1] ?? SHORTEST_MS
+  return Math.round(Math.max(retryAfterMs ?? 0, SHORTEST_MS + random * (ceiling - SHORTEST_MS)))
+}
+
+/** A lookup whose next try is so far ahead is not waited for by a run. In milliseconds. */
+export const FAR_AHEAD_MS = 60_000
+
+/** The pause before a key that the service refused is tried again. */
+const KEY_PAUSES_MS = [60_000, 5 * 60_000, 15 * 60_000]
+
+/** @param refusals in a row, 1 or more @returns milliseconds */
+export const keyPauseMs = (refusals: number): number =>
+  KEY_PAUSES_MS[Math.min(Math.max(refusals, 1), KEY_PAUSES_MS.length) - 1] ?? 0

@@ -1,4 +1,4 @@
-import { backoffMs } from './backoff.ts'
+import { retryDelayMs } from './backoff.ts'
 
 /**
  *     pending ──lease──▶ leased ──▶ found | not_found | refused | failed
@@ -34,9 +34,30 @@ export type AskEvent =
   | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
   | { readonly type: 'not_found' }
   | { readonly type: 'refused'; readonly reason: string }
-  | { readonly type: 'fault'; readonly reason: string; readonly retryAfterMs: number | null }
+  | ({ readonly type: 'fault'; readonly retryAfterMs: number | null } & Fault)
   /** Nothing was decided and nothing is counted: a 429, a refused key, an open circuit, an interrupt before the answer. */
-  | { readonly type: 'put_back'; readonly reason: string; readonly retryAfterMs: number | null }
+  | {
+      readonly type: 'put_back'
+      readonly reason: string
+      readonly retryAfterMs: number | null
+      readonly inDoubt?: boolean
+    }
+  /** No connection was made: certainly not asked, and never an attempt. */
+  | { readonly type: 'not_sent'; readonly reason: string }
+
+interface Fault {
+  readonly reason: string
+  /** The service may have worked on it, and may charge for it, though no answer of use came. */
+  readonly inDoubt?: boolean
+  /** No answer came at all: tried again fewer times, and later. */
+  readonly isLost?: boolean
+  /** Faults that are proved to be the input's own, with this one; without it, each try is. */
+  readonly attempts?: number
+  /** All tries that failed, with this one. */
+  readonly tries?: number
+  /** The service fails every call: that is no reason to fail a lookup. */
+  readonly isDown?: boolean
+}
 
 /** The fields that a transition persists. */
 export interface LookupFields {
@@ -48,7 +69,12 @@ export interface LookupFields {
   readonly dueAt: Date | null
   readonly record: unknown
   readonly confidence: number | null
+  /** Calls that may have been paid for and gave no answer: 0 or 1, of this try. */
+  readonly inDoubt?: number
 }
+
+/** Tries of a lookup whose answers are lost on the way, at most: each of them may have to be paid for. */
+const LOST_TRIES = 3
 
 /** A lookup that used up its attempts is tried again by the next night's run, not by this one. */
 const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
@@ -73,19 +99,22 @@ export function afterAsk(
     case 'refused':
       return answered('refused', event.reason, lookup.attempts + 1, now, null)
     case 'fault': {
-      const attempts = lookup.attempts + 1
-      if (attempts >= rules.attempts)
-        return answered(
-          'failed',
-          `${event.reason} (${attempts} ${attempts === 1 ? 'try' : 'tries'})`,
-          attempts,
-          now,
-          RETRY_FAILED_AFTER_MS,
-        )
-      return waiting(event.reason, attempts, now + backoffMs(attempts, event.retryAfterMs, random))
+      const { tries = lookup.attempts + 1, attempts = tries, isLost = false } = event
+      const inDoubt = event.inDoubt ? 1 : 0
+      const most = isLost ? Math.min(LOST_TRIES, rules.attempts) : rules.attempts
+      if (tries >= most && !event.isDown) {
+        const reason = `${event.reason} (${tries} ${tries === 1 ? 'try' : 'tries'})`
+        return { ...answered('failed', reason, tries, now, RETRY_FAILED_AFTER_MS), inDoubt }
+      }
+      const delayMs = retryDelayMs(tries, { retryAfterMs: event.retryAfterMs, random, isLost })
+      return { ...waiting(event.reason, attempts, now + delayMs), inDoubt }
     }
-    case 'put_back':
-      return waiting(event.reason, lookup.attempts, event.retryAfterMs ? now + event.retryAfterMs : null)
+    case 'put_back': {
+      const notBefore = event.retryAfterMs ? now + event.retryAfterMs : null
+      return { ...waiting(event.reason, lookup.attempts, notBefore), inDoubt: event.inDoubt ? 1 : 0 }
+    }
+    case 'not_sent':
+      return waiting(event.reason, lookup.attempts, now + retryDelayMs(1, { retryAfterMs: null, random }))
   }
 }
 

@@ -1,5 +1,5 @@
-import { circuitBreaker, CircuitState, ConsecutiveBreaker, handleWhen, isBrokenCircuitError } from 'cockatiel'
-import type { FailureReason, IBackoff, IHalfOpenAfterBackoffContext } from 'cockatiel'
+import { circuitBreaker, CircuitState, handleWhen, isBrokenCircuitError } from 'cockatiel'
+import type { FailureReason, IBackoff, IBreaker, IHalfOpenAfterBackoffContext } from 'cockatiel'
 import {
   CircuitOpenError,
   ConnectionError,
@@ -9,7 +9,8 @@ import {
   TimeoutError,
   UnavailableError,
 } from './errors.ts'
-
+import { FaultHistory } from './fault-history.ts'
+import type { Subject, Tries } from './fault-history.ts'
 import { InheritedOutage } from './inherited-outage.ts'
 import type { KeptOutage } from './inherited-outage.ts'
 
@@ -18,6 +19,8 @@ export type BreakerState = 'closed' | 'open' | 'half_open'
 export type BreakerOptions = {
   /** Faults in a row that open it; 10. Five would open now and then at a service that fails one call in ten. */
   failures?: number
+  /** Faults in a row that open it while no other call is on its way, because then no answer can contradict them; 3. */
+  failuresAlone?: number
   /** The pause before the first probe, in milliseconds; 5,000. It doubles with each probe that fails. */
   firstPauseMs?: number
   /** The longest pause, in milliseconds; 60,000. A Retry-After that is longer is kept all the same. */
@@ -27,17 +30,14 @@ export type BreakerOptions = {
 export type Breaker = {
   /**
    * Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged.
-   * @param subject what the call is about, to be told by `takeFailed`
+   * @param subject what the call is about: an input that fails while others are answered does not open the circuit
    */
-  execute<T>(call: () => Promise<T>, subject?: number): Promise<T>
+  execute<T>(call: () => Promise<T>, subject?: Subject): Promise<T>
   readonly state: BreakerState
   /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
   readonly nextProbeAt: number | null
-  /**
-   * What became of the call about this subject is stored. @returns the subjects of the faults in a row that opened the
-   * circuit, each once, when it is open and they are stored
-   */
-  takeFailed(stored: number): readonly number[]
+  /** What is to be stored with a subject whose call has just failed. @see FaultHistory.triesOf */
+  triesOf(subject: Subject, isCounted: boolean): Tries
   /** What the process that calls next must know of an open circuit; null while it is closed. */
   kept(): KeptOutage | null
   /** Takes over an open circuit, unless this one knows better by itself. */
@@ -56,14 +56,17 @@ const states: Readonly<Record<CircuitState, BreakerState>> = {
 /**
  * Stops calling a service that fails, and probes it with one call after a growing pause. Only faults of the
  * service count (5xx, time-outs, lost connections, answers that are none); a 4xx shows that it lives. A call
- * that its caller aborted shows nothing. The clock is Date.now, because cockatiel's cannot be replaced.
+ * that its caller aborted shows nothing, nor does an input that fails while others are answered. The clock is
+ * Date.now, because cockatiel's cannot be replaced.
  */
 export function createBreaker(options: BreakerOptions = {}): Breaker {
-  const { failures = 10, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
+  const { failures = 10, failuresAlone = 3, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
   let nextProbeAt: number | null = null
   let pauseMs = firstPauseMs
-  /** Subjects of the faults in a row, with whether they are stored. */
-  let failed = new Map<number, boolean>()
+  let onTheWay = 0
+  const history = new FaultHistory()
+  /** Errors that speak against the service. */
+  const counted = new WeakSet<object>()
   let inherited: InheritedOutage | null = null
 
   const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
@@ -77,38 +80,70 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     },
   })
 
+  let inARow = 0
+  const consecutive: IBreaker = {
+    state: undefined,
+    success: () => {
+      inARow = 0
+    },
+    failure: () => {
+      inARow++
+      return inARow >= failures || (inARow >= failuresAlone && onTheWay === 0)
+    },
+  }
   const policy = circuitBreaker(
     // A probe that was aborted must not close the circuit, as cockatiel would have it for an unhandled error.
-    handleWhen((error) => isFault(error) || policy.state === CircuitState.HalfOpen),
-    { breaker: new ConsecutiveBreaker(failures), halfOpenAfter: pause(null) },
+    handleWhen((error: unknown) => counted.has(error as object) || policy.state === CircuitState.HalfOpen),
+    { breaker: consecutive, halfOpenAfter: pause(null) },
   )
-  policy.onReset(() => (nextProbeAt = null))
+  policy.onReset(() => {
+    nextProbeAt = null
+    inARow = 0
+  })
 
-  async function probeInherited<T>(outage: InheritedOutage, call: () => Promise<T>): Promise<T> {
+  const isDown = (): boolean => inherited !== null || policy.state !== CircuitState.Closed
+
+  /** What shows that the service lives, a refusal too, is a success to cockatiel: it ends a row of faults. */
+  async function settle<T>(call: () => Promise<T>, subject: Subject | undefined): Promise<Outcome<T>> {
+    const began = history.begin()
+    onTheWay++
+    try {
+      const value = await call()
+      history.answered(subject, isDown())
+      return { ok: true, value }
+    } catch (error) {
+      if (isAnswered(error)) {
+        history.answered(subject, isDown())
+        return { ok: false, error }
+      }
+      // No input is to blame for a connection that can't be made.
+      if (isFault(error) && (!error.maybeSent || history.failed(subject, began))) counted.add(error)
+      throw error
+    } finally {
+      onTheWay--
+    }
+  }
+
+  async function probeInherited<T>(outage: InheritedOutage, call: () => Promise<Outcome<T>>): Promise<T> {
     if (!outage.mayProbe(Date.now())) throw openError(outage.probeAt)
     try {
-      const answer = await outage.probe(call)
+      const outcome = await outage.probe(call)
       inherited = null
-      return answer
+      return valueOf(outcome)
     } catch (error) {
-      if (isAnswered(error)) inherited = null
-      else outage.lengthen(Date.now(), retryAfterOf({ error: error as Error }))
+      if (inherited !== null) outage.lengthen(Date.now(), retryAfterOf({ error: error as Error }))
       throw error
     }
   }
 
   return {
-    async execute<T>(call: () => Promise<T>, subject?: number): Promise<T> {
-      if (inherited !== null) return probeInherited(inherited, call)
+    async execute<T>(call: () => Promise<T>, subject?: Subject): Promise<T> {
+      if (inherited !== null) return probeInherited(inherited, () => settle(call, subject))
       // Cockatiel would make it wait for the probe's outcome, with a permit of the rate limit in its hand.
       if (policy.state === CircuitState.HalfOpen) throw openError(nextProbeAt)
       try {
-        const outcome = await policy.execute(() => settle(call))
-        failed = new Map()
-        if (outcome.ok) return outcome.value
-        throw outcome.error
+        return valueOf(await policy.execute(() => settle(call, subject)))
       } catch (error) {
-        if (subject !== undefined && isFault(error) && failed.size < failures) failed.set(subject, false)
         throw isBrokenCircuitError(error) ? openError(nextProbeAt) : error
       }
     },
@@ -119,13 +154,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     get nextProbeAt() {
       return inherited === null ? nextProbeAt : inherited.probeAt
     },
-    takeFailed(stored) {
-      if (failed.has(stored)) failed.set(stored, true)
-      if (policy.state === CircuitState.Closed) return []
-      const taken = [...failed].filter(([, isStored]) => isStored).map(([subject]) => subject)
-      for (const subject of taken) failed.delete(subject)
-      return taken
-    },
+    triesOf: (subject, isCounted) => history.triesOf(subject, isCounted),
     kept() {
       if (inherited !== null) return { probeInMs: inherited.probeAt - Date.now(), pauseMs: inherited.pauseMs }
       return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), pauseMs }
@@ -143,17 +172,12 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
 
 type Outcome<T> = { ok: true; value: T } | { ok: false; error: unknown }
 
-/** What shows that the service lives, a refusal too, is a success to cockatiel: it ends a row of faults. */
-async function settle<T>(call: () => Promise<T>): Promise<Outcome<T>> {
-  try {
-    return { ok: true, value: await call() }
-  } catch (error) {
-    if (isAnswered(error)) return { ok: false, error }
-    throw error
-  }
+function valueOf<T>(outcome: Outcome<T>): T {
+  if (outcome.ok) return outcome.value
+  throw outcome.error
 }
 
-const isFault = (error: unknown): boolean =>
+const isFault = (error: unknown): error is ServiceError =>
   error instanceof ServerError ||
   error instanceof UnavailableError ||
   error instanceof TimeoutError ||
@@ -161,7 +185,7 @@ const isFault = (error: unknown): boolean =>
   error instanceof MalformedAnswerError
 
 const isAnswered = (error: unknown): boolean =>
-  error instanceof ServiceError && error.status !== null && !isFault(error)
+  !isFault(error) && error instanceof ServiceError && error.status !== null
 
 function retryAfterOf(reason: FailureReason<unknown>): number {
   const error = 'error' in reason ? reason.error : null

@@ -24,7 +24,8 @@ export const answerRecords = (answers: readonly { readonly id: number }[]) =>
     sql`${answers.map((one) => one.id)}::bigint[]`,
     answers,
     sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "askedAt" timestamptz,
-        "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb`,
+        "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
+        "inDoubt" integer`,
   )
 
 export const notErased = sql`not exists (

@@ -28,6 +28,8 @@ export interface LeaseOptions {
    * wait, because as many make a job.
    */
   readonly emails: boolean | number
+  /** Only lookups of which no call has failed: the others prove little of a service that is probed. */
+  readonly untried?: boolean
 }
 
 /**
@@ -36,12 +38,13 @@ export interface LeaseOptions {
  */
 export async function lease(
   db: Database,
-  { run, limit, token, leaseMs, emails, asking = limit }: LeaseOptions,
+  { run, limit, token, leaseMs, emails, asking = limit, untried = false }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
   // Literally the predicates of the partial indexes: the planner uses them for nothing else.
   const single = sql`state = ${pending} and (kind <> 'email' or single)`
   const email = sql`state = ${pending} and kind = 'email' and not single`
-  const ready = sql`run = ${run} and (not_before is null or not_before <= now())`
+  const ready = sql`run = ${run} and (not_before is null or not_before <= now())
+    ${untried ? sql`and ${unindexed(sql`reason is null`)}` : sql``}`
   const few =
     typeof emails === 'number'
       ? sql`(select count(*) from (select from fillrate.lookups where ${ready} and ${email} limit ${emails}::integer) w) < ${emails}::integer`
@@ -163,7 +166,7 @@ export async function answer(
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
              asked_at = v."askedAt", resolved_at = v."resolvedAt", due_at = v."dueAt",
-             lease_token = null, leased_until = null,
+             lease_token = null, leased_until = null, in_doubt = l.in_doubt + coalesce(v."inDoubt", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}

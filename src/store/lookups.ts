@@ -37,7 +37,8 @@ const takeable = (live: readonly number[]) => sql<boolean>`(
 )`
 
 /**
- * Makes sure that every wanted lookup exists, and takes for `run` those that must be asked.
+ * Makes sure that every wanted lookup exists, and takes for `run` those that must be asked. What another run left
+ * waiting keeps its attempts and the time of its next try.
  * Holds a lock on each until the transaction ends: an answer that comes meanwhile waits, and then sees the new rows.
  */
 export async function want(
@@ -56,9 +57,9 @@ export async function want(
     on conflict (kind, key) do update set
       state       = case when ${takeable(live)} then ${pending} else l.state end,
       run         = case when ${takeable(live)} then excluded.run else l.run end,
-      reason      = case when ${takeable(live)} then null else l.reason end,
-      attempts    = case when ${takeable(live)} then 0 else l.attempts end,
-      not_before  = case when ${takeable(live)} then null else l.not_before end,
+      reason      = case when ${takeable(live)} and l.state <> ${pending} then null else l.reason end,
+      attempts    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.attempts end,
+      not_before  = case when ${takeable(live)} and l.state <> ${pending} then null else l.not_before end,
       single      = case when ${takeable(live)} then l.single and l.state = ${pending} else l.single end,
       in_doubt    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.in_doubt end,
       asked_at    = case when ${takeable(live)} then null else l.asked_at end,
@@ -134,16 +135,6 @@ async function freeMembers(
        set state = ${pending}, single = single or ${single}, reason = ${reason}, not_before = null
      where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
-}
-
-/** The only try of these so far met an outage of the service, and is not held against them. */
-export async function forgive(db: Connection, ids: readonly number[]): Promise<void> {
-  if (ids.length === 0) return
-  await sql`
-    update fillrate.lookups set attempts = 0
-     where id = any(${[...ids]}::bigint[]) and ${unindexed(sql`state = ${pending}`)} and attempts = 1`.execute(
-    db,
-  )
 }
 
 export interface Expired {

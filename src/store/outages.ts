@@ -28,11 +28,19 @@ export async function keep(
     on conflict (scope) do update set probe_at = excluded.probe_at, pause_ms = excluded.pause_ms`.execute(db)
 }
 
+/** An outage as it was met last, with how long it has lasted. Milliseconds. */
+export interface KnownOutage extends Outage {
+  readonly lastedMs: number
+}
+
 /** The outage that was met last, if it was not over by then. */
-export async function find(db: Database, scope: string): Promise<Outage | null> {
-  const { rows } = await sql<{ ms: number; pause_ms: number }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, pause_ms
+export async function find(db: Database, scope: string): Promise<KnownOutage | null> {
+  const { rows } = await sql<{ ms: number; pause_ms: number; lasted_ms: number }>`
+    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, pause_ms,
+           (extract(epoch from now() - since) * 1000)::float8 as lasted_ms
       from fillrate.outages where scope = ${scope}`.execute(db)
   const row = rows[0]
-  return row ? { probeInMs: Math.max(0, row.ms), pauseMs: row.pause_ms } : null
+  return row
+    ? { probeInMs: Math.max(0, row.ms), pauseMs: row.pause_ms, lastedMs: Math.max(0, row.lasted_ms) }
+    : null
 }

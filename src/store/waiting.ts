@@ -1,7 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
+import { FAR_AHEAD_MS } from '../domain/backoff.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row } from '../domain/row.ts'
-import { unindexed } from './batch.ts'
+import { interval, unindexed } from './batch.ts'
 import { ANSWERED } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
@@ -72,6 +73,10 @@ export interface Waiting {
   readonly forDelivery: number
   /** Of these, those whose lookup belongs to a run that is no more. */
   readonly abandoned: number
+  /** Of these, those whose lookup is tried again so late that no run stays for it. */
+  readonly later: number
+  /** When the first of those is tried again. */
+  readonly laterAt: Date | null
   /** Rows of other live runs in the same sources. */
   readonly others: number
   /** Of these, those for which this run waits, to take over what is left of them. */
@@ -94,11 +99,15 @@ export async function whatWaits(
   const others = live.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run = ${run.id}`
+  const later = sql`${mine} and l.state = ${sql.lit(Lookup.pending)} and l.run = any(${[...live]}::bigint[])
+                      and l.not_before > now() + ${interval(FAR_AHEAD_MS)}`
   const { rows } = await sql<Waiting & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpen(run)}) as mine,
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
                               and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
+           count(*) filter (where ${later}) as later,
+           min(l.not_before) filter (where ${later}) as "laterAt",
            count(*) filter (where r.run = any(${others}::bigint[])) as others,
            count(*) filter (where r.run = any(${awaited}::bigint[])) as awaited,
            count(*) filter (where r.run = any(${others}::bigint[]) and r.dry and r.run < ${run.id}) as "olderDry",
@@ -109,4 +118,12 @@ export async function whatWaits(
   return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
 }
 
-const NONE = { mine: 0, forDelivery: 0, abandoned: 0, others: 0, awaited: 0 }
+const NONE = { mine: 0, forDelivery: 0, abandoned: 0, later: 0, laterAt: null, others: 0, awaited: 0 }
+
+/** Whether the service has answered anything that a run asked. */
+export async function anyAnswered(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.lookups where run = ${run} and state in (${ANSWERED})
+                      and asked_at is not null) as any`.execute(db)
+  return rows[0]?.any ?? false
+}

@@ -2,10 +2,13 @@ import type { AskEvent } from '../../domain/lookup.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { Answer, EnrichmentClient } from '../../service/client.ts'
 import {
+  AbortedError,
   CircuitOpenError,
+  ConnectionError,
   MalformedAnswerError,
   RateLimitedError,
   ServiceError,
+  TimeoutError,
 } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
 import { cleanText } from '../../domain/clean-text.ts'
@@ -33,7 +36,7 @@ export async function ask(
   signal: AbortSignal,
 ): Promise<Asked> {
   try {
-    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup.id)
+    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup)
     switch (answer.outcome) {
       case 'accepted':
         return { event: null, acceptedAs: answer.jobId }
@@ -43,22 +46,11 @@ export async function ask(
         return decided({ type: 'not_found' })
     }
   } catch (error) {
-    if (error instanceof ServiceError) return sparing(afterFailure(error), lookup, deps.breaker)
+    if (error instanceof ServiceError) return afterFailure(error, lookup, deps.breaker)
     throw error
   } finally {
     call.end()
   }
-}
-
-/**
- * A service that is down uses up nobody's attempts: while the circuit is open, a fault is not held against a lookup
- * that never failed while the service answered others.
- */
-function sparing(asked: Asked, lookup: LeasedLookup, { state }: Pick<Breaker, 'state'>): Asked {
-  if (asked.event === null || asked.event.type !== 'fault' || state === 'closed' || lookup.attempts > 0)
-    return asked
-  const { event } = asked
-  return { ...asked, event: { type: 'put_back', reason: event.reason, retryAfterMs: event.retryAfterMs } }
 }
 
 const decided = (event: AskEvent, toKeep: Pick<KeptAnswer, 'status' | 'body'> | null = null): Asked => ({
@@ -86,26 +78,54 @@ function send(
   }
 }
 
-function afterFailure(error: ServiceError): Asked {
+function afterFailure(error: ServiceError, lookup: LeasedLookup, breaker: Breaker): Asked {
   const reason = describeFailure(error)
   switch (error.remedy) {
     case 'refuse':
       return decided({ type: 'refused', reason }, toKeep(error))
-    case 'retry':
-      return decided({ type: 'fault', reason, retryAfterMs: error.retryAfterMs }, toKeep(error))
+    case 'retry': {
+      if (!error.maybeSent) return decided({ type: 'not_sent', reason })
+      const doubt = doubtOf(error)
+      // Calls that were paid for are counted, whosever fault it was: an outage that charges must come to an end.
+      const isCounted = doubt === 'lost' || doubt === 'done'
+      const fault = {
+        reason,
+        retryAfterMs: error.retryAfterMs,
+        inDoubt: doubt !== 'none',
+        isLost: doubt === 'lost',
+        isDown: breaker.state !== 'closed' && !isCounted,
+      }
+      return decided({ type: 'fault', ...fault, ...breaker.triesOf(lookup, isCounted) }, toKeep(error))
+    }
     case 'wait':
     case 'next_key':
     case 'stop': {
       // The limiter holds a 429's Retry-After for every call; an open circuit's pause is this lookup's own.
       const retryAfterMs = error instanceof CircuitOpenError ? error.retryAfterMs : null
+      const inDoubt = error instanceof AbortedError && doubtOf(error) !== 'none'
       return {
-        event: { type: 'put_back', reason, retryAfterMs },
+        event: { type: 'put_back', reason, retryAfterMs, inDoubt },
         stop: error.remedy === 'stop' ? error : null,
         throttled: error instanceof RateLimitedError,
         toKeep: null,
       }
     }
   }
+}
+
+/**
+ * Whether a call that is made again may be paid twice. `lost`: it was sent, and no whole answer came. `done`: answered
+ * with success, and unreadable. `gateway`: a 5xx of something in between, behind which the service may have worked;
+ * its own 500 and 503 say that it did not.
+ */
+function doubtOf(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway' {
+  const { status } = error
+  if (!error.maybeSent) return 'none'
+  if (error instanceof TimeoutError || error instanceof ConnectionError || error instanceof AbortedError)
+    return status === null || status < 300 ? 'lost' : 'none'
+  if (status === null) return 'none'
+  if (status < 300) return 'done'
+  return status > 500 && status !== 503 ? 'gateway' : 'none'
 }
 
 /** Characters of a body that are kept: enough to see what it is. */

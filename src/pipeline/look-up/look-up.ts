@@ -5,7 +5,6 @@ import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as keptAnswers from '../../store/kept-answers.ts'
 import * as store from '../../store/leases.ts'
-import * as lookups from '../../store/lookups.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import type { CallDeps } from '../deps.ts'
@@ -137,8 +136,6 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     }
     count.asked++
     leases.drop(lookup.token)
-    // These came before it was known that the service is down.
-    await lookups.forgive(deps.db, deps.breaker.takeFailed(lookup.id))
   }
 
   try {

@@ -8,7 +8,9 @@ import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { Hand } from './hand.ts'
 import type { Leases } from './leases.ts'
 
-type SupplyDeps = Pick<CallDeps, 'db' | 'rules' | 'webhookUrl'>
+type SupplyDeps = Pick<CallDeps, 'db' | 'rules' | 'webhookUrl'> & {
+  readonly breaker: Pick<CallDeps['breaker'], 'state'>
+}
 
 /** Brings the lookups of one run to the calls: leases them some way ahead, and gives back what is not asked after all. */
 export class Supply {
@@ -106,13 +108,18 @@ export class Supply {
     const token = randomUUID()
     const emails = this.#emails()
     const began = performance.now()
-    const leased = await store
-      .lease(db, { run: this.#run.id, limit, asking, token, leaseMs: LEASE_MS, emails })
-      .catch(async (error: unknown) => {
-        // It may be committed and its answer lost: nothing was asked under it, so that it need not run out first.
-        await throughOutage(() => toGiveBack.underToken(db, token), {})
-        throw error
-      })
+    const options = { run: this.#run.id, limit, asking, token, leaseMs: LEASE_MS, emails }
+    const lease = async (): Promise<store.LeasedLookup[]> => {
+      // An input that always fails would probe again and again, and keep the circuit open by itself.
+      const untried =
+        this.#deps.breaker.state === 'closed' ? [] : await store.lease(db, { ...options, untried: true })
+      return untried.length > 0 ? untried : store.lease(db, options)
+    }
+    const leased = await lease().catch(async (error: unknown) => {
+      // It may be committed and its answer lost: nothing was asked under it, so that it need not run out first.
+      await throughOutage(() => toGiveBack.underToken(db, token), {})
+      throw error
+    })
     this.#leases.hold(token, leased.length, began)
     return leased
   }

@@ -35,6 +35,7 @@ export interface CallingOptions {
 /** Calls the service whenever it is this process's turn: for all live runs, the most urgent first. */
 export async function callWhenever(options: CallingOptions): Promise<void> {
   const { deps, signal } = options
+  const work = options.toLookUp.listen()
   while (!signal.aborted) {
     const turn = await throughOutage(options.takeTurn, {
       signal,
@@ -45,7 +46,7 @@ export async function callWhenever(options: CallingOptions): Promise<void> {
       throw error
     })
     if (turn === null) {
-      await options.toLookUp.wait(1_000, signal)
+      await work.wait(1_000, signal)
       continue
     }
     options.onTurn(turn)

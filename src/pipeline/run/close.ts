@@ -9,13 +9,14 @@ import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
 import type { Budget } from '../pick/budget.ts'
 import { makeReport, type RunReport, type RunStatus } from './report.ts'
 import type { Tally } from './tally.ts'
+import type { Left } from './watch.ts'
 
 /** What a run meets on its way and tells at its end. */
 export class Seen {
   readonly failures: unknown[] = []
   rehearsal: Rehearsal | null = null
-  /** Rows of the same sources that other runs held at the end. */
-  others = 0
+  /** What it left to other runs when it ended by itself. */
+  left: Left = { others: 0, later: 0, laterAt: null, downMs: null }
   /** Sources that were left out, or picked no further, because somebody paused them. */
   readonly paused = new Set<string>()
   stop: ServiceError | null = null
@@ -42,7 +43,9 @@ export async function end(
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
   const reason =
-    [why, othersIn(run.seen, options), pausedIn(run.seen)].filter((text) => text !== null).join('; ') || null
+    [why, othersIn(run.seen, options), leftIn(run.seen), pausedIn(run.seen)]
+      .filter((text) => text !== null)
+      .join('; ') || null
   const wait = {
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
@@ -73,10 +76,22 @@ export async function end(
   return report
 }
 
-const othersIn = ({ others }: Seen, { dryRun }: { readonly dryRun?: object | null }): string | null =>
+const othersIn = (
+  { left: { others } }: Seen,
+  { dryRun }: { readonly dryRun?: object | null },
+): string | null =>
   dryRun && others > 0
     ? `${others} rows of the same sources are another run's: they are not among these`
     : null
+
+/** What still waits, why, and who goes on with it. */
+function leftIn({ left: { later, laterAt, downMs } }: Seen): string | null {
+  if (downMs !== null)
+    return `the service has answered nothing for ${Math.round(downMs / 60_000)} min: what waits is asked by the next run`
+  if (later === 0) return null
+  const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
+  return `${later} ${later === 1 ? 'row waits' : 'rows wait'} for another try of a call that failed: the next run makes it${at}`
+}
 
 function pausedIn({ paused }: Seen): string | null {
   if (paused.size === 0) return null

@@ -9,6 +9,10 @@ export interface Situation {
   readonly others: number
   /** Of these, those whose next lookup nobody will ask, because this run's budget would not pay it. */
   readonly unpayable: number
+  /** Of the run's own, those whose lookup is tried again so late that it does not stay for them. */
+  readonly later: number
+  /** The service answers nothing, for so long that the run does not stay for it. */
+  readonly isDown: boolean
   /** How long nothing has moved, in milliseconds. */
   readonly idleMs: number
   /** How long to wait for deliveries (`--wait`), in milliseconds. */
@@ -17,15 +21,29 @@ export interface Situation {
 
 export type End = 'go_on' | 'done' | 'waited_enough'
 
+/** A run that was answered before stays for an outage of so long; one that never was does not. In milliseconds. */
+const STAYS_MS = 15 * 60_000
+const STAYS_UNANSWERED_MS = 60_000
+
+/**
+ * Whether an outage of the service has lasted too long for a run to stay. At the end of a nightly run a quarter of an
+ * hour is nothing; whoever has just given a wrong address waits at the terminal. Pure.
+ * @param lastedMs so far, and not before the run began: what was down may be up again
+ */
+export const outlastsRun = (lastedMs: number, wasAnswered: boolean): boolean =>
+  lastedMs > (wasAnswered ? STAYS_MS : STAYS_UNANSWERED_MS)
+
 /**
  * Whether a run is done. It ends when nothing of its rows waits, or when only deliveries are missing and it has waited
  * for them long enough. It also stays while another live run holds rows of its sources: should that one die, its rows
- * are taken over. Pure.
+ * are taken over. It does not stay for lookups that are tried again much later, nor for a service that is down for long:
+ * `not_before` is stored, and the next run or the daemon goes on with them. Pure.
  */
 export function endOf(situation: Situation): End {
-  const { picking, mine, forDelivery, others, unpayable, idleMs, waitMs } = situation
+  const { picking, mine, forDelivery, others, unpayable, later, isDown, idleMs, waitMs } = situation
   if (picking) return 'go_on'
-  const payable = mine - unpayable
+  if (isDown && mine > 0) return 'done'
+  const payable = mine - unpayable - later
   if (payable <= 0 && others === 0) return 'done'
   const patient = idleMs < waitMs
   if (payable <= forDelivery) return patient ? 'go_on' : 'waited_enough'

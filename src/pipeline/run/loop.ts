@@ -22,7 +22,8 @@ const LONGEST_LOOK_MS = 1_000
 
 /** Does ticks until told to stop; while there is nothing to do it looks less and less often. Outlasts an outage of Postgres. */
 export async function loop(options: LoopOptions): Promise<void> {
-  const { signal, nudge, paceMs = 0, full = Number.POSITIVE_INFINITY } = options
+  const { signal, paceMs = 0, full = Number.POSITIVE_INFINITY } = options
+  const nudge = options.nudge.listen()
   let look = SHORTEST_LOOK_MS
   let outage = 0
   while (!signal.aborted) {

@@ -1,30 +1,43 @@
 /**
- * Wakes a loop that waits for work from a step in the same process. Only a hint: a loop also looks by itself, because
- * the work may come from another process.
+ * Wakes the loops that wait for work: what makes the work nudges, and every waiter looks at once. Only a hint: a loop
+ * also looks by itself, because the work may come from another process.
  */
 export class Nudge {
-  #wake: (() => void) | null = null
-  #nudged = false
+  #nudges = 0
+  readonly #waiters = new Set<() => void>()
 
   nudge(): void {
-    this.#nudged = true
-    this.#wake?.()
+    this.#nudges++
+    for (const wake of this.#waiters) wake()
   }
 
-  /** Waits until nudged (also before this call), for `ms` at the most, or until the signal. */
-  async wait(ms: number, signal: AbortSignal): Promise<void> {
-    if (!this.#nudged && !signal.aborted)
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          clearTimeout(timer)
-          signal.removeEventListener('abort', done)
-          this.#wake = null
-          resolve()
-        }
-        const timer = setTimeout(done, ms)
-        signal.addEventListener('abort', done, { once: true })
-        this.#wake = done
-      })
-    this.#nudged = false
+  /** For one loop: what was nudged while it worked is not lost on it, whoever else waits for the same. */
+  listen(): Waiter {
+    let seen = this.#nudges
+    return {
+      wait: async (ms, signal) => {
+        if (this.#nudges === seen && !signal.aborted) await this.#nudged(ms, signal)
+        seen = this.#nudges
+      },
+    }
   }
+
+  #nudged(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        this.#waiters.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      signal.addEventListener('abort', done, { once: true })
+      this.#waiters.add(done)
+    })
+  }
+}
+
+export interface Waiter {
+  /** Waits until nudged (also since the last wait), for `ms` at the most, or until the signal. */
+  wait(ms: number, signal: AbortSignal): Promise<void>
 }

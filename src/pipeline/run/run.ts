@@ -5,6 +5,7 @@ import type { RouteOption } from '../../domain/route.ts'
 import { TakenForDead } from '../../domain/taken-for-dead.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
+import type { KnownOutage } from '../../store/outages.ts'
 import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
@@ -24,6 +25,7 @@ import { every, Works } from './works.ts'
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly takeTurn: TakeTurn
   readonly hearRate: HearRate
+  readonly findOutage: () => Promise<KnownOutage | null>
   /** Names this process in tables and logs; unique for each start. */
   readonly owner: string
 }
@@ -151,13 +153,14 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
         began,
         picking: () => picking,
         rate: () => works.rate(),
+        findOutage: deps.findOutage,
         wake: wakeCalls,
         onProgress: options.onProgress,
       },
       ending,
     )
-      .then(async (others) => {
-        seen.others = others
+      .then(async (left) => {
+        seen.left = left
         // While the run is still kept alive: otherwise another one could take its rows meanwhile.
         if (dryRun === null || ending.aborted) return
         const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }

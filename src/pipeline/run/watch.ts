@@ -4,13 +4,14 @@ import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import * as jobs from '../../store/jobs.ts'
 import { isOutage } from '../../store/outage.ts'
+import type { KnownOutage } from '../../store/outages.ts'
 import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
 import { pickAgain as again, type PickingRun } from '../pick/pick.ts'
 import { adopt } from '../pick/take.ts'
-import { endOf } from './end.ts'
+import { endOf, outlastsRun } from './end.ts'
 import type { RunProgress } from './progress.ts'
 import type { Tally } from './tally.ts'
 
@@ -30,28 +31,49 @@ export interface Watched extends PickingRun, waiting.Done {
   readonly began: number
   readonly picking: () => boolean
   readonly rate: () => RateState | null
+  /** That the service is down, as the process that calls has noted it. */
+  readonly findOutage: () => Promise<KnownOutage | null>
   /** There may be lookups to ask again. */
   readonly wake: () => void
   readonly onProgress: ((progress: RunProgress) => void) | undefined
 }
 
-interface Told {
+/** What a run leaves behind when it ends. */
+export interface Left {
+  /** Rows of the same sources that other runs hold. */
+  others: number
+  /** Its own rows whose lookups are tried again by the next run or the daemon, and when the first is. */
+  later: number
+  laterAt: Date | null
+  /** For so long the service had answered nothing; null where it was not down. Milliseconds. */
+  downMs: number | null
+}
+
+interface Told extends Left {
   settled: number
   waiting: number
   jobsWaiting: number
-  others: number
 }
 
 /**
  * Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile.
- * @returns how many rows of the same sources other runs hold then
+ * @returns what it leaves to others
  */
 export async function watch(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: Watched,
   signal: AbortSignal,
-): Promise<number> {
-  const told = { settled: 0, waiting: 0, jobsWaiting: 0, others: 0, countAt: Number.NEGATIVE_INFINITY }
+): Promise<Left> {
+  const told: Told & { countAt: number } = {
+    settled: 0,
+    waiting: 0,
+    jobsWaiting: 0,
+    others: 0,
+    later: 0,
+    laterAt: null,
+    downMs: null,
+    countAt: Number.NEGATIVE_INFINITY,
+  }
   while (!signal.aborted) {
     try {
       const began = performance.now()
@@ -65,14 +87,14 @@ export async function watch(
       if (!run.picking() && (await isDone(deps, run, told, signal))) {
         await countSettled(deps, run, told)
         tell(run, told)
-        return told.others
+        return told
       }
     } catch (error) {
       if (!isOutage(error)) throw error
     }
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
-  return told.others
+  return told
 }
 
 /** Rows picked after the count would be taken for settled: so those picked before it are counted. */
@@ -89,7 +111,7 @@ async function countSettled(
 async function isDone(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: Watched,
-  told: { others: number },
+  told: Left,
   signal: AbortSignal,
 ): Promise<boolean> {
   const idleMs = performance.now() - run.tally.movedAt
@@ -116,11 +138,15 @@ async function isDone(
     waits = await waiting.whatWaits(deps.db, run, names, live, unawaited)
     told.others = waits.others
   }
+  told.later = waits.later
+  told.laterAt = waits.laterAt
+  told.downMs = waits.mine === 0 ? null : await downFor(deps, run)
   const unpayable = waits.abandoned + run.budget.rowsUnpaid
   const end = endOf({
     ...waits,
     others: waits.awaited,
     unpayable,
+    isDown: told.downMs !== null,
     idleMs,
     waitMs: run.waitMs,
     picking: false,
@@ -129,6 +155,14 @@ async function isDone(
   // Freed by a job that was given up after these rows were picked: the budget had not reckoned with them.
   else run.budget.leaveWaiting('abandoned', waits.abandoned)
   return end !== 'go_on'
+}
+
+/** For how long the service has answered nothing, where that is too long to stay; else null. */
+async function downFor(deps: Pick<Deps, 'db'>, run: Watched): Promise<number | null> {
+  const outage = await run.findOutage()
+  if (outage === null) return null
+  const lastedMs = Math.min(outage.lastedMs, performance.now() - run.began)
+  return outlastsRun(lastedMs, await waiting.anyAnswered(deps.db, run.id)) ? outage.lastedMs : null
 }
 
 /** @returns whether anything was taken over, so that the situation has changed */

@@ -3,12 +3,14 @@ import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Leases } from '../../../src/pipeline/look-up/leases.ts'
 import { Supply } from '../../../src/pipeline/look-up/supply.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
 import type { LeasedLookup } from '../../../src/store/leases.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const LOOKUPS = 2_000
 let database: TestDatabase
+let breaker: { state: BreakerState }
 let supply: Supply
 let leases: Leases
 
@@ -38,7 +40,8 @@ beforeEach(async () => {
     refreshAfterMs: 1,
     retryNotFoundAfterMs: 1,
   }
-  supply = new Supply({ db: database.db, rules, webhookUrl: null }, run, leases, () => LOOKUPS)
+  breaker = { state: 'closed' }
+  supply = new Supply({ db: database.db, rules, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
 })
 afterEach(async () => {
   leases.end()
@@ -80,4 +83,22 @@ test('what was leased ahead and not asked waits again', async () => {
     { state: 'leased', count: begun.length },
     { state: 'pending', count: LOOKUPS - begun.length },
   ])
+})
+
+test('a service that is down is probed with a lookup of which no call has failed, as long as there is one', async () => {
+  await database.pool.query(
+    `update fillrate.lookups set reason = 'server (500)', not_before = now() - interval '1 s' where key <> 'p7@example.com'`,
+  )
+  breaker.state = 'open'
+  const keys = async (): Promise<string[]> => {
+    const ids = (await supply.begin(1)).map(({ id }) => id)
+    const { rows } = await database.pool.query<{ key: string }>(
+      'select key from fillrate.lookups where id = any ($1)',
+      [ids],
+    )
+    return rows.map(({ key }) => key)
+  }
+  expect(await keys()).toEqual(['p7@example.com'])
+  expect(await keys()).toEqual(['p1@example.com'])
+  await supply.end()
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffMs } from '../../../src/domain/backoff.ts'
+import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff.ts'
 import { afterDelivery, afterSubmit } from '../../../src/domain/job.ts'
 import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
@@ -38,6 +38,42 @@ describe('a lookup', () => {
   test('is never tried before Retry-After', () => {
     const { notBefore } = ask({ type: 'fault', reason: 'unavailable (503)', retryAfterMs: 60_000 })
     expect(notBefore?.getTime()).toBeGreaterThanOrEqual(61_000)
+  })
+  test('that was cut off after it was sent is in doubt, and is tried again fewer times and later', () => {
+    const lost: AskEvent = {
+      type: 'fault',
+      reason: 'timeout',
+      retryAfterMs: null,
+      inDoubt: true,
+      isLost: true,
+    }
+    const many = { ...rules, attempts: 5 }
+    const first = afterAsk({ attempts: 0 }, lost, many, 0, 0.999)
+    expect(first).toMatchObject({ state: 'pending', attempts: 1, inDoubt: 1 })
+    expect(first.notBefore?.getTime()).toBeGreaterThan(29_000)
+    const second = afterAsk({ attempts: 1 }, lost, many, 0, 0.999)
+    expect(second.notBefore?.getTime()).toBeGreaterThan(29 * 60_000)
+    expect(afterAsk({ attempts: 2 }, lost, many, 0, 0)).toMatchObject({
+      state: 'failed',
+      reason: 'timeout (3 tries)',
+      inDoubt: 1,
+    })
+  })
+  test('for which no connection could be made has made no attempt, and is tried again within a second', () => {
+    const next = afterAsk({ attempts: 2 }, { type: 'not_sent', reason: 'connection' }, rules, 0, 0.999)
+    expect(next).toMatchObject({ state: 'pending', attempts: 2 })
+    expect(next.notBefore?.getTime()).toBeLessThanOrEqual(1_000)
+  })
+  test('is not failed by a service that fails every call', () => {
+    const down: AskEvent = {
+      type: 'fault',
+      reason: 'server (500)',
+      retryAfterMs: null,
+      attempts: 0,
+      tries: 9,
+      isDown: true,
+    }
+    expect(ask(down)).toMatchObject({ state: 'pending', attempts: 0 })
   })
   test('is put back without an attempt where nothing was decided', () => {
     expect(ask({ type: 'put_back', reason: 'rate limited (429)', retryAfterMs: null }, 2)).toMatchObject({
@@ -107,6 +143,21 @@ test('backoff grows, is jittered, bounded, and never shorter than Retry-After', 
       },
     ),
   )
+})
+
+test('the tries of a lookup are spread: up to 1 s, 30 s, 5 min, then 30 min, with full jitter above Retry-After', () => {
+  const at = (tries: number, random: number, retryAfterMs: number | null = null) =>
+    retryDelayMs(tries, { retryAfterMs, random })
+  expect([1, 2, 3, 4, 5, 9].map((tries) => at(tries, 1))).toEqual([
+    1_000, 30_000, 300_000, 1_800_000, 1_800_000, 1_800_000,
+  ])
+  expect([1, 2, 3, 4].map((tries) => at(tries, 0))).toEqual([100, 100, 100, 100])
+  expect(at(4, 0.5)).toBe(900_050)
+  expect(at(1, 0.5, 7_000)).toBe(7_000)
+})
+
+test('a refused key is tried again after 1, 5 and then every 15 minutes', () => {
+  expect([1, 2, 3, 4, 50].map((refusals) => keyPauseMs(refusals) / 60_000)).toEqual([1, 5, 15, 15, 15])
 })
 
 describe('emails go', () => {

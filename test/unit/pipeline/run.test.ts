@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { gather } from '../../../src/pipeline/gather.ts'
 import { openCalls } from '../../../src/pipeline/look-up/open-calls.ts'
 import { callsFor } from '../../../src/pipeline/plan/cost.ts'
-import { endOf } from '../../../src/pipeline/run/end.ts'
+import { endOf, outlastsRun } from '../../../src/pipeline/run/end.ts'
 import { exitCodeOf } from '../../../src/pipeline/run/report.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 
@@ -13,6 +13,8 @@ describe('a run', () => {
     forDelivery: 0,
     others: 0,
     unpayable: 0,
+    later: 0,
+    isDown: false,
     idleMs: 5_000,
     waitMs: 60_000,
   }
@@ -29,6 +31,17 @@ describe('a run', () => {
   })
   test('does not give up rows that can still be asked singly', () => {
     expect(endOf({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('go_on')
+  })
+  test('does not stay for lookups that are tried again much later, but does for the others', () => {
+    expect(endOf({ ...still, mine: 29, later: 29 })).toBe('done')
+    expect(endOf({ ...still, mine: 30, later: 29 })).toBe('go_on')
+    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1 })).toBe('go_on')
+    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1, waitMs: 0 })).toBe('waited_enough')
+  })
+  test('stays for an outage of a quarter of an hour, or of a minute where nothing was ever answered', () => {
+    expect([outlastsRun(14 * 60_000, true), outlastsRun(16 * 60_000, true)]).toEqual([false, true])
+    expect([outlastsRun(59_000, false), outlastsRun(61_000, false)]).toEqual([false, true])
+    expect(endOf({ ...still, mine: 3, isDown: true })).toBe('done')
   })
   test('is done when only rows are left that its budget would not pay', () => {
     expect(endOf({ ...still, mine: 5, unpayable: 5 })).toBe('done')

@@ -95,7 +95,7 @@ describe('the breaker', () => {
   })
 
   test('every fault of the service counts', async () => {
-    const breaker = createBreaker({ failures: 5 })
+    const breaker = createBreaker({ failures: 5, failuresAlone: 5 })
     for (const error of [
       new ServerError('', { endpoint, status: 502 }),
       new UnavailableError('', { endpoint, status: 503 }),
@@ -151,7 +151,7 @@ describe('the breaker', () => {
 
   test('ten minutes of an outage cost twelve probes, and once it is over the first probe closes it', async () => {
     const breaker = createBreaker()
-    await failTimes(breaker, 10)
+    await failTimes(breaker, 3)
     let probes = 0
     for (let at = breaker.nextProbeAt; at !== null && at < 600_000; at = breaker.nextProbeAt) {
       vi.setSystemTime(at)
@@ -185,17 +185,43 @@ describe('the breaker', () => {
     expect(await breaker.execute(fine)).toBe('fine')
   })
 
-  test('tells once what the faults were about that opened it, each when it is stored, and nothing while it is closed', async () => {
+  test('opens after three faults in a row when no other call is on its way, after ten when some are', async () => {
+    const alone = createBreaker()
+    await failTimes(alone, 2)
+    expect(alone.state).toBe('closed')
+    await failTimes(alone, 1)
+    expect(alone.state).toBe('open')
+
+    const busy = createBreaker()
+    const other = Promise.withResolvers<string>()
+    const onItsWay = busy.execute(() => other.promise)
+    await failTimes(busy, 9)
+    expect(busy.state).toBe('closed')
+    await failTimes(busy, 1)
+    expect(busy.state).toBe('open')
+    other.resolve('late')
+    await onItsWay
+  })
+
+  test('an input that failed while others were answered never opens it', async () => {
     const breaker = createBreaker({ failures: 3 })
-    for (const id of [1, 2]) await rejection(breaker.execute(fault, id), ServerError)
-    expect(breaker.takeFailed(1)).toEqual([])
-    await breaker.execute(fine, 3)
-    await rejection(breaker.execute(fault, 4), ServerError)
-    expect(breaker.takeFailed(4)).toEqual([])
-    for (const id of [5, 6]) await rejection(breaker.execute(fault, id), ServerError)
-    expect(breaker.takeFailed(6)).toEqual([4, 6])
-    expect(breaker.takeFailed(5)).toEqual([5])
-    expect(breaker.takeFailed(5)).toEqual([])
+    const bad = [1, 2, 3, 4, 5].map((id) => ({ id, attempts: 0 }))
+    for (const subject of bad) {
+      await rejection(breaker.execute(fault, subject), ServerError)
+      await breaker.execute(fine, { id: 100, attempts: 0 })
+    }
+    for (let round = 0; round < 3; round++)
+      for (const subject of bad) await rejection(breaker.execute(fault, subject), ServerError)
+    expect(breaker.state).toBe('closed')
+  })
+
+  test('a connection that can not be made opens it, whatever it is about and whoever was answered', async () => {
+    const breaker = createBreaker()
+    const refused = (): Promise<never> =>
+      Promise.reject(new ConnectionError('', { endpoint, maybeSent: false }))
+    for (let i = 0; i < 3; i++)
+      await rejection(breaker.execute(refused, { id: 1, attempts: 4 }), ConnectionError)
+    expect(breaker.state).toBe('open')
   })
 
   test('a listener that left is told nothing', async () => {
