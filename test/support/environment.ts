@@ -16,19 +16,24 @@ export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
 }
 
 /** The environment of a process that works with a sandbox. */
-export function environmentFor(databaseUrl: string, sandbox: Sandbox): Environment {
-  return {
-    databaseUrl,
-    baseUrl: sandbox.url,
-    apiKeys: sandbox.keys,
-    auth: 'bearer',
-    webhookSecrets: [sandbox.webhookSecret],
-    publicUrl: null,
-    port: null,
-    host: null,
-    dashboardToken: null,
-    notifyUrl: null,
-    notifySecrets: [],
-    logLevel: 'silent',
-  }
-}
+export const environmentFor = (databaseUrl: string, sandbox: Sandbox): Environment => ({
+  ...testEnvironment(databaseUrl, sandbox.url),
+  apiKeys: sandbox.keys,
+  webhookSecrets: [sandbox.webhookSecret],
+})
+
+/** The same with any other service, which takes every key and never delivers. */
+export const testEnvironment = (databaseUrl: string, baseUrl: string): Environment => ({
+  databaseUrl,
+  baseUrl,
+  apiKeys: ['key'],
+  auth: 'bearer',
+  webhookSecrets: [],
+  publicUrl: null,
+  port: null,
+  host: null,
+  dashboardToken: null,
+  notifyUrl: null,
+  notifySecrets: [],
+  logLevel: 'silent',
+})
