@@ -9,6 +9,7 @@ import { Works, type Step } from '../pipeline/run/works.ts'
 import { CHANNEL } from '../sources/follow/triggers.ts'
 import { listen } from '../store/listen.ts'
 import { throughOutage } from '../store/outage.ts'
+import * as ticks from '../store/ticks.ts'
 import { Follow } from './follow.ts'
 import type { Notifier } from './notify.ts'
 import { Schedule, type RunTick } from './schedule.ts'
@@ -56,7 +57,7 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
       db,
       log,
       owner,
-      now: deps.now,
+      clock: () => ticks.clock(db),
       leaseMs: LEASE_MS,
       run: (entry, tick) => runEntry(deps, works, entry, tick),
     },

@@ -13,8 +13,11 @@ export interface ScheduleDeps {
   readonly log: Logger
   /** Names this process; unique for each start. */
   readonly owner: string
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
+  /**
+   * The time, in milliseconds since the epoch, by the clock that all processes share: Postgres's. A process's own may be
+   * wrong, and what it recorded too early would stand for all ticks until then.
+   */
+  readonly clock: () => Promise<number>
   /** How long a tick is this process's without being extended. */
   readonly leaseMs: number
   /** Carries out one tick. Aborted: it ends as `interrupted`, with its state saved. */
@@ -41,6 +44,8 @@ export class Schedule {
   readonly #entries: ReadonlyMap<string, ScheduleEntry>
   readonly #running = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
+  /** What the shared clock said last, and when that was by a clock that nothing sets. */
+  #said = { now: 0, at: 0 }
 
   constructor(deps: ScheduleDeps, entries: readonly ScheduleEntry[]) {
     this.#deps = deps
@@ -54,9 +59,9 @@ export class Schedule {
     while (await this.#beginOne());
   }
 
-  /** Milliseconds until the next tick; infinite without a schedule. */
+  /** Milliseconds until the next tick, as of the last one of this; infinite without a schedule. */
   untilNext(): number {
-    const now = this.#deps.now()
+    const now = this.#said.now + performance.now() - this.#said.at
     const next = [...this.#entries.values()].flatMap((entry) => ticksAfter(entry, now, 1))
     return Math.min(...next.map((at) => at - now))
   }
@@ -68,15 +73,21 @@ export class Schedule {
   }
 
   async #record(): Promise<void> {
-    const { db, log } = this.#deps
-    const now = this.#deps.now()
-    const recorded = await ticks.latest(db, [...this.#entries.keys()])
+    const { db, log, clock } = this.#deps
+    const now = await clock()
+    this.#said = { now, at: performance.now() }
+    const schedules = [...this.#entries.keys()]
+    const dropped = await ticks.dropFuture(db, schedules)
+    for (const { schedule, at } of dropped)
+      log.warn({ schedule, at }, 'a tick in the future is deleted: a clock was wrong when it was recorded')
+    const recorded = await ticks.latest(db, schedules, now)
     const due: ticks.DueTick[] = []
     for (const [schedule, entry] of this.#entries) {
       const at = latestTick(entry, now)
       const before = recorded.get(schedule)
       if (at === null || (before !== undefined && before.getTime() >= at)) continue
-      const fate = fateOfTick(at, now, { known: before !== undefined, catchUp: entry.catchUp })
+      const known = before !== undefined || dropped.some((tick) => tick.schedule === schedule)
+      const fate = fateOfTick(at, now, { known, catchUp: entry.catchUp })
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
     for (const { schedule, at, skipped } of await ticks.record(db, due)) {

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { Tick, TICK_ATTEMPTS } from '../domain/tick.ts'
 import { interval, jsonBatch } from './batch.ts'
 import type { Database } from './open.ts'
@@ -7,13 +7,47 @@ import { inTransaction } from './transaction.ts'
 const waiting = sql.lit(Tick.waiting)
 const running = sql.lit(Tick.running)
 
-/** When the latest recorded tick of each schedule was. */
-export async function latest(db: Database, schedules: readonly string[]): Promise<Map<string, Date>> {
+/** The time of Postgres, in milliseconds since the epoch: the one clock that all processes share. */
+export async function clock(db: Database): Promise<number> {
+  const { rows } = await sql<{ now: number }>`
+    select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`.execute(db)
+  return Math.floor(rows[0]?.now ?? 0)
+}
+
+/** When the latest recorded tick of each schedule was, up to `now`: what a wrong clock recorded beyond it does not count. */
+export async function latest(
+  db: Database,
+  schedules: readonly string[],
+  now: number,
+): Promise<Map<string, Date>> {
   const { rows } = await sql<{ schedule: string; at: Date }>`
     select schedule, max(at) as at from fillrate.ticks
-     where schedule = any(${[...schedules]}::text[]) group by schedule`.execute(db)
+     where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
+
+/** A clock that is put right by less than this makes no tick wrong: it is waited for. */
+const STEP = sql`interval '1 minute'`
+
+/**
+ * Deletes ticks that lie in the future: they were recorded while a clock was wrong, and until their time came they would
+ * stand for all that are due before. One that a process runs now stays until it has ended.
+ */
+export async function dropFuture(
+  db: Database,
+  schedules: readonly string[],
+): Promise<{ readonly schedule: string; readonly at: Date }[]> {
+  const { rows } = await sql<{ schedule: string; at: Date }>`
+    delete from fillrate.ticks t
+     where schedule = any(${[...schedules]}::text[]) and at > now() + ${STEP}
+       and not (state = ${running} and ${isHeld(sql`t`)})
+    returning schedule, at`.execute(db)
+  return rows
+}
+
+/** A lease is seconds long. One that ends in an hour was taken while a clock was wrong, and would block its sources till then. */
+const isHeld = (tick: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${tick}.leased_until between now() and now() + interval '1 hour'`
 
 export interface DueTick {
   readonly schedule: string
@@ -85,8 +119,8 @@ export async function begin(
 ): Promise<{ readonly begun: BegunTick | null; readonly blocked: BlockedTick[] }> {
   const { schedules, owner, token, leaseMs } = options
   const open = sql`t.schedule = any(${[...schedules]}::text[])
-    and (t.state = ${waiting} or (t.state = ${running} and t.leased_until < now()))`
-  const busy = sql`o.state = ${running} and o.leased_until >= now() and o.sources && t.sources`
+    and t.at <= now() and (t.state = ${waiting} or (t.state = ${running} and not ${isHeld(sql`t`)}))`
+  const busy = sql`o.state = ${running} and ${isHeld(sql`o`)} and o.sources && t.sources`
   const { rows: any } = await sql`select from fillrate.ticks t where ${open} limit 1`.execute(db)
   if (any.length === 0) return { begun: null, blocked: [] }
   return inTransaction(db, async (tx) => {

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { Notice } from '../../../src/daemon/notice.ts'
 import { scheduleName } from '../../../src/daemon/times.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
@@ -80,4 +80,27 @@ test('the missed night is caught up: one run ends, the other fails, and both are
   )
   expect(open?.count).toBe(0)
   await expect.poll(() => notices.map((one) => one.event).toSorted()).toEqual(['ended', 'failed'])
+})
+
+test('the clock of the process may be wrong: ticks are those of the clock of Postgres', async () => {
+  stop.abort()
+  await started
+  await query('alter table crm.accounts add column industry text')
+  await query(`update fillrate.ticks set at = at - interval '3 days'`)
+  const again = new AbortController()
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 400 * 86_400_000 })
+  try {
+    const app = await harness.open({ environment: { webhookSecrets: [] } })
+    const options = { receiver: { publicUrl: 'http://127.0.0.1:1' }, onStarted: () => {} }
+    started = app.start({ ...options, signal: again.signal })
+    await expect
+      .poll(() => query(`select 1 from fillrate.ticks where at > now() - interval '2 days'`))
+      .toHaveLength(2)
+    expect(await query('select 1 from fillrate.ticks where at > now()')).toEqual([])
+    expect(await query(`select 1 from fillrate.ticks where at > now() - interval '26 hours'`)).toHaveLength(2)
+  } finally {
+    vi.useRealTimers()
+    again.abort()
+    await started
+  }
 })

@@ -3,12 +3,13 @@ import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { Schedule, type RunTick } from '../../../src/daemon/schedule.ts'
-import { ticksAfter } from '../../../src/daemon/times.ts'
+import { scheduleName, ticksAfter } from '../../../src/daemon/times.ts'
 import { openDatabase, type Database } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const LEASE_MS = 200
-const START = Date.parse('2026-03-29T00:30:00Z') // Oslo's clock leaves out an hour meanwhile
+// Oslo's clock leaves out an hour meanwhile. Long ago: what lies in the future of Postgres's clock is no tick.
+const START = Date.parse('2021-03-28T00:30:00Z')
 const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
   cron,
   timezone: 'Europe/Oslo',
@@ -20,6 +21,11 @@ const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
 
 let database: TestDatabase
 let clock = START
+const warnings: { readonly at?: string; readonly msg: string }[] = []
+const log = pino(
+  { level: 'warn' },
+  { write: (line) => warnings.push(JSON.parse(line) as (typeof warnings)[0]) },
+)
 beforeAll(async () => {
   database = await createTestDatabase()
 })
@@ -36,9 +42,11 @@ interface Began {
 class Daemon {
   readonly began: Began[] = []
   readonly schedule: Schedule
+  readonly #name: string
   readonly #db: Database
 
   constructor(name: string, entries: readonly ScheduleEntry[]) {
+    this.#name = name
     this.#db = openDatabase({ url: database.url, max: 2 })
     const run = (of: ScheduleEntry, { signal }: RunTick) =>
       new Promise<{ status: 'completed' | 'interrupted'; reason: null }>((resolve) => {
@@ -48,7 +56,7 @@ class Daemon {
         this.began.push({ by: name, entry: of, signal, end })
       })
     this.schedule = new Schedule(
-      { db: this.#db, log: pino({ level: 'silent' }), owner: name, now: () => clock, leaseMs: LEASE_MS, run },
+      { db: this.#db, log, owner: name, clock: async () => clock, leaseMs: LEASE_MS, run },
       entries,
     )
   }
@@ -56,6 +64,11 @@ class Daemon {
   async stop(): Promise<void> {
     await this.schedule.stop()
     await this.#db.destroy()
+  }
+
+  /** Waits until what has ended is recorded. */
+  async idle(): Promise<void> {
+    while ((await ticks()).some((one) => one.owner === this.#name && one.state === 'running')) await sleep(5)
   }
 
   /** Nothing that it does reaches the database any more. */
@@ -72,7 +85,8 @@ const ticks = async () =>
       state: string
       attempts: number
       reason: string | null
-    }>('select schedule, at, state, attempts, reason from fillrate.ticks order by at, schedule')
+      owner: string | null
+    }>('select schedule, at, state, attempts, reason, owner from fillrate.ticks order by at, schedule')
   ).rows
 
 test('two daemons run every tick of an hour once, and the death of either changes nothing', async () => {
@@ -127,7 +141,7 @@ test('two daemons run every tick of an hour once, and the death of either change
 
 test('runs of one source follow each other; a tick that still waits when the next comes is skipped', async () => {
   await database.pool.query('truncate fillrate.ticks')
-  clock = Date.parse('2026-06-01T00:00:10Z')
+  clock = Date.parse('2021-06-01T00:00:10Z')
   const daemon = new Daemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
   await daemon.schedule.tick()
   expect(daemon.began).toHaveLength(1)
@@ -153,7 +167,7 @@ test('runs of one source follow each other; a tick that still waits when the nex
 
 test('what was missed while everything was down is run once; a restart finishes what was begun', async () => {
   await database.pool.query('truncate fillrate.ticks')
-  clock = Date.parse('2026-06-01T12:00:00Z')
+  clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
   const before = new Daemon('before', entries)
   await before.schedule.tick()
@@ -175,4 +189,53 @@ test('what was missed while everything was down is run once; a restart finishes 
   expect((await ticks()).filter((one) => one.reason?.includes('catchUp')).map((one) => one.state)).toEqual([
     'skipped',
   ])
+})
+
+test('a clock that was wrong for a while stops no night: what it recorded in the future is deleted', async () => {
+  await database.pool.query('truncate fillrate.ticks')
+  clock = Date.parse('2021-06-01T12:00:00Z')
+  const nightly = entry('0 2 * * *', 'a')
+  // A machine was resumed 400 days ahead, ran what was due there, and died while it began the next ones.
+  await database.pool.query(
+    `insert into fillrate.ticks (schedule, at, sources, state, ended_at, lease_token, leased_until) values
+       ($1, $2, '{a}', 'done', now(), null, null),
+       ($1, now() + interval '400 days', '{a}', 'done', now(), null, null),
+       ($1, now() + interval '401 days', '{a}', 'waiting', null, null, null),
+       ($1, now() + interval '402 days', '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days'),
+       ('a schedule that is gone', now() + interval '402 days', '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days'),
+       ('another that is gone', $2, '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days')`,
+    [scheduleName(nightly), new Date(clock - 86_400_000)],
+  )
+  warnings.length = 0
+  const daemon = new Daemon('one', [nightly])
+  const nights: number[] = []
+  for (let night = 0; night < 30; night++, clock += 86_400_000) {
+    await daemon.schedule.tick()
+    nights.push(...daemon.began.map(() => night))
+    for (const one of daemon.began.splice(0)) one.end()
+    await daemon.idle()
+  }
+  await daemon.stop()
+  expect(nights).toEqual(Array.from({ length: 30 }, (_, night) => night))
+  expect(warnings.map((one) => one.msg)).toEqual(
+    Array.from(
+      { length: 3 },
+      () => 'a tick in the future is deleted: a clock was wrong when it was recorded',
+    ),
+  )
+})
+
+test('a tick of the near future is waited for: the clock was only put right a little', async () => {
+  await database.pool.query('truncate fillrate.ticks')
+  const nightly = entry('0 2 * * *', 'a')
+  const name = scheduleName(nightly)
+  await database.pool.query(
+    `insert into fillrate.ticks (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
+    [name],
+  )
+  const daemon = new Daemon('one', [nightly])
+  await daemon.schedule.tick()
+  expect(daemon.began).toEqual([])
+  expect((await ticks()).filter((one) => one.schedule === name && one.state === 'waiting')).toHaveLength(1)
+  await daemon.stop()
 })
