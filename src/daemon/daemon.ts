@@ -5,6 +5,7 @@ import type { Source } from '../sources/source.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
+import { isConflict } from '../store/conflict.ts'
 import { openDatabase } from '../store/open.ts'
 import { isOutage } from '../store/outage.ts'
 import { generations, type Generation } from './generations.ts'
@@ -102,7 +103,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       onReload: options.onReload,
       log,
       waitFor: (error) =>
-        options.isSchemaMissing(error) ? 'the schema "fillrate"' : isOutage(error) ? 'Postgres' : null,
+        options.isSchemaMissing(error)
+          ? 'the schema "fillrate"'
+          : isOutage(error) || isConflict(error)
+            ? 'Postgres'
+            : null,
     })
   } finally {
     ended.abort()

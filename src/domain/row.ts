@@ -72,9 +72,9 @@ export function afterAnswer(
 }
 
 /** How a write to the source ended, as the statement itself reported it. */
-export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected'
+export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected' | 'locked'
 
-/** What a write makes of a row: null when it is to be picked again because its inputs changed meanwhile. */
+/** What a write makes of a row: null when it waits on, because it was locked, or its inputs changed meanwhile. */
 export function afterWrite(outcome: WriteOutcome, reason: string | null): Settled | null {
   switch (outcome) {
     case 'written':
@@ -86,6 +86,7 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): Settle
     case 'rejected':
       return { state: 'write_rejected', reason: reason ?? 'refused by the database' }
     case 'inputs_changed':
+    case 'locked':
       return null
   }
 }

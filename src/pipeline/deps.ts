@@ -41,6 +41,8 @@ export interface Rules extends Freshness {
   readonly bulkDeadlineMs: number
   /** Bounds every statement on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number
+  /** How long to wait for rows that other transactions have locked, when nothing else moves, in milliseconds. */
+  readonly leftWaitMs: number
 }
 
 /**

@@ -4,6 +4,9 @@ import type { Rules } from './deps.ts'
 /** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
 export const SOURCE_TIMEOUT_MS = 60_000
 
+/** A person's transaction may stay open for the night: a run ends without its rows, and the next one writes them. */
+const LEFT_WAIT_MS = 10_000
+
 /** What a configuration says to the steps. */
 export const rulesOf = (config: Config): Rules => ({
   attempts: config.attempts,
@@ -13,4 +16,5 @@ export const rulesOf = (config: Config): Rules => ({
   refreshAfterMs: config.refreshAfterMs,
   retryNotFoundAfterMs: config.retryNotFoundAfterMs,
   sourceTimeoutMs: SOURCE_TIMEOUT_MS,
+  leftWaitMs: LEFT_WAIT_MS,
 })

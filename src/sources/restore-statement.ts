@@ -22,6 +22,8 @@ export interface RestoreRow {
 export interface Restored {
   readonly i: number
   readonly found: boolean
+  /** It is there, and another transaction had locked it. */
+  readonly locked: boolean
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
@@ -32,7 +34,7 @@ export interface Restored {
 /**
  * The statement that takes writes back: each cell is given what it held before, if it still holds what was written,
  * and so do the other cells of its group: half a telephone number is worse than one that somebody has looked at.
- * Steps as in `writeStatement`: lock, judge on the locked version, update.
+ * Steps as in `writeStatement`: lock what no other transaction has locked, judge on the locked version, update.
  * @param rehearse leaves out the lock and the update: `written` then tells whether a row would be, `after` nothing
  */
 export function restoreStatement(source: Source, cells: readonly Cell[], { rehearse = false } = {}): string {
@@ -53,7 +55,7 @@ export function restoreStatement(source: Source, cells: readonly Cell[], { rehea
     ), "~locked" as materialized (
       select "~b".i as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatches(source, '"~b".key')}
-       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
+       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
     ), "~judged" as materialized (
       select t.*, "~r".*, "~b".b as "~before", "~b".a as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatenated(cells.flatMap((cell) => heldEntries(cell, flag(cell))))} as "~held",
@@ -64,7 +66,10 @@ export function restoreStatement(source: Source, cells: readonly Cell[], { rehea
     ), "~written" as (${rehearse ? wouldRestore(cells) : update(source, cells, inJson, numbers)}
     )
     select coalesce(json_agg(json_build_object(
-             'i', "~b".i, 'found', j."~i" is not null, 'written', w."~i" is not null, 'before', j."~held",
+             'i', "~b".i, 'found', j."~i" is not null,
+             'locked', j."~i" is null and exists (
+               select from ${source.table.sql} as t where ${keyMatches(source, '"~b".key')} offset 0),
+             'written', w."~i" is not null, 'before', j."~held",
              'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]')::text as told
       from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`
 }

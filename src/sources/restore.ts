@@ -18,8 +18,11 @@ export interface UndoRow {
 
 export interface UndoResult {
   readonly key: string
-  /** `restored`: at least one cell. `unchanged`: somebody has changed every one of them since. */
-  readonly outcome: 'restored' | 'unchanged' | 'gone' | 'rejected'
+  /**
+   * `restored`: at least one cell. `unchanged`: each of them has been changed since. `locked`: not touched, because
+   * another transaction had locked the row.
+   */
+  readonly outcome: 'restored' | 'unchanged' | 'gone' | 'rejected' | 'locked'
   readonly reason: string | null
   /** What the restored cells held and hold, in the form of a write: taking back the undo takes these. */
   readonly before: Record<string, unknown> | null
@@ -99,6 +102,7 @@ function prepare(source: Source, batch: readonly UndoRow[]): Prepared {
 const goneRow = (i: number): Restored => ({
   i,
   found: false,
+  locked: false,
   written: false,
   before: null,
   after: null,
@@ -110,6 +114,7 @@ const NOTHING = { reason: null, before: null, after: null, keptColumns: [] } as 
 function toResult(key: string, told: Restored | Refused | undefined): UndoResult {
   if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
   if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
+  if (told.locked) return { ...NOTHING, key, outcome: 'locked' }
   if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
   const keptColumns = told.changed ?? []
   if (!told.written) return { ...NOTHING, key, outcome: 'unchanged', keptColumns }

@@ -11,6 +11,8 @@ export interface Told {
   /** Its place in the batch. */
   readonly i: number
   readonly found: boolean
+  /** It is there, and another transaction had locked it. */
+  readonly locked: boolean
   /** Rows that the joins gave for it. */
   readonly copies: number | null
   /** Whether its inputs are those that were asked with. */

@@ -25,9 +25,10 @@ export interface BatchRow {
 /**
  * The statement that writes a batch: one parameter in, one jsonb array of `Told` out.
  *
- * 1. `~locked` locks the rows, in key order so that two batches can't deadlock, and reads them as they are once
- *    locked: after a wait that is what the other transaction committed. NO KEY, so that rows that refer to them
- *    can still be inserted meanwhile.
+ * 1. `~locked` locks the rows, in key order, and reads them as they are once locked. NO KEY, so that rows that refer
+ *    to them can still be inserted meanwhile. SKIP LOCKED: a row that another transaction has locked is reported as
+ *    such and left for later. Waiting for it would hold the locks on all rows before it, for as long as a person's
+ *    transaction stays open, and could end in a deadlock of which the person is the victim.
  * 2. `~judged` builds everything on the locked versions: the joins, the hash of the inputs, the policies, the new
  *    values. The names `t` and those of the joins mean what they mean in the configuration; all others begin with
  *    a tilde, so that no table or column of the user's can be mistaken for one of them.
@@ -46,12 +47,12 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
         from "~batch" join ${source.table.sql} as t on ${keyMatches(source, '"~batch"."~key"')}
-       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t'}
+       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
     ), "~judged" as materialized (${judgedRows(source, cells)}
     ), "~written" as (${isIdle ? wouldWrite(source, cells) : update(source, cells)}
     )
     select coalesce(json_agg(json_build_object(
-             'i', "~row", 'found', j."~i" is not null, 'copies', "~copies", 'same', "~same",
+             'i', "~row", 'found', j."~i" is not null, 'locked', ${isLeftOut(source)}, 'copies', "~copies", 'same', "~same",
              'changes', "~changes", 'written', w."~i" is not null,
              'before', case when w."~i" is not null then "~before" end, 'after', "~after",
              'kept', "~kept", 'skipped', "~skipped") order by "~row"), '[]')::text as told
@@ -173,6 +174,14 @@ function wouldWrite(source: Source, cells: readonly Numbered[]): string {
       select j."~i", ${after} as "~after"
         from "~judged" as j where j."~same" and j."~copies" = 1 and j."~changes"`
 }
+
+/**
+ * Whether a row is there that was not locked. Only looked up for the few rows that `~judged` lacks, each by its key:
+ * without OFFSET 0 the planner may read the whole table for it.
+ */
+const isLeftOut = (source: Source): string => `
+             j."~i" is null and not exists (select from "~locked" as l where l."~i" = "~row")
+             and exists (select from ${source.table.sql} as t where ${keyMatches(source, '"~batch"."~key"')} offset 0)`
 
 /** Columns that this role may read, by name: a role need not be granted all of them. */
 const readable = (source: Source): string[] =>

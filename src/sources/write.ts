@@ -21,8 +21,11 @@ export interface WriteRow {
 
 export interface WriteResult {
   readonly key: string
-  /** `gone`: deleted, or no longer in the source. `inputs_changed`: not touched, to be picked again. */
-  readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected'
+  /**
+   * `gone`: deleted, or no longer in the source. `inputs_changed`: not touched, to be picked again. `locked`: not
+   * touched, because another transaction had locked it.
+   */
+  readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected' | 'locked'
   /** Of a rejected row, in words and without its values. */
   readonly reason: string | null
   /**
@@ -40,9 +43,9 @@ export interface WriteResult {
 }
 
 /**
- * Writes a batch in one statement. Hash and policies are tested on the rows as locked at that moment, so a person's
- * edit that commits while this waits for the row wins. When the database refuses the batch, its bad rows are
- * isolated and the others written. One result a row, in the order of the batch.
+ * Writes a batch in one statement. Hash and policies are tested on the rows as locked at that moment. A row that
+ * another transaction has locked is left alone, so that a person's edit wins. When the database refuses the batch, its
+ * bad rows are isolated and the others written. One result a row, in the order of the batch.
  * @param tx the caller commits; the rows stay locked until then
  * @throws what says nothing of a row: a lost connection, a timeout, a deadlock, a missing privilege
  */
@@ -87,6 +90,7 @@ const toBatchRow = ({ key, inputHash, values, written, confidence }: WriteRow, i
 const goneRow = (i: number): Told => ({
   i,
   found: false,
+  locked: false,
   copies: null,
   same: null,
   changes: null,
@@ -102,6 +106,7 @@ const NOTHING = { reason: null, before: null, after: null, kept: 0, keptColumns:
 function toResult(key: string, told: Told | Refused | undefined): WriteResult {
   if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
   if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
+  if (told.locked) return { ...NOTHING, key, outcome: 'locked' }
   if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
   if ((told.copies ?? 1) > 1) {
     const reason = `the joins give ${told.copies} rows for this key, and only one can be right`

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isConflict } from './conflict.ts'
 
 /**
- * SQLSTATEs of a server that is away, starting, stopping or full, that takes no writes for now (a standby, after a
- * failover), or in which two transactions met: nothing is wrong with the statement.
+ * SQLSTATEs of a server that is away, starting, stopping or full, or that takes no writes for now (a standby, after a
+ * failover): nothing is wrong with the statement.
  */
-const AWAY_STATE = /^(08...|57P..|53...|25006|40P01|40001|55P03)$/
+const AWAY_STATE = /^(08...|57P..|53...|25006)$/
 const AWAY_SYSTEM = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -24,25 +25,33 @@ export function isOutage(error: unknown): boolean {
   return AWAY_STATE.test(code) || AWAY_SYSTEM.has(code) || AWAY_MESSAGE.test(error.message)
 }
 
+/** Tries of what meets other transactions again and again: half a minute of them, after those of `inTransaction`. */
+const CONFLICTS = 20
+
 /**
- * Does `act`, again and again while Postgres is away, up to five seconds apart. `act` must be safe to do twice: the
- * first time may have been committed and only the answer lost.
- * @param onWait told before each wait, with its length in milliseconds
+ * Does `act`, again and again while Postgres is away, up to five seconds apart, and a bounded number of times when it
+ * meets other transactions. `act` must be safe to do twice: the first time may have been committed and only the answer
+ * lost.
+ * @param options.conflicts how often it may meet another transaction; what is paid for is tried for ever
+ * @param options.onWait called before each wait for Postgres, with its length in milliseconds
  */
 export async function throughOutage<T>(
   act: () => Promise<T>,
   options: {
     readonly signal?: AbortSignal | undefined
     readonly onWait?: ((error: Error, ms: number) => void) | undefined
+    readonly conflicts?: number
   },
 ): Promise<T> {
+  let conflicts = 0
   for (let attempt = 0; ; attempt++) {
     try {
       return await act()
     } catch (error) {
-      if (!isOutage(error) || options.signal?.aborted) throw error
-      const ms = Math.min(5_000, 100 * 2 ** attempt)
-      options.onWait?.(error as Error, ms)
+      const isAgain = isConflict(error) && conflicts++ < (options.conflicts ?? CONFLICTS)
+      if ((!isAgain && !isOutage(error)) || options.signal?.aborted) throw error
+      const ms = isAgain ? Math.min(2_000, 50 * 2 ** conflicts) : Math.min(5_000, 100 * 2 ** attempt)
+      if (!isAgain) options.onWait?.(error as Error, ms)
       await sleep(ms, undefined, options.signal ? { signal: options.signal } : {})
     }
   }

@@ -86,11 +86,17 @@ export async function writeAgain(
   return taken.length
 }
 
-/** Whether rows of a run wait to be written from a stored record. */
-export async function anyToWrite(db: Connection, source: string, run: number): Promise<boolean> {
+/** Whether rows of a run wait to be written from a stored record. @param options.left also those left for later */
+export async function anyToWrite(
+  db: Connection,
+  source: string,
+  run: number,
+  { left }: { readonly left: boolean },
+): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (
       select from fillrate.rows r join fillrate.unwritten u on u.lookup = r.lookup
-       where r.source = ${source} and r.state = ${waiting} and r.run = ${run}) as any`.execute(db)
+       where r.source = ${source} and r.state = ${waiting} and r.run = ${run}
+         and (${left} or r.next_at is null)) as any`.execute(db)
   return rows[0]?.any ?? false
 }

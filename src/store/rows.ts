@@ -108,7 +108,7 @@ export async function sentBack(
 export async function due(db: Connection, source: string, after: string, limit: number): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
-     where source = ${source} and next_at <= now() and key > ${after}
+     where source = ${source} and next_at <= now() and key > ${after} and state <> ${waiting}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
@@ -150,7 +150,7 @@ export const parsed = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
 
 /**
  * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
- * run are not among them.
+ * run are not among them, nor those that were left for later.
  * Goes from the unwritten to their lookups and on to their rows, each by its index and whatever the statistics say
  * (`offset 0`): the planner would rather go through all lookups in their order until it comes to the unwritten ones, or
  * through all rows that wait, at every tick.
@@ -168,6 +168,7 @@ export async function claimAnswered(
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
         where lookup = u.lookup and ${unindexed(sql`source = ${source} and state = ${waiting} and not dry`)}
+          and ${unindexed(sql`next_at is null or next_at <= now()`)}
           for no key update skip locked offset 0
      ) r
      order by u.lookup limit ${limit}`.execute(tx)

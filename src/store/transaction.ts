@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
+import { isConflict } from './conflict.ts'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 
 export type StoreTransaction = Transaction<Schema>
 
-/** Two transactions met (deadlock, serialization failure, lock not available): either could have gone on, so this one goes again. */
-const MET = new Set(['40P01', '40001', '55P03'])
 const TRIES = 5
 
 /** What a transaction has read is no longer so: it goes again, as after a serialization failure. */
@@ -60,7 +59,7 @@ export async function inTransaction<T>(
         return await act(tx)
       })
     } catch (error) {
-      if (attempt === TRIES || !MET.has((error as { code?: string }).code ?? '')) throw error
+      if (attempt === TRIES || !isConflict(error)) throw error
       await sleep(20 * attempt * attempt * (0.5 + Math.random()))
     }
   }

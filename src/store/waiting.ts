@@ -77,6 +77,8 @@ export interface Waiting {
   readonly later: number
   /** When the first of those is tried again. */
   readonly laterAt: Date | null
+  /** Of these, those that are answered, and left for later because another transaction had locked them. */
+  readonly locked: number
   /** Rows of other live runs in the same sources. */
   readonly others: number
   /** Of these, those for which this run waits, to take over what is left of them. */
@@ -108,6 +110,7 @@ export async function whatWaits(
                               and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
+           count(*) filter (where ${mine} and r.next_at is not null and l.state in (${ANSWERED})) as locked,
            count(*) filter (where r.run = any(${others}::bigint[])) as others,
            count(*) filter (where r.run = any(${awaited}::bigint[])) as awaited,
            count(*) filter (where r.run = any(${others}::bigint[]) and r.dry and r.run < ${run.id}) as "olderDry",
@@ -118,7 +121,16 @@ export async function whatWaits(
   return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
 }
 
-const NONE = { mine: 0, forDelivery: 0, abandoned: 0, later: 0, laterAt: null, others: 0, awaited: 0 }
+const NONE = {
+  mine: 0,
+  forDelivery: 0,
+  abandoned: 0,
+  later: 0,
+  laterAt: null,
+  locked: 0,
+  others: 0,
+  awaited: 0,
+}
 
 /** Whether the service has answered anything that a run asked. */
 export async function anyAnswered(db: Connection, run: number): Promise<boolean> {

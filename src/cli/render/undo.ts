@@ -26,7 +26,12 @@ export function undoLines(report: UndoReport, output: Output): string[] {
         [gone, 'are no more: their rows were deleted'],
         [rejected, 'could not be taken back: the database does not allow the old values'],
         [not_configured, 'left alone: their source is not configured any more'],
-        [left, 'not looked at yet'],
+        [
+          left,
+          report.status === 'interrupted'
+            ? 'not looked at yet'
+            : 'left for later: other transactions have locked their rows',
+        ],
       ],
       [changes.total, `writes of run ${undoes}`],
       output,

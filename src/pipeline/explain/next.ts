@@ -79,6 +79,9 @@ function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next
         at: job?.deadline_at ?? null,
       }
     default:
+      // A row that waits has this time only when it was left for later.
+      if (row?.next_at)
+        return { what: 'answered: written when no other transaction holds a lock on it', at: row.next_at }
       return { what: 'answered: written by the next write back, of a run or of `fillrate serve`', at: null }
   }
 }

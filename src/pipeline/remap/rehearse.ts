@@ -55,4 +55,6 @@ const FATES: Readonly<Record<WriteResult['outcome'], Fate>> = {
   unchanged: 'same',
   inputs_changed: 'inputs_changed',
   gone: 'gone',
+  // A rehearsal locks nothing.
+  locked: 'write',
 }

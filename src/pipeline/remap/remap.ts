@@ -12,6 +12,7 @@ import { rehearse, type Fate, type Rehearsed } from './rehearse.ts'
 
 /** Rows of one batch. */
 const AT_ONCE = 1_000
+const LOOK_MS = 200
 
 export interface RemapOptions {
   readonly source: Source
@@ -88,6 +89,7 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
       add,
       () => writeAll(deps, source, id, step),
     )
+    await writeLeft(deps, { source, signal: ending }, id, step)
     return makeReport(deps.db, {
       id,
       status: ending.aborted ? 'interrupted' : 'completed',
@@ -154,10 +156,27 @@ async function writeAll(
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
   for (;;) {
-    const { rows } = await step(() => writeBack.tick(deps, source))
-    if (rows > 0) continue
-    if (!(await step(() => store.anyToWrite(deps.db, source.name, run)))) return
+    const { rows, more } = await step(() => writeBack.tick(deps, source))
+    if (rows > 0 || more) continue
+    // What other transactions have locked comes at the end.
+    if (!(await step(() => store.anyToWrite(deps.db, source.name, run, { left: false })))) return
     // Another process is writing them.
     await sleep(50)
+  }
+}
+
+/** Rows that other transactions have locked are waited for a while; then they are left to the next run, or the daemon. */
+async function writeLeft(
+  deps: Pick<WithoutAskingDeps, 'db' | 'rules'>,
+  { source, signal }: Pick<RemapOptions, 'source' | 'signal'>,
+  run: number,
+  step: <T>(act: () => Promise<T>) => Promise<T>,
+): Promise<void> {
+  const { leftWaitMs } = deps.rules
+  for (let movedAt = performance.now(); !signal.aborted && performance.now() - movedAt < leftWaitMs;) {
+    if (!(await step(() => store.anyToWrite(deps.db, source.name, run, { left: true })))) return
+    const { rows } = await step(() => writeBack.tick(deps, source))
+    if (rows > 0) movedAt = performance.now()
+    else await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
 }

@@ -16,7 +16,7 @@ export class Seen {
   readonly failures: unknown[] = []
   rehearsal: Rehearsal | null = null
   /** What it left to other runs when it ended by itself. */
-  left: Left = { others: 0, later: 0, laterAt: null, downMs: null }
+  left: Left = { others: 0, later: 0, laterAt: null, locked: 0, downMs: null }
   /** Sources that were left out, or picked no further, because somebody paused them. */
   readonly paused = new Set<string>()
   stop: ServiceError | null = null
@@ -85,12 +85,18 @@ const othersIn = (
     : null
 
 /** What still waits, why, and who goes on with it. */
-function leftIn({ left: { later, laterAt, downMs } }: Seen): string | null {
+function leftIn({ left: { later, laterAt, locked, downMs } }: Seen): string | null {
+  const rows = (count: number): string => `${count} ${count === 1 ? 'row waits' : 'rows wait'}`
+  const isLocked =
+    locked === 0
+      ? null
+      : `${rows(locked)} because other transactions have locked what is to be written: the next run writes it, without a call`
   if (downMs !== null)
     return `the service has answered nothing for ${Math.round(downMs / 60_000)} min: what waits is asked by the next run`
-  if (later === 0) return null
+  if (later === 0) return isLocked
   const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
-  return `${later} ${later === 1 ? 'row waits' : 'rows wait'} for another try of a call that failed: the next run makes it${at}`
+  const isLater = `${rows(later)} for another try of a call that failed: the next run makes it${at}`
+  return isLocked === null ? isLater : `${isLater}; ${isLocked}`
 }
 
 function pausedIn({ paused }: Seen): string | null {

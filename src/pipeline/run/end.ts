@@ -5,6 +5,8 @@ export interface Situation {
   readonly mine: number
   /** Of these, those whose lookup is with a job. */
   readonly forDelivery: number
+  /** Of these, those that are answered, and can't be written as long as another transaction holds its lock. */
+  readonly locked: number
   /** Rows of the same sources that other live runs hold, as far as this one waits for them. */
   readonly others: number
   /** Of these, those whose next lookup nobody will ask, because this run's budget would not pay it. */
@@ -17,6 +19,8 @@ export interface Situation {
   readonly idleMs: number
   /** How long to wait for deliveries (`--wait`), in milliseconds. */
   readonly waitMs: number
+  /** How long to wait for locked rows, in milliseconds. */
+  readonly leftWaitMs: number
 }
 
 export type End = 'go_on' | 'done' | 'waited_enough'
@@ -34,16 +38,17 @@ export const outlastsRun = (lastedMs: number, wasAnswered: boolean): boolean =>
   lastedMs > (wasAnswered ? STAYS_MS : STAYS_UNANSWERED_MS)
 
 /**
- * Whether a run is done. It ends when nothing of its rows waits, or when only deliveries are missing and it has waited
- * for them long enough. It also stays while another live run holds rows of its sources: should that one die, its rows
- * are taken over. It does not stay for lookups that are tried again much later, nor for a service that is down for long:
- * `not_before` is stored, and the next run or the daemon goes on with them. Pure.
+ * Whether a run is done. It ends when nothing of its rows waits, or when only deliveries are missing or rows are locked
+ * and it has waited for them long enough. It also stays while another live run holds rows of its sources: should that
+ * one die, its rows are taken over. It does not stay for lookups that are tried again much later, nor for a service that
+ * is down for long: `not_before` is stored, and the next run or the daemon goes on with them. Pure.
  */
 export function endOf(situation: Situation): End {
-  const { picking, mine, forDelivery, others, unpayable, later, isDown, idleMs, waitMs } = situation
+  const { picking, mine, forDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } = situation
   if (picking) return 'go_on'
   if (isDown && mine > 0) return 'done'
-  const payable = mine - unpayable - later
+  const payable = mine - unpayable - later - locked
+  if (locked > 0 && idleMs < Math.min(waitMs, situation.leftWaitMs)) return 'go_on'
   if (payable <= 0 && others === 0) return 'done'
   const patient = idleMs < waitMs
   if (payable <= forDelivery) return patient ? 'go_on' : 'waited_enough'

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { isConflict } from '../../store/conflict.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { Nudge } from './nudge.ts'
 
@@ -20,7 +21,10 @@ export interface LoopOptions {
 const SHORTEST_LOOK_MS = 100
 const LONGEST_LOOK_MS = 1_000
 
-/** Does ticks until told to stop; while there is nothing to do it looks less and less often. Outlasts an outage of Postgres. */
+/**
+ * Does ticks until told to stop; while there is nothing to do it looks less and less often. Outlasts an outage of
+ * Postgres, and other transactions that it meets: what a tick did not do is there for the next one.
+ */
 export async function loop(options: LoopOptions): Promise<void> {
   const { signal, paceMs = 0, full = Number.POSITIVE_INFINITY } = options
   const nudge = options.nudge.listen()
@@ -33,9 +37,11 @@ export async function loop(options: LoopOptions): Promise<void> {
       outage = 0
     } catch (error) {
       if (signal.aborted && isAbort(error)) return
-      if (!isOutage(error)) throw error
+      const isMet = isConflict(error)
+      if (!isMet && !isOutage(error)) throw error
       const ms = Math.min(5_000, 200 * 2 ** outage++)
-      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, 'waiting for Postgres')
+      const what = isMet ? 'met another transaction: tried again' : 'waiting for Postgres'
+      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, what)
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue
     }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Trigger } from '../../domain/run.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
+import { isConflict } from '../../store/conflict.ts'
 import * as jobs from '../../store/jobs.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { KnownOutage } from '../../store/outages.ts'
@@ -45,6 +46,8 @@ export interface Left {
   /** Its own rows whose lookups are tried again by the next run or the daemon, and when the first is. */
   later: number
   laterAt: Date | null
+  /** Its own rows that are answered, and locked by other transactions. */
+  locked: number
   /** For so long the service had answered nothing; null where it was not down. Milliseconds. */
   downMs: number | null
 }
@@ -71,6 +74,7 @@ export async function watch(
     others: 0,
     later: 0,
     laterAt: null,
+    locked: 0,
     downMs: null,
     countAt: Number.NEGATIVE_INFINITY,
   }
@@ -90,7 +94,7 @@ export async function watch(
         return told
       }
     } catch (error) {
-      if (!isOutage(error)) throw error
+      if (!isOutage(error) && !isConflict(error)) throw error
     }
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
@@ -133,13 +137,12 @@ async function isDone(
   // Where a run writes, its write back does it.
   if (run.dry) await waiting.sendOn(deps.db, run.id, run.cascading)
   let waits = await waiting.whatWaits(deps.db, run, names, live, unawaited)
-  told.others = waits.others
-  if (await takeOver(deps, run, live, waits, signal)) {
+  if (await takeOver(deps, run, live, waits, signal))
     waits = await waiting.whatWaits(deps.db, run, names, live, unawaited)
-    told.others = waits.others
-  }
+  told.others = waits.others
   told.later = waits.later
   told.laterAt = waits.laterAt
+  told.locked = waits.locked
   told.downMs = waits.mine === 0 ? null : await downFor(deps, run)
   const unpayable = waits.abandoned + run.budget.rowsUnpaid
   const end = endOf({
@@ -149,6 +152,7 @@ async function isDone(
     isDown: told.downMs !== null,
     idleMs,
     waitMs: run.waitMs,
+    leftWaitMs: deps.rules.leftWaitMs,
     picking: false,
   })
   if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
@@ -228,6 +232,10 @@ function tell(run: Watched, told: Told): void {
 function whyItWaits(run: Watched, told: Told, rate: RateState | null): string | null {
   if (rate?.waiting) return rate.waiting
   if (performance.now() - run.tally.movedAt < 2 * THOROUGH_LOOK_MS) return null
+  if (told.locked > 0)
+    return told.locked === 1
+      ? 'another transaction has locked a row'
+      : `other transactions have locked ${told.locked} rows`
   if (told.waiting > 0 && told.jobsWaiting > 0)
     return told.jobsWaiting === 1
       ? 'a job waits for its delivery'

@@ -158,14 +158,13 @@ export class Works {
           name,
           log: deps.log,
           signal: this.#options.signal,
-          full: 500,
           tick: async () => {
             const did = await writeBack.tick(deps, source)
             this.#each((tally) => {
               tally.written += did.cells
               if (did.rows > 0) tally.moved()
             })
-            return did.rows
+            return did.more ? Number.POSITIVE_INFINITY : did.rows
           },
         }),
     }

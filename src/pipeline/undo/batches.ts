@@ -31,6 +31,6 @@ export function batchesOf(
   return { batches: rounds.flatMap((round) => [...round.values()]), unknown }
 }
 
-/** The same for two sources that have the table and its key in common. */
-const rowOf = (source: Source, key: string): string =>
+/** The name of a row: the same for two sources that have the table and its key in common. */
+export const rowOf = (source: Source, key: string): string =>
   JSON.stringify([source.table.sql, source.keyColumns.map((column) => column.name), key])

@@ -23,7 +23,7 @@ export interface UndoReport {
     readonly undone_before: number
     /** Their source is not configured any more. */
     readonly not_configured: number
-    /** Not looked at, because the undo was interrupted. */
+    /** Not taken back yet: the undo was interrupted, or other transactions had locked their rows. */
     readonly left: number
   }
   readonly cells: {

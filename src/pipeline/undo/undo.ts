@@ -4,12 +4,10 @@ import type { Database } from '../../store/open.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import { runWithoutAsking, type WithoutAskingDeps } from '../run/without-asking.ts'
-import { judgeBatch, takeBackBatch, type Batch, type Outcome } from './batch.ts'
+import { judgeBatch, takeBackBatch, type Batch, type Undone } from './batch.ts'
 import { batchesOf } from './batches.ts'
+import { AT_ONCE, PastLocks } from './past-locks.ts'
 import { UndoTally, type UndoReport } from './report.ts'
-
-/** Changes of one batch, at the most: one statement on the source. */
-const AT_ONCE = 500
 
 export interface UndoOptions {
   /** The run whose writes are to be taken back. */
@@ -24,6 +22,9 @@ export interface UndoOptions {
  * Takes back what a run has written: cell by cell, the newest change first, and only what still holds what was
  * written. It is a run itself whose writes are changes, so that it can be taken back in its turn. Killed, it is typed
  * again and finishes, because what it has taken back is no longer among the changes that it looks for.
+ *
+ * Rows that another transaction has locked are tried again for a while, and then left: an undo that is run again takes
+ * them back.
  *
  * The rows are settled with the reason that they were undone, and no run writes them again of its own accord before
  * their inputs change or their answer is due.
@@ -87,22 +88,25 @@ const problem = (found: string, expected: string, todo: string): ConfigProblems 
   new ConfigProblems('the command', [{ place: 'RUN', found, expected, todo }])
 
 async function eachBatch(
-  { db, sources }: Pick<WithoutAskingDeps, 'db' | 'sources'>,
+  { db, sources, rules }: Pick<WithoutAskingDeps, 'db' | 'sources' | 'rules'>,
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.ChangesOfRun,
   tally: UndoTally,
-  act: (batch: Batch) => Promise<Outcome[]>,
+  act: (batch: Batch) => Promise<Undone>,
 ): Promise<void> {
+  const past = new PastLocks({ act, onOutcome: (outcome) => tally.add(outcome), rules })
   let below: number | null = null
   while (!signal.aborted) {
     const page: changes.OpenChange[] = await changes.openOf(db, run, below, AT_ONCE)
-    if (page.length === 0) return
+    if (page.length === 0) break
     const { batches, unknown } = batchesOf(page, sources)
     for (const batch of batches) {
-      for (const outcome of await act(batch)) tally.add(outcome)
+      await past.take(batch)
       onProgress?.(tally.done, total - undone)
     }
     tally.notConfigured += unknown.length
     below = page.at(-1)?.id ?? null
   }
+  await past.retry(signal)
+  onProgress?.(tally.done, total - undone)
 }

@@ -10,6 +10,7 @@ export const RULES = {
   refreshAfterMs: 1_000 * HOUR,
   retryNotFoundAfterMs: 1_000 * HOUR,
   sourceTimeoutMs: 60_000,
+  leftWaitMs: 0,
 }
 
 export const config = parseConfig(

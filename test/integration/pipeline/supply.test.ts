@@ -37,6 +37,7 @@ beforeEach(async () => {
     bulkMinimum: 50,
     bulkDeadlineMs: 1,
     sourceTimeoutMs: 1,
+    leftWaitMs: 0,
     refreshAfterMs: 1,
     retryNotFoundAfterMs: 1,
   }

@@ -11,12 +11,14 @@ describe('a run', () => {
     picking: false,
     mine: 0,
     forDelivery: 0,
+    locked: 0,
     others: 0,
     unpayable: 0,
     later: 0,
     isDown: false,
     idleMs: 5_000,
     waitMs: 60_000,
+    leftWaitMs: 10_000,
   }
   test('is done when none of its rows waits and nobody else holds rows of its sources', () => {
     expect(endOf(still)).toBe('done')
@@ -42,6 +44,15 @@ describe('a run', () => {
     expect([outlastsRun(14 * 60_000, true), outlastsRun(16 * 60_000, true)]).toEqual([false, true])
     expect([outlastsRun(59_000, false), outlastsRun(61_000, false)]).toEqual([false, true])
     expect(endOf({ ...still, mine: 3, isDown: true })).toBe('done')
+  })
+  test('ends within a bound when other transactions keep rows locked', () => {
+    const locked = { ...still, mine: 3, locked: 3 }
+    expect(endOf({ ...locked, idleMs: 9_999 })).toBe('go_on')
+    expect(endOf({ ...locked, idleMs: 10_000 })).toBe('done')
+    expect(endOf({ ...locked, idleMs: 1, waitMs: 0 })).toBe('done')
+    expect(endOf({ ...locked, mine: 4, idleMs: 1e9 })).toBe('go_on')
+    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 10_000 })).toBe('go_on')
+    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 60_001 })).toBe('waited_enough')
   })
   test('is done when only rows are left that its budget would not pay', () => {
     expect(endOf({ ...still, mine: 5, unpayable: 5 })).toBe('done')

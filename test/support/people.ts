@@ -1,0 +1,86 @@
+import pino from 'pino'
+import type { Deps, Rules } from '../../src/pipeline/deps.ts'
+import { beginPass, tick as pick } from '../../src/pipeline/pick/pick.ts'
+import { Budget } from '../../src/pipeline/pick/budget.ts'
+import { openSource, type Source } from '../../src/sources/source.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { TestDatabase } from './clone.ts'
+
+const RULES: Rules = {
+  attempts: 5,
+  concurrency: 8,
+  bulkMinimum: 50,
+  bulkDeadlineMs: 3_600_000,
+  refreshAfterMs: 3_600_000_000,
+  retryNotFoundAfterMs: 3_600_000_000,
+  sourceTimeoutMs: 60_000,
+  leftWaitMs: 0,
+}
+
+/** Rows of a table `people` whose records are stored: what a write back finds, without a service. */
+export interface AnsweredPeople {
+  readonly deps: Deps
+  readonly source: Source
+  readonly run: number
+}
+
+/** Makes them anew, as many as asked for. The person of row 7 is `p7@example.com`, whose title is `Title 7`. */
+export async function answeredPeople(
+  database: TestDatabase,
+  count: number,
+  rules: Partial<Rules> = {},
+): Promise<AnsweredPeople> {
+  const { db, pool } = database
+  await pool.query(`
+    drop table if exists people cascade;
+    truncate fillrate.rows, fillrate.lookups, fillrate.unwritten, fillrate.changes, fillrate.runs restart identity cascade;
+    create table people (id int primary key, email text, title text);
+    insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${count}) n;
+    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+    values ('manual', '{people}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour');
+    insert into fillrate.lookups (kind, key, input, state, record, confidence, asked_at, resolved_at, due_at)
+    select 'email', 'p' || n || '@example.com', jsonb_build_object('email', 'p' || n || '@example.com'), 'found',
+           jsonb_build_object('title', 'Title ' || n, 'confidence', 0.9), 0.9, now(), now(), now() + interval '90 days'
+      from generate_series(1, ${count}) n`)
+  const config = parseConfig(
+    {
+      sources: {
+        people: {
+          kind: 'person',
+          table: 'people',
+          inputs: { email: 't.email' },
+          outputs: { title: 'title' },
+        },
+      },
+    },
+    null,
+  )
+  const mapping = Object.values(config.sources)[0]
+  if (mapping === undefined) throw new Error('there is no mapping')
+  const source = await openSource(db, mapping)
+  const deps: Deps = {
+    db,
+    sources: new Map([[source.name, source]]),
+    log: pino({ level: 'silent' }),
+    now: Date.now,
+    random: Math.random,
+    rules: { ...RULES, ...rules },
+  }
+  const options = { limit: null, where: null }
+  const pass = await beginPass(deps, source, options)
+  while (pass.phase !== 'done')
+    await pick(deps, { id: 1, budget: new Budget(null), dry: false }, pass, options)
+  return { deps, source, run: 1 }
+}
+
+/** A person's transaction that stays open. */
+export async function whileOpen<T>(database: TestDatabase, sql: string, act: () => Promise<T>): Promise<T> {
+  const person = await database.pool.connect()
+  try {
+    await person.query(`begin; ${sql}`)
+    return await act()
+  } finally {
+    await person.query('rollback').catch(() => {})
+    person.release()
+  }
+}
