@@ -149,7 +149,10 @@ describe.each([
           keys.map((key) => ({ key, lookup: Number(key) })),
         ),
     ],
-    ['look whether there is something to write again', (tx) => remap.anyToWrite(tx, 'contacts', 1)],
+    [
+      'look whether there is something to write again',
+      (tx) => remap.anyToWrite(tx, 'contacts', 1, { left: true }),
+    ],
     ['look whether a sync has something to ask', (tx) => followed.anyToAsk(tx, 1)],
     ['return what has expired', (tx) => lookups.returnExpired(tx, 1_000)],
   ])('%s', async (_name, step) => {
