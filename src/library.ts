@@ -92,20 +92,23 @@ export async function createFillrate(options: FillrateOptions): Promise<Fillrate
   const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })
-  if (options.migrate === true && environment.databaseUrl !== null) await migrateAt(environment.databaseUrl)
+  if (options.migrate === true && environment.databaseUrl !== null)
+    await migrateAt(environment.databaseUrl, log)
   return wrap(await openApp({ config, environment, log }), (start) =>
     startDaemon({ ...start, readConfig, environment, log }),
   )
 }
 
-async function migrateAt(url: string): Promise<void> {
+async function migrateAt(url: string, log: Logger): Promise<void> {
   const [{ migrate }, { openDatabase }] = await Promise.all([
     import('./store/migrate.ts'),
     import('./store/open.ts'),
   ])
   const db = openDatabase({ url, max: 1 })
   try {
-    await migrate(db)
+    await migrate(db, {
+      onBlocked: (blockers) => log.warn({ blockers }, 'a migration waits for a lock, and is tried again'),
+    })
   } finally {
     await db.destroy()
   }

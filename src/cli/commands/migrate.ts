@@ -8,8 +8,12 @@ import { writeJson } from '../render/json.ts'
 import { counted } from '../../domain/numbers.ts'
 
 export async function migrate(command: Command<'migrate'>, context: Context): Promise<ExitCode> {
-  const { stdout, env } = context
-  const applied = await withDatabase(context, apply)
+  const { stdout, stderr, env } = context
+  const onBlocked = (blockers: readonly string[]): void =>
+    stderr.line(
+      `${stderr.paint('warn', 'Waiting for a lock,')} which is tried again: ${blockers.join('; ') || 'its holder has ended meanwhile'}.`,
+    )
+  const applied = await withDatabase(context, (db) => apply(db, { onBlocked }))
   if (command.flags.json) {
     writeJson(stdout, { applied })
     return Exit.done

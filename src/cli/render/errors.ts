@@ -78,6 +78,8 @@ export function showError(error: unknown, view: ErrorView): ShownError {
   }
   if (error instanceof Error && error.name === 'SchemaMissing')
     return shown(Exit.usage, 'schema', sentence(error.message))
+  if (error instanceof Error && error.name === 'MigrationBlocked')
+    return shown(Exit.failed, 'schema', sentence(error.message))
   if (error instanceof TakenForDead) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
   if (error instanceof ServiceError) {
     const exit = error.remedy === 'stop' ? Exit.usage : Exit.failed

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sql, type Kysely } from 'kysely'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createFillrate } from '../../../src/library.ts'
 import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const ALL = readdirSync(new URL('../../../migrations/', import.meta.url))
@@ -42,6 +46,86 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
     await other.query('rollback')
     other.release()
   }
+})
+
+describe('beside a newer version', () => {
+  const NEWER = ['0000_of_a_branch', '9999_of_a_newer_version']
+  beforeAll(() =>
+    database.pool.query(
+      `insert into fillrate.migrations (name, timestamp) select name, now()::text from unnest($1::text[]) name`,
+      [NEWER],
+    ),
+  )
+  afterAll(() => database.pool.query('delete from fillrate.migrations where name = any($1)', [NEWER]))
+
+  test('an older one finds nothing to migrate, and nothing missing', async () => {
+    expect(await migrate(database.db)).toEqual([])
+    expect(await pendingMigrations(database.db)).toEqual([])
+  })
+
+  test('what it still lacks itself is applied', async () => {
+    const migrations = async () => ({
+      ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+      '9998_lacking': { up: async () => {} },
+    })
+    expect(await migrate(database.db, { migrations })).toEqual(['9998_lacking'])
+    await database.pool.query(`delete from fillrate.migrations where name = '9998_lacking'`)
+  })
+
+  test('a program that migrates by itself opens', async () => {
+    await createCrm(database.pool, 1)
+    const fillrate = await createFillrate({
+      config: crmConfig,
+      env: { DATABASE_URL: database.url },
+      migrate: true,
+    })
+    expect((await fillrate.plan()).sources).toMatchObject([{ source: 'contacts', rows: 1 }])
+    await fillrate.close()
+  })
+})
+
+describe('a migration that has to lock a table which others hold', () => {
+  const migrations = async () => ({
+    ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+    '9998_locks': {
+      up: async (tx: Kysely<unknown>) => {
+        await sql`alter table fillrate.lookups add column if not exists probe integer`.execute(tx)
+      },
+    },
+  })
+  let holder: pg.Client
+  beforeEach(async () => {
+    holder = new pg.Client({ connectionString: database.url, application_name: 'pg_dump' })
+    await holder.connect()
+    await holder.query('begin; lock table fillrate.lookups in access share mode')
+  })
+  afterEach(() => holder.end())
+
+  test('says who, lets others through meanwhile, and goes on when they have ended', async () => {
+    const told = Promise.withResolvers<readonly string[]>()
+    const migrated = migrate(database.db, { migrations, onBlocked: told.resolve })
+    const [blocker, ...more] = await told.promise
+    expect(more).toEqual([])
+    expect(blocker).toMatch(
+      /^process \d+ of Postgres \(pg_dump, role .+, in a transaction for \d+ s: lookups\)$/,
+    )
+    expect((await database.pool.query('select count(*) from fillrate.lookups')).rowCount).toBe(1)
+    await holder.query('rollback')
+    expect(await migrated).toEqual(['9998_locks'])
+    await database.pool.query(`
+      alter table fillrate.lookups drop column probe;
+      delete from fillrate.migrations where name = '9998_locks'`)
+  })
+
+  test('is given up in the end, with nothing changed and what to do', async () => {
+    await expect(migrate(database.db, { migrations, patienceMs: 0 })).rejects.toThrow(
+      /held by process \d+ of Postgres \(pg_dump.*Nothing was changed\..*run `fillrate migrate` again/,
+    )
+    const { rowCount } = await database.pool.query(
+      `select from fillrate.migrations where name = '9998_locks'`,
+    )
+    expect(rowCount).toBe(0)
+  })
 })
 
 test('a role that may create no schema migrates where it was given one', async () => {
