@@ -35,6 +35,7 @@ import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
 import type { UndoReport } from './pipeline/undo/report.ts'
 import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
+import { parseBaseUrl } from './service/base-url.ts'
 import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/where.ts'
 import { openSource, type Source } from './sources/source.ts'
@@ -42,6 +43,7 @@ import { pendingMigrations } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
 import * as outages from './store/outages.ts'
 import * as rateLimits from './store/rate-limits.ts'
+import * as services from './store/services.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -97,7 +99,7 @@ export interface App {
     options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
   ): Promise<RetryReport>
   /** Writes stored records again. */
-  remap(options: Omit<RemapOptions, 'source'> & { readonly source: string }): Promise<RemapReport>
+  remap(options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string }): Promise<RemapReport>
   close(): Promise<void>
 }
 
@@ -123,7 +125,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     const sources = new Map<string, Source>()
     for (const mapping of Object.values(config.sources))
       sources.set(mapping.name, await openSource(db, mapping))
-    return build(options, db, sources)
+    return build(options, db, sources, await services.find(db, addressOf(environment)))
   } catch (error) {
     await db.destroy()
     throw error
@@ -140,12 +142,24 @@ export class SchemaMissing extends Error {
   }
 }
 
-function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
+/** What a service is known by: its host, with the path in front of `/v1` where there is one. Null: none is configured. */
+function addressOf({ baseUrl }: Environment): string | null {
+  if (baseUrl === null) return null
+  const { origin, prefix } = parseBaseUrl(baseUrl)
+  return new URL(origin).host + prefix
+}
+
+function build(
+  options: AppOptions,
+  db: Database,
+  sources: ReadonlyMap<string, Source>,
+  service: number,
+): App {
   const { config, environment, log } = options
   const bulk = bulkOf(environment)
   const rules = rulesOf(config)
   const meter = new Meter(db, log)
-  const deps = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
+  const deps = { db, sources, log, rules, service, now: Date.now, random: Math.random, meter }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -164,10 +178,9 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       onEnded: (endpoint, status) => meter.called(endpoint, status),
       onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
     }))
+  const address = addressOf(environment)
   const scopeOf = (): string | null =>
-    environment.baseUrl === null || environment.apiKeys.length === 0
-      ? null
-      : `${new URL(environment.baseUrl).host} ${openClient().keyId}`
+    address === null || environment.apiKeys.length === 0 ? null : `${address} ${openClient().keyId}`
   const explain = async (source: string, key: string): Promise<Story> =>
     tell(deps, chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void, board: ReceiverOptions['board'] = null): Promise<OpenReceiver> =>
@@ -183,9 +196,11 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
   // One for all runs of the process: it is the service that is down.
   const breaker = createBreaker()
   /** What a run needs to call the service. */
-  const calling = (receiver: Pick<OpenReceiver, 'publicUrl'> | null): RunDeps => ({
+  const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => ({
     ...deps,
+    service: address === null ? service : await services.register(db, address),
     owner,
+    scope: () => scopeOf() ?? '',
     client: openClient(),
     breaker,
     slots,
@@ -193,7 +208,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     takeTurn: () =>
       takeTurn({
         db,
-        scope: scopeOf() ?? '',
+        scope: () => scopeOf() ?? '',
         owner,
         log,
         concurrency: rules.concurrency,
@@ -226,7 +241,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
       try {
-        return await runOnce(calling(open), {
+        return await runOnce(await calling(open), {
           sources: chosen,
           trigger,
           limit: request.limit,
@@ -269,10 +284,10 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         ...request,
         receiver: (onDelivered) => receiver(onDelivered, { sources: () => sources, explain }),
       }),
-    start: ({ receiver: open, signal, onStarted }) =>
+    start: async ({ receiver: open, signal, onStarted }) =>
       work(
         {
-          ...calling(bulk.possible ? open : null),
+          ...(await calling(bulk.possible ? open : null)),
           databaseUrl: environment.databaseUrl ?? '',
           config,
           notifier,
@@ -284,7 +299,14 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     undo: (request) => takeBack({ ...deps, owner }, request),
     retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) =>
-      writeAgain({ ...deps, owner }, { ...request, source: chooseSource(sources, request.source) }),
+      writeAgain(
+        { ...deps, owner },
+        {
+          ...request,
+          source: chooseSource(sources, request.source),
+          service: address === null ? null : service,
+        },
+      ),
     close: async () => {
       await notifier.close()
       await client?.close()

@@ -13,8 +13,8 @@ import * as rateTold from '../store/rate-told.ts'
 
 export interface CallerOptions {
   readonly db: Database
-  /** What the limit belongs to: the service and the key, without the key. */
-  readonly scope: string
+  /** What the limit belongs to: the service and the name of the key in use by now. */
+  readonly scope: () => string
   /** Names this process; unique for each start. */
   readonly owner: string
   readonly log: Logger
@@ -39,7 +39,8 @@ const SAFETY_MS = 2_000
  * @returns a turn, or null while another process is the caller
  */
 export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
-  const { db, scope, owner, log, breaker } = options
+  const { db, owner, log, breaker } = options
+  const scope = options.scope()
   const token = randomUUID()
   const turn = { scope, token }
   let renewedAt = performance.now()
@@ -89,6 +90,11 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
       lost.abort(new Error('the turn as the caller could not be renewed in time'))
       return
     }
+    if (options.scope() !== scope) {
+      log.info({ scope, next: options.scope() }, 'the key has changed: this turn as the caller ends')
+      lost.abort(new Error('the key has changed'))
+      return
+    }
     if (renewing) return
     renewing = true
     const began = performance.now()
@@ -114,6 +120,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   log.debug({ scope, owner }, 'this process is the caller')
 
   return {
+    scope,
     limiter,
     lost: lost.signal,
     end: async () => {

@@ -19,6 +19,7 @@ import { Polling } from './polling.ts'
 export interface FollowOptions {
   readonly sources: readonly Source[]
   readonly owner: string
+  readonly scope: () => string
   readonly works: Works
   readonly budget: number | null
   readonly onEnded: (report: RunReport, trigger: 'sync' | 'backfill', sources: readonly string[]) => void
@@ -200,7 +201,7 @@ export class Follow {
     const open = this.#open[kind]
     const { db, log } = this.#deps
     if (open !== null && (await budgets.leftOf(db, open.id, open.budget.limit)) > 0) return open
-    const { budget, owner, works } = this.#options
+    const { budget, owner, scope, works } = this.#options
     if (budget !== null && (await followed.spentInADay(db)) >= budget) {
       if (open !== null) this.#outOfBudget(open)
       this.#pausedUntil = performance.now() + PAUSE_MS
@@ -212,6 +213,8 @@ export class Follow {
       db,
       log,
       owner,
+      scope,
+      service: this.#deps.service,
       works,
       sources: this.#names,
       trigger: kind,
@@ -239,4 +242,4 @@ export class Follow {
   }
 }
 
-const pickedBy = ({ id, budget }: OpenFollowingRun) => ({ id, budget })
+const pickedBy = ({ id, budget, service }: OpenFollowingRun) => ({ id, budget, service })

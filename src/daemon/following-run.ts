@@ -16,6 +16,8 @@ export interface FollowingRunOptions {
   readonly db: Database
   readonly log: Logger
   readonly owner: string
+  readonly scope: () => string
+  readonly service: number
   readonly works: Works
   readonly sources: readonly string[]
   /** `sync` for what people change, `backfill` for what they import. */
@@ -35,6 +37,7 @@ export class OpenFollowingRun implements FollowingRun {
   readonly id: number
   readonly trigger: 'sync' | 'backfill'
   readonly budget: Budget
+  readonly service: number
   readonly #options: FollowingRunOptions
   readonly #token: string
   readonly #tally = new Tally()
@@ -46,7 +49,7 @@ export class OpenFollowingRun implements FollowingRun {
   #pickedAt = performance.now()
 
   static async open(options: FollowingRunOptions): Promise<OpenFollowingRun> {
-    const { db, log, owner, trigger, sources } = options
+    const { db, log, owner, scope, service, trigger, sources } = options
     const token = randomUUID()
     const spent = options.budget === null ? 0 : await followed.spentInADay(db)
     const budget = options.budget === null ? null : Math.max(0, options.budget - spent)
@@ -63,6 +66,8 @@ export class OpenFollowingRun implements FollowingRun {
       owner,
       token,
       leaseMs: LEASE_MS,
+      scope: scope(),
+      service,
     })
     // It never knows whether more comes: what waits now goes now.
     await runs.donePicking(db, id, token)
@@ -74,6 +79,7 @@ export class OpenFollowingRun implements FollowingRun {
     this.#options = options
     this.id = id
     this.trigger = options.trigger
+    this.service = options.service
     this.budget = new Budget(budget)
     this.#token = token
     this.#leave = options.works.join({

@@ -44,7 +44,7 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
   const { signal } = options
   const works = new Works(deps, {
     sources: [...deps.sources.values()],
-    calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate },
+    calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate, scope: deps.scope },
     signal,
     onRecovered: ({ expiredJobs }) => {
       if (expiredJobs > 0) notifier.jobsLate(expiredJobs)
@@ -67,6 +67,7 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
   const follow = new Follow(deps, {
     sources,
     owner,
+    scope: deps.scope,
     works,
     budget: budgetOf(config.budget),
     onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),

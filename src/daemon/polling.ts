@@ -28,13 +28,17 @@ interface Polled {
  * same inputs are left out in SQL.
  */
 export class Polling {
-  readonly #deps: Pick<Deps, 'db' | 'log' | 'now'>
+  readonly #deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>
   readonly #polled: readonly Polled[]
 
   readonly #leastMs: number
 
   /** @param leastMs between two polls of a source */
-  constructor(deps: Pick<Deps, 'db' | 'log' | 'now'>, sources: readonly Source[], leastMs = LEAST_MS) {
+  constructor(
+    deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>,
+    sources: readonly Source[],
+    leastMs = LEAST_MS,
+  ) {
     this.#deps = deps
     this.#leastMs = leastMs
     this.#polled = sources.map((source) => ({
@@ -88,7 +92,7 @@ export class Polling {
   }
 
   async #poll(one: Polled): Promise<void> {
-    const { db } = this.#deps
+    const { db, service } = this.#deps
     const { source } = one
     const began = performance.now()
     const pass = await passes.begin(db, passOf(source), HASH).then(neverWhole)
@@ -97,7 +101,7 @@ export class Polling {
     const keys: string[] = []
     let after: string | null = null
     do {
-      const page = await readPage(db, source, { after, size: PAGE, where: null, changedSince, live })
+      const page = await readPage(db, source, { after, size: PAGE, where: null, changedSince, live, service })
       keys.push(...page.candidates.map((candidate) => candidate.key))
       after = page.next
     } while (after !== null && keys.length < PAGE)

@@ -17,6 +17,8 @@ export interface Deps {
   readonly now: () => number
   readonly random: () => number
   readonly rules: Rules
+  /** The number of the service that is asked: the answers of another are none of its own. */
+  readonly service: number
   /** Counts for whoever looks on. */
   readonly meter?: Meter
 }

@@ -63,7 +63,10 @@ export interface Plan {
 }
 
 /** Tells what a run would pick, ask and cost, by the same steps as a run. Writes nothing and calls nothing. */
-export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOptions): Promise<Plan> {
+export async function plan(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  options: PlanOptions,
+): Promise<Plan> {
   const { knownLimit, sample = null } = options
   const questions = new Questions()
   const sources: SourcePlan[] = []
@@ -81,7 +84,7 @@ export async function plan(deps: Pick<Deps, 'db' | 'rules'>, options: PlanOption
   const { distinct, asked, askedAtMost } = questions
   const byKind = questions.byKind()
   const calls = callsFor(byKind, options, deps.rules.bulkMinimum)
-  const soFar = await matchesSoFar(deps.db)
+  const soFar = await matchesSoFar(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
   const cost = Math.min(asked, budget)
   const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked

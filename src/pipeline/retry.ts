@@ -43,7 +43,10 @@ export interface RetryReason {
  * written from it; a lookup that failed itself is asked again. Asks and writes nothing by itself, so that what follows
  * is paid by a run with its budget.
  */
-export async function retry(deps: Pick<Deps, 'db' | 'rules'>, options: RetryOptions): Promise<RetryReport> {
+export async function retry(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  options: RetryOptions,
+): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, gone: 0, complete: 0 }
   const reasons = new Map<string, { source: string; state: RetryState; reason: string; rows: number }>()
   const lookups = new Set<number>()
@@ -79,7 +82,7 @@ interface RetryPage {
 }
 
 function retryPage(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,
   options: RetryOptions,
   after: string,
@@ -89,7 +92,9 @@ function retryPage(
     async (tx) => {
       const read = await store.page(tx, source.name, options, after, AT_ONCE)
       const keys = read.map((row) => row.key)
-      const there = new Map((await readKeys(tx, source, keys)).map((row) => [row.key, row.lacks]))
+      const there = new Map(
+        (await readKeys(tx, source, keys, deps.service)).map((row) => [row.key, row.lacks]),
+      )
       const ready = read.filter((row) => there.get(row.key) === true)
       if (!options.dryRun) await store.makeDue(tx, source.name, ready)
       const gone = read.filter((row) => !there.has(row.key)).length

@@ -25,7 +25,7 @@ export async function toSubmit(db: Connection, run: number, least: number): Prom
                  and (not_before is null or not_before <= now())
                limit ${least}::integer) waiting) >= ${least}::integer as enough,
            exists (select from fillrate.jobs
-                    where state = ${submitting} and lease_token is null and not_before <= now()) as again`.execute(
+                    where state = ${submitting} and lease_token is null and not_before <= now() and run = ${run}) as again`.execute(
     db,
   )
   return rows[0] ?? { enough: false, again: false }
@@ -70,8 +70,8 @@ export async function create(
       ) sized
        where size >= ${Math.min(least, JOB_SIZE)}::integer
     ), made as (
-      insert into fillrate.jobs (id, state, size, run, members, lease_token, leased_until, deadline_at)
-      select job, ${submitting}, count(*), ${run}, array_agg(id order by id), ${token},
+      insert into fillrate.jobs (id, state, size, run, scope, members, lease_token, leased_until, deadline_at)
+      select job, ${submitting}, count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
              now() + ${interval(leaseMs)}, now() + ${interval(deadlineMs)}
         from chosen group by job
       returning id
@@ -86,15 +86,20 @@ export async function create(
   return rows
 }
 
-/** Jobs that the service certainly did not take, and whose time has come again. */
+/** Jobs of a run that the service certainly did not take, and whose time has come again. */
 export async function leaseAgain(
   db: Connection,
-  options: { readonly limit: number; readonly token: string; readonly leaseMs: number },
+  options: {
+    readonly run: number
+    readonly limit: number
+    readonly token: string
+    readonly leaseMs: number
+  },
 ): Promise<OutgoingJob[]> {
   const { rows } = await sql<OutgoingJob>`
     with ready as (
       select id from fillrate.jobs
-       where state = ${submitting} and lease_token is null and not_before <= now()
+       where state = ${submitting} and lease_token is null and not_before <= now() and run = ${options.run}
        order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
@@ -143,8 +148,9 @@ export async function acceptSingle(
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (id, job_id, state, reason, size, run, members, submitted_at, deadline_at)
+      insert into fillrate.jobs (id, job_id, state, reason, size, run, scope, members, submitted_at, deadline_at)
       select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, ${run},
+             (select scope from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${interval(deadlineMs)}
         from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}

@@ -42,10 +42,13 @@ export async function countOf(db: Connection, run: number): Promise<{ distinct: 
   return rows[0] ?? { distinct: 0, stored: 0 }
 }
 
-/** How often a lookup has found something so far, over all that were decided. */
-export async function matchesSoFar(db: Connection): Promise<{ found: number; asked: number }> {
+/** How often a lookup has found something at a service so far, over all that were decided. */
+export async function matchesSoFar(
+  db: Connection,
+  service: number,
+): Promise<{ found: number; asked: number }> {
   const { rows } = await sql<{ found: number; asked: number }>`
     select count(*) filter (where state = 'found') as found, count(*) as asked
-      from fillrate.lookups where state in ('found', 'not_found')`.execute(db)
+      from fillrate.lookups where state in ('found', 'not_found') and service = ${service}`.execute(db)
   return rows[0] ?? { found: 0, asked: 0 }
 }

@@ -37,7 +37,7 @@ const takeable = (live: readonly number[]) => sql<boolean>`(
 )`
 
 /**
- * Makes sure that every wanted lookup exists, and takes for `run` those that must be asked. What another run left
+ * Makes sure that every wanted lookup of a service exists, and takes for `run` those that must be asked. What another run left
  * waiting keeps its attempts and the time of its next try.
  * Holds a lock on each until the transaction ends: an answer that comes meanwhile waits, and then sees the new rows.
  */
@@ -46,15 +46,16 @@ export async function want(
   wanted: readonly Wanted[],
   run: number,
   live: readonly number[],
+  service: number,
 ): Promise<WantedLookup[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<WantedLookup>`
     with wanted as (
-    insert into fillrate.lookups as l (kind, key, input, state, run)
-    select w.kind, w.key, w.input, ${pending}, ${run}
+    insert into fillrate.lookups as l (kind, key, service, input, state, run)
+    select w.kind, w.key, ${service}, w.input, ${pending}, ${run}
       from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
-    on conflict (kind, key) do update set
+    on conflict (kind, key, service) do update set
       state       = case when ${takeable(live)} then ${pending} else l.state end,
       run         = case when ${takeable(live)} then excluded.run else l.run end,
       reason      = case when ${takeable(live)} and l.state <> ${pending} then null else l.reason end,
@@ -80,13 +81,14 @@ export async function wouldCost(
   db: Connection,
   wanted: readonly Wanted[],
   live: readonly number[],
+  service: number,
 ): Promise<boolean[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<{ costs: boolean }>`
     select l.id is null or coalesce(${takeable(live)}, false) as costs
       from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key
+      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service = ${service}
      order by w.n`.execute(db)
   return rows.map((row) => row.costs)
 }
@@ -104,9 +106,9 @@ export async function paidBefore(
   const { rows } = await sql<{ n: number }>`
     select w.n from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
-      join fillrate.lookups l on l.kind = w.kind and l.key = w.key
-      join fillrate.runs before on before.id = l.run
-      join fillrate.runs mine on mine.id = ${run} and mine.budget_name = before.budget_name
+      join fillrate.runs mine on mine.id = ${run}
+      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service = mine.service
+      join fillrate.runs before on before.id = l.run and before.budget_name = mine.budget_name
      where ${unindexed(sql`l.state = ${pending}`)} and before.id <> mine.id
      order by l.kind, l.key for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))

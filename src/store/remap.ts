@@ -24,30 +24,36 @@ export interface StoredAnswer {
   readonly undone: boolean
 }
 
-/** Settled rows of a source whose lookup has found something, in key order. @param after keyset: keys after this one */
+/**
+ * Settled rows of a source whose lookup has found something, in key order.
+ * @param after keyset: keys after this one
+ * @param service whose answers they are; null: any
+ */
 export async function page(
   db: Connection,
   source: string,
   after: string,
   limit: number,
+  service: number | null,
 ): Promise<StoredAnswer[]> {
   const { rows } = await sql<Unparsed<StoredAnswer>>`
     select r.key, r.input_hash as "inputHash", r.state, r.lookup, l.record::text, l.confidence, r.written::text,
            coalesce(r.notes ? ${sql.lit(UNDONE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
      where r.source = ${source} and r.key > ${after} and r.state <> ${waiting} and r.input_hash is not null
-       and l.state = ${found}
+       and l.state = ${found} and ${isOf(service)}
      order by r.key limit ${limit}`.execute(db)
   return parsed<StoredAnswer>(rows)
 }
 
+const isOf = (service: number | null) => (service === null ? sql`true` : sql`l.service = ${service}`)
+
 /** How many of them there are. */
-export async function count(db: Connection, source: string): Promise<number> {
+export async function count(db: Connection, source: string, service: number | null): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
-     where r.source = ${source} and r.state <> ${waiting} and r.input_hash is not null and l.state = ${found}`.execute(
-    db,
-  )
+     where r.source = ${source} and r.state <> ${waiting} and r.input_hash is not null and l.state = ${found}
+       and ${isOf(service)}`.execute(db)
   return rows[0]?.count ?? 0
 }
 

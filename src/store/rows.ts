@@ -28,7 +28,7 @@ export interface PickedRow {
 
 /**
  * Takes rows into a run. A row that another live run holds is left to it.
- * @param dry the rows that wait are not written before a run without it has taken them
+ * @param options.dry the rows that wait are not written before a run without it has taken them
  * @returns the keys taken
  */
 export async function take(
@@ -37,20 +37,25 @@ export async function take(
   run: number,
   live: readonly number[],
   picked: readonly PickedRow[],
-  dry = false,
+  options: {
+    readonly dry: boolean
+    /** Whose answers settle them. */
+    readonly service: number
+  },
 ): Promise<string[]> {
   if (picked.length === 0) return []
+  const { dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
-           (source, key, lookup, tried, dry, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
-    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), ${dry} and p.state = ${waiting}, p."inputHash", p.state,
+           (source, key, lookup, tried, dry, service, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
+    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), ${dry} and p.state = ${waiting}, ${service}, p."inputHash", p.state,
            p.reason, ${run}, p.notes, now(), case when p.state = ${waiting} then null else now() end, p."nextAt"
       from jsonb_to_recordset(${jsonBatch(picked)}) as p
            (key text, "inputHash" text, state text, reason text, lookup bigint, tried bigint[], notes jsonb,
             "nextAt" timestamptz)
      order by p.key
     on conflict (source, key) do update set
-      lookup = excluded.lookup, tried = excluded.tried, dry = excluded.dry, input_hash = excluded.input_hash,
+      lookup = excluded.lookup, tried = excluded.tried, dry = excluded.dry, service = excluded.service, input_hash = excluded.input_hash,
       state = excluded.state, reason = excluded.reason, run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0,
       cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = excluded.next_at
     where r.state <> ${waiting} or r.run is null or r.run = ${run} or r.run <> all(${[...live]}::bigint[])

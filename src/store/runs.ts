@@ -51,27 +51,40 @@ export async function start(
     readonly token: string
     readonly leaseMs: number
     readonly budgetName?: string | null
+    /** Of one that calls nothing: none. */
+    readonly scope?: string | null
+    readonly service?: number
   },
 ): Promise<number> {
-  const { budgetName = null } = run
+  const { budgetName = null, scope = null, service = 0 } = run
   const { rows } = await sql<{ id: number }>`
     with budget as (
       insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
       on conflict (name) do nothing
     )
-    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name)
+    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
+                               scope, service)
     values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
-            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)}, ${budgetName})
+            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
     returning id`.execute(db)
   const id = rows[0]?.id
   if (id === undefined) throw new Error('the run was not stored')
   return id
 }
 
-/** @returns false when the run is no longer this process's: another one has declared it dead */
-export async function extend(db: Connection, run: number, token: string, leaseMs: number): Promise<boolean> {
+/**
+ * @param scope that of the process by now: a key that the service refuses gives way to the next
+ * @returns false when the run is no longer this process's: another one has declared it dead
+ */
+export async function extend(
+  db: Connection,
+  run: number,
+  token: string,
+  leaseMs: number,
+  scope: string | null = null,
+): Promise<boolean> {
   const result = await sql`
-    update fillrate.runs set leased_until = now() + ${interval(leaseMs)}
+    update fillrate.runs set leased_until = now() + ${interval(leaseMs)}, scope = coalesce(${scope}, scope)
      where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
   return result.numAffectedRows === 1n
 }
@@ -106,13 +119,18 @@ export interface LiveRun {
   readonly trigger: Trigger
   readonly options: RunOptions
   readonly picking: boolean
+  /** The service and the key that it calls with; null: it calls nothing. */
+  readonly scope: string | null
 }
 
-/** Runs whose process is alive, the most urgent first. */
-export async function live(db: Connection): Promise<LiveRun[]> {
+/**
+ * Runs whose process is alive, the most urgent first.
+ * @param scope only those of this scope: whoever calls the service serves no other
+ */
+export async function live(db: Connection, scope: string | null = null): Promise<LiveRun[]> {
   const { rows } = await sql<LiveRun>`
-    select id, trigger, options, picked_at is null as picking from fillrate.runs
-     where state = ${running} and leased_until > now()
+    select id, trigger, options, picked_at is null as picking, scope from fillrate.runs
+     where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
      order by array_position(array['sync', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
 }
@@ -129,6 +147,15 @@ export async function interruptDead(db: Connection, except: readonly number[]): 
      where state = ${running} and leased_until < now() and id <> all(${[...except]}::bigint[])
     returning id`.execute(db)
   return rows.map((row) => row.id)
+}
+
+/** The scopes of the runs that were at work at the same time as this one, and with another service or key. */
+export async function otherScopes(db: Connection, run: number): Promise<string[]> {
+  const { rows } = await sql<{ scope: string }>`
+    select distinct o.scope from fillrate.runs me join fillrate.runs o on o.id <> me.id and o.scope <> me.scope
+     where me.id = ${run} and coalesce(o.finished_at, o.leased_until) > me.started_at
+     order by o.scope`.execute(db)
+  return rows.map((row) => row.scope)
 }
 
 /** The latest runs, newest first, of any state or of one. */

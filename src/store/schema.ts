@@ -27,12 +27,16 @@ export interface Schema {
     totals: Json | null
     spent: Generated<number>
     budget_name: string | null
+    scope: string | null
+    service: Generated<number>
   }
+  'fillrate.services': { id: number; host: string; first_seen_at: Generated<Date> }
   'fillrate.budgets': { name: string; spent: Generated<number>; created_at: Generated<Date> }
   'fillrate.lookups': {
     id: Generated<number>
     kind: LookupKind
     key: string
+    service: Generated<number>
     input: Json
     state: LookupState
     reason: string | null
@@ -65,6 +69,7 @@ export interface Schema {
     lookup: number | null
     tried: Generated<number[]>
     dry: Generated<boolean>
+    service: Generated<number>
     input_hash: string | null
     state: RowState
     reason: string | null
@@ -86,6 +91,7 @@ export interface Schema {
     size: number
     attempt: Generated<number>
     run: number | null
+    scope: string | null
     members: number[]
     request_ids: Json | null
     not_before: Date | null

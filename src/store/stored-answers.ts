@@ -11,13 +11,13 @@ type Connection = Database | StoreTransaction
 const isFresh = sql`(l.due_at is null or l.due_at > now())`
 
 /** Which of these have found nothing, and are not to be asked again yet; in the same order. */
-export async function missed(db: Connection, wanted: readonly Wanted[]): Promise<boolean[]> {
+export async function missed(db: Connection, wanted: readonly Wanted[], service: number): Promise<boolean[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<{ missed: boolean }>`
     select coalesce(l.state = ${sql.lit(Lookup.notFound)} and ${isFresh}, false) as missed
       from jsonb_to_recordset(${jsonBatch(wanted.map(({ kind, key }, n) => ({ n, kind, key })))})
            as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key
+      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service = ${service}
      order by w.n`.execute(db)
   return rows.map((row) => row.missed)
 }
@@ -32,6 +32,7 @@ export async function recordsFor(
   db: Connection,
   source: string,
   asking: readonly Asking[],
+  service: number,
 ): Promise<AnsweredRow[]> {
   if (asking.length === 0) return []
   const batch = asking.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
@@ -40,7 +41,7 @@ export async function recordsFor(
            l.due_at as "dueAt"
       from jsonb_to_recordset(${jsonBatch(batch)})
            as v (n integer, row text, "inputHash" text, kind text, key text)
-      join fillrate.lookups l on l.kind = v.kind and l.key = v.key
+      join fillrate.lookups l on l.kind = v.kind and l.key = v.key and l.service = ${service}
       left join fillrate.rows r on r.source = ${source} and r.key = v.row
      where ${unindexed(sql`l.state = ${sql.lit(Lookup.found)} and ${isFresh}`)}
      order by v.n`.execute(db)

@@ -31,7 +31,7 @@ let asked = 0
 while (!stopping.signal.aborted) {
   const turn = await takeTurn({
     db,
-    scope: 'the key',
+    scope: () => 'the key',
     owner: `test:${process.pid}:${asked}`,
     log: pino({ level: 'silent' }),
     concurrency: task.concurrency,

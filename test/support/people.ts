@@ -65,11 +65,12 @@ export async function answeredPeople(
     now: Date.now,
     random: Math.random,
     rules: { ...RULES, ...rules },
+    service: 0,
   }
   const options = { limit: null, where: null }
   const pass = await beginPass(deps, source, options)
   while (pass.phase !== 'done')
-    await pick(deps, { id: 1, budget: new Budget(null), dry: false }, pass, options)
+    await pick(deps, { id: 1, budget: new Budget(null), dry: false, service: 0 }, pass, options)
   return { deps, source, run: 1 }
 }
 

@@ -15,7 +15,7 @@ import { changeOf, columnsOf, fieldsOf, mappedInputs } from './cells.ts'
 import { nextOf, type Situation } from './next.ts'
 import type { AskedLookup, State, Story } from './story.ts'
 
-type ExplainDeps = Pick<Deps, 'db' | 'rules' | 'now'>
+type ExplainDeps = Pick<Deps, 'db' | 'rules' | 'service' | 'now'>
 
 /**
  * Tells one row's story. Reads only.
@@ -111,12 +111,12 @@ const NOWHERE: Inside = {
   lacks: false,
 }
 
-async function lookInside({ db, rules }: ExplainDeps, source: Source, key: string): Promise<Inside> {
+async function lookInside({ db, rules, service }: ExplainDeps, source: Source, key: string): Promise<Inside> {
   try {
     const inside = await inTransaction(db, (tx) => lookIn(tx, source, key), rules.sourceTimeoutMs)
     const found = { ...inside, problem: null, lacks: false }
     if (inside.leftOutBy !== null || inside.copies > 1) return found
-    const [row] = await inTransaction(db, (tx) => readKeys(tx, source, [key]), rules.sourceTimeoutMs)
+    const [row] = await inTransaction(db, (tx) => readKeys(tx, source, [key], service), rules.sourceTimeoutMs)
     return { ...found, lacks: row?.lacks ?? false }
   } catch (error) {
     if (!isRefusal(error)) throw error

@@ -54,11 +54,13 @@ export async function readPage(
     readonly where: string | null
     readonly changedSince: Date | null
     readonly live: readonly number[]
+    /** The service that is asked: what another one settled is open. */
+    readonly service: number
     /** For a dry run: what whoever receives a delivery will write is left to them. */
     readonly dry?: boolean
   },
 ): Promise<Page> {
-  const { after, size, where, changedSince, dry = false } = options
+  const { after, size, where, changedSince, service, dry = false } = options
   const page = pageQuery(source, { after, limit: size, where, changedSince, ...writtenBefore(source) })
   const live = sql`${[...options.live]}::bigint[]`
   // `offset 0` makes one look at the primary key a row. The planner, who takes a table that has just filled for a
@@ -66,15 +68,16 @@ export async function readPage(
   const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
     with page as materialized (${page}),
     judged as (
-      select page.*, ${triedBefore(source)} as tried, case
+      select page.*, ${triedBefore(source, service)} as tried, case
                when r.state = ${sql.lit(Row.waiting)} and (r.run = any(${live}) or (${dry} and ${expected('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'left_behind'
                when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
+                    or ${isOfAnother(service)} then 'open'
                else 'settled'
              end as fate
         from page left join lateral (
-          select key, state, run, lookup, tried, dry, input_hash, next_at from fillrate.rows
+          select key, state, run, lookup, tried, dry, service, input_hash, next_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (
@@ -99,11 +102,12 @@ export async function readKeys(
   tx: StoreTransaction,
   source: Source,
   keys: readonly string[],
+  service: number,
 ): Promise<Candidate[]> {
   if (keys.length === 0) return []
   const page = keysQuery(source, await castable(tx, source, keys), writtenBefore(source).written)
   const { rows } = await sql<PageRow & { tried: Tried | null }>`
-    select page.*, ${triedBefore(source)} as tried
+    select page.*, ${triedBefore(source, service)} as tried
       from (${page}) as page left join lateral (
         select state, tried, input_hash from fillrate.rows
          where source = ${source.name} and key = page.key offset 0
@@ -111,13 +115,17 @@ export async function readKeys(
   return rows.map((row) => ({ ...row, fate: 'left_behind' }))
 }
 
-/** What the row `r` has tried, as long as it waits with the inputs that `page` shows. */
-export function triedBefore(source: Source): RawBuilder<Tried | null> {
+/** Whether another service has settled the row `r`: what one answers says nothing of what another would. */
+export const isOfAnother = (service: number): RawBuilder<boolean> =>
+  sql`(r.service <> ${service} and (r.lookup is not null or r.tried <> '{}'))`
+
+/** What the row `r` has tried at a service, as long as it waits with the inputs that `page` shows. */
+export function triedBefore(source: Source, service: number): RawBuilder<Tried | null> {
   if (!cascades(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
                               'dueAt', max(l.due_at))
-      from unnest(r.tried) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id
+      from unnest(r.tried) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service = ${service}
     having count(*) > 0) end`
 }
 

@@ -7,7 +7,7 @@ import * as runs from '../../store/runs.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import type { Budget } from './budget.ts'
-import { triedBefore, writtenBefore, type Candidate } from './candidates.ts'
+import { isOfAnother, triedBefore, writtenBefore, type Candidate } from './candidates.ts'
 import { takeCandidates } from './take.ts'
 
 /** A run that follows the database. */
@@ -15,6 +15,8 @@ export interface FollowingRun {
   readonly id: number
   readonly trigger: Trigger
   readonly budget: Budget
+  /** The service that it asks. */
+  readonly service: number
 }
 
 export interface PickedKeys {
@@ -75,12 +77,12 @@ async function takeKeys(
   if (own === -1) return { ...NOTHING, leftOut: keys }
   // They come the most urgent first: those after this one have to give their rows away.
   const live = alive.slice(0, own + 1).map((one) => one.id)
-  const candidates = await readChanged(tx, source, run.id, live, keys)
+  const candidates = await readChanged(tx, source, run, live, keys)
   if (candidates.length === 0) return NOTHING
   const taken = await takeCandidates(
     tx,
     source,
-    { id: run.id, live, budget: run.budget, dry: false },
+    { id: run.id, live, budget: run.budget, dry: false, service: run.service },
     candidates,
   )
   return {
@@ -94,7 +96,7 @@ async function takeKeys(
 async function readChanged(
   tx: StoreTransaction,
   source: Source,
-  run: number,
+  run: FollowingRun,
   live: readonly number[],
   keys: readonly string[],
 ): Promise<Candidate[]> {
@@ -102,16 +104,17 @@ async function readChanged(
   const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
   const { rows } = await sql<Candidate>`
     select * from (
-      select page.*, ${triedBefore(source)} as tried, case
+      select page.*, ${triedBefore(source, run.service)} as tried, case
                when ${waiting} and r.run = any(${[...live]}::bigint[])
-                    and (r.run <> ${run} or r.input_hash = page.input_hash) then 'held'
+                    and (r.run <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${waiting} then 'left_behind'
                when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now() then 'open'
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
+                    or ${isOfAnother(run.service)} then 'open'
                else 'settled'
              end as fate
         from (${page}) as page left join lateral (
-          select key, state, run, tried, input_hash, next_at from fillrate.rows
+          select key, state, run, lookup, tried, service, input_hash, next_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ) judged where fate in ('open', 'left_behind') order by n`.execute(tx)

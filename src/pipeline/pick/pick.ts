@@ -28,6 +28,8 @@ export interface PickingRun {
   readonly budget: Budget
   /** It only wants to see what would be written. */
   readonly dry: boolean
+  /** The service that it asks. */
+  readonly service: number
 }
 
 /**
@@ -49,10 +51,14 @@ export interface Pass {
 }
 
 /** Begins a pass. A partial one (`limit`, `where`) does not count as having read the table. */
-export async function beginPass(deps: Pick<Deps, 'db'>, source: Source, options: PickOptions): Promise<Pass> {
+export async function beginPass(
+  deps: Pick<Deps, 'db' | 'service'>,
+  source: Source,
+  options: PickOptions,
+): Promise<Pass> {
   const pass = newPass(source, 'left_behind')
   if (source.mapping.changedAt === null || options.where !== null) return pass
-  const cursorPass = await passes.begin(deps.db, source.name, mappingHash(source))
+  const cursorPass = await passes.begin(deps.db, source.name, mappingHash(source, deps.service))
   return { ...pass, cursorPass, changedSince: cursorPass.since }
 }
 
@@ -196,11 +202,12 @@ async function read(
       changedSince: pass.changedSince,
       live,
       dry: run.dry,
+      service: run.service,
     })
     return { ...page, gone: [] }
   }
   const keys = await keysOf(tx, run, live, pass, room)
-  const candidates = await readKeys(tx, pass.source, keys)
+  const candidates = await readKeys(tx, pass.source, keys, run.service)
   const there = new Set(candidates.map((candidate) => candidate.key))
   const waits = pass.phase !== 'due'
   return {
@@ -231,7 +238,7 @@ function keysOf(
 
 async function advance(
   deps: Pick<Deps, 'db'>,
-  { budget, dry }: PickingRun,
+  { budget, dry, service }: PickingRun,
   pass: Pass,
   options: PickOptions,
 ): Promise<void> {
@@ -250,7 +257,7 @@ async function advance(
     pass.phase = 'done'
     const whole = options.limit === null && pass.leftOut === 0 && !dry
     if (pass.cursorPass !== null && whole)
-      await passes.passed(deps.db, pass.source.name, mappingHash(pass.source), pass.cursorPass)
+      await passes.passed(deps.db, pass.source.name, mappingHash(pass.source, service), pass.cursorPass)
   }
 }
 
@@ -264,5 +271,9 @@ const goneRow = (key: string): rows.SettledRow => ({
   cells: { written: 0, kept: 0, conflicts: 0 },
 })
 
-const mappingHash = (source: Source): string =>
-  createHash('sha256').update(JSON.stringify(source.mapping)).digest('hex').slice(0, 16)
+/** How far a source was read for one service says nothing of what another would answer. */
+const mappingHash = (source: Source, service: number): string =>
+  createHash('sha256')
+    .update(JSON.stringify(source.mapping) + (service === 0 ? '' : ` ${service}`))
+    .digest('hex')
+    .slice(0, 16)

@@ -34,6 +34,7 @@ export async function takeCandidates(
     readonly live: readonly number[]
     readonly budget: Budget
     readonly dry: boolean
+    readonly service: number
   },
   candidates: readonly Candidate[],
 ): Promise<Taken> {
@@ -44,7 +45,8 @@ export async function takeCandidates(
   const spent = await budgets.spentBy(tx, run.id)
   const paid = await paidBefore(tx, askable, run.id, spent)
   const affordable = new Set(await withinBudget(tx, askable, run, spent, paid))
-  const wanted = await lookups.want(tx, [...distinctLookups([...affordable]).values()], run.id, run.live)
+  const questions = [...distinctLookups([...affordable]).values()]
+  const wanted = await lookups.want(tx, questions, run.id, run.live, run.service)
   const admitted = wanted.filter((lookup) => lookup.admitted)
   const byId = new Map(wanted.map((lookup) => [lookupId(lookup), lookup]))
 
@@ -53,7 +55,7 @@ export async function takeCandidates(
   const picked = all
     .filter((one) => !unaffordable.has(one))
     .map((one) => toRow(one, byId, suppressed.has(one), reason))
-  const taken = await rows.take(tx, source.name, run.id, run.live, picked, run.dry)
+  const taken = await rows.take(tx, source.name, run.id, run.live, picked, run)
   await charge(tx, run, admitted.filter((lookup) => !paid.has(lookupId(lookup))).length)
   return {
     picked: taken.length,
@@ -113,7 +115,7 @@ async function paidBefore(
 async function withinBudget(
   tx: StoreTransaction,
   chosen: readonly Chosen[],
-  run: { readonly live: readonly number[]; readonly budget: Budget },
+  run: { readonly live: readonly number[]; readonly budget: Budget; readonly service: number },
   spent: budgets.Spent,
   paid: ReadonlySet<string>,
 ): Promise<readonly Chosen[]> {
@@ -125,6 +127,7 @@ async function withinBudget(
     tx,
     list.map(([, lookup]) => lookup),
     run.live,
+    run.service,
   )
   let left = limit - spent.lookups
   const refused = new Set(list.filter((_, n) => costs[n] && left-- <= 0).map(([id]) => id))

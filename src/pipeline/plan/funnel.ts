@@ -49,7 +49,7 @@ const PAGE = 2_000
 
 /** Goes through a source as a run would. @returns its funnel, and rows with what a stored record would put into them */
 export async function planSource(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,
   options: FunnelOptions,
   questions: Questions,
@@ -116,16 +116,17 @@ interface PlannedPage {
 }
 
 async function planPage(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,
   options: FunnelOptions,
   after: string | null,
 ): Promise<PlannedPage> {
-  const { db, rules } = deps
+  const { db, rules, service } = deps
   const live = (await runs.live(db)).map((run) => run.id)
   const page = await inTransaction(
     db,
-    (tx) => readPage(tx, source, { after, size: PAGE, where: options.where, changedSince: null, live }),
+    (tx) =>
+      readPage(tx, source, { after, size: PAGE, where: options.where, changedSince: null, live, service }),
     rules.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
     const failed = { after, limit: PAGE, where: options.where, changedSince: null }
@@ -140,8 +141,8 @@ async function planPage(
     next: page.next,
     scanned: page.scanned,
     ways,
-    costs: those(await lookups.wouldCost(db, wanted, live)),
-    missed: those(cascades(source.mapping) ? await storedAnswers.missed(db, wanted) : []),
+    costs: those(await lookups.wouldCost(db, wanted, live, service)),
+    missed: those(cascades(source.mapping) ? await storedAnswers.missed(db, wanted, service) : []),
     suppressed: await suppressedRows(db, source, page.candidates),
   }
 }

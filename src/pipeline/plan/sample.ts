@@ -18,7 +18,7 @@ const AT_ONCE = 200
 
 /** What stored records would put into the first of these rows that they would change. Writes nothing, calls nothing. */
 export async function sampleStored(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,
   answered: readonly Answered[],
   most: number,
@@ -33,7 +33,8 @@ export async function sampleStored(
     }))
     const rehearsed = await inTransaction(
       deps.db,
-      async (tx) => rehearse(tx, source, await storedAnswers.recordsFor(tx, source.name, asking)),
+      async (tx) =>
+        rehearse(tx, source, await storedAnswers.recordsFor(tx, source.name, asking, deps.service)),
       deps.rules.sourceTimeoutMs,
     )
     sample.push(...rehearsed.flatMap(({ diff }) => diff ?? []))

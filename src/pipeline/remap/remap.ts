@@ -18,6 +18,8 @@ export interface RemapOptions {
   readonly source: Source
   /** Tells what would be written, and writes nothing. */
   readonly dryRun: boolean
+  /** Whose records are written; null: whichever settled a row. */
+  readonly service: number | null
   /** Rows to keep for showing, at the most. */
   readonly sample: number
   readonly signal: AbortSignal
@@ -77,7 +79,7 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
     }
   }
   if (dryRun) {
-    await eachPage(deps, options, (after) => page(deps, source, after, null), add)
+    await eachPage(deps, options, (after) => page(deps, options, after, null), add)
     return { dry_run: true, ...found, report: null }
   }
   const run = { sources: [source.name], options: { remap: true } }
@@ -85,7 +87,7 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
     await eachPage(
       deps,
       { ...options, signal: ending },
-      (after) => step(() => page(deps, source, after, id)),
+      (after) => step(() => page(deps, options, after, id)),
       add,
       () => writeAll(deps, source, id, step),
     )
@@ -105,12 +107,12 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
 
 async function eachPage(
   deps: WithoutAskingDeps,
-  { source, signal, onProgress }: RemapOptions,
+  { source, service, signal, onProgress }: RemapOptions,
   read: (after: string) => Promise<Rehearsed[]>,
   add: (rehearsed: readonly Rehearsed[]) => void,
   write: () => Promise<void> = async () => {},
 ): Promise<void> {
-  const all = onProgress ? await store.count(deps.db, source.name) : 0
+  const all = onProgress ? await store.count(deps.db, source.name, service) : 0
   let done = 0
   let after = ''
   while (!signal.aborted) {
@@ -127,14 +129,14 @@ async function eachPage(
 /** Reads one page, and has those rows written that a record would change. @param run null: only looks */
 function page(
   deps: Pick<WithoutAskingDeps, 'db' | 'rules'>,
-  source: Source,
+  { source, service }: RemapOptions,
   after: string,
   run: number | null,
 ): Promise<Rehearsed[]> {
   return inTransaction(
     deps.db,
     async (tx) => {
-      const rehearsed = await rehearse(tx, source, await store.page(tx, source.name, after, AT_ONCE))
+      const rehearsed = await rehearse(tx, source, await store.page(tx, source.name, after, AT_ONCE, service))
       if (run !== null) {
         const rows = rehearsed.filter(isToWrite).map((one) => one.row)
         await store.writeAgain(tx, source.name, run, rows)

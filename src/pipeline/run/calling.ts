@@ -32,7 +32,7 @@ export interface CallingOptions {
   readonly onStop: (error: ServiceError) => void
 }
 
-/** Calls the service whenever it is this process's turn: for all live runs, the most urgent first. */
+/** Calls the service whenever it is this process's turn: for all live runs of its scope, the most urgent first. */
 export async function callWhenever(options: CallingOptions): Promise<void> {
   const { deps, signal } = options
   const work = options.toLookUp.listen()
@@ -79,9 +79,9 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
   // The loops look at the same moments. Not for syncs: nothing may keep one waiting.
-  const live = remembered(() => runs.live(deps.db), { least: 100 })
+  const live = remembered(() => runs.live(deps.db, turn.scope), { least: 100 })
   const loops = [
-    lookUpUrgent(options, deps, signal),
+    lookUpUrgent(options, deps, turn.scope, signal),
     // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.
     ...(['nightly', 'backfill'] as const).map((priority) =>
       loop({
@@ -143,7 +143,12 @@ const URGENT_TICKS = 64
  * Looks up for syncs. A tick is not waited for, or a change would wait for the slowest answer of those before it: the
  * next one begins when the one before has leased what was there.
  */
-async function lookUpUrgent(options: CallingOptions, deps: CallDeps, signal: AbortSignal): Promise<void> {
+async function lookUpUrgent(
+  options: CallingOptions,
+  deps: CallDeps,
+  scope: string,
+  signal: AbortSignal,
+): Promise<void> {
   const underWay = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
   const begin = async (run: runs.LiveRun): Promise<number> => {
@@ -176,7 +181,7 @@ async function lookUpUrgent(options: CallingOptions, deps: CallDeps, signal: Abo
           throw error
         }
         let did = 0
-        for (const run of await runs.live(deps.db)) {
+        for (const run of await runs.live(deps.db, scope)) {
           if (signal.aborted || priorityOf(run.trigger) !== 'sync') break
           if (await followed.anyToAsk(deps.db, run.id)) did += await begin(run)
         }

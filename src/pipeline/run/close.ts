@@ -42,14 +42,15 @@ export async function end(
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
-  const reason =
-    [why, othersIn(run.seen, options), leftIn(run.seen), pausedIn(run.seen)]
-      .filter((text) => text !== null)
-      .join('; ') || null
   const wait = {
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
   }
+  const scopes = await throughOutage(() => runs.otherScopes(deps.db, run.id), wait)
+  const reason =
+    [why, othersIn(run.seen, options), leftIn(run.seen), pausedIn(run.seen), besides(scopes)]
+      .filter((text) => text !== null)
+      .join('; ') || null
   const told = {
     id: run.id,
     status,
@@ -98,6 +99,11 @@ function leftIn({ left: { later, laterAt, locked, downMs } }: Seen): string | nu
   const isLater = `${rows(later)} for another try of a call that failed: the next run makes it${at}`
   return isLocked === null ? isLater : `${isLater}; ${isLocked}`
 }
+
+const besides = (scopes: readonly string[]): string | null =>
+  scopes.length === 0
+    ? null
+    : `a run with another service or key (${scopes.join(', ')}) was at work on this database: its rows and lookups were left to it`
 
 function pausedIn({ paused }: Seen): string | null {
   if (paused.size === 0) return null

@@ -28,6 +28,8 @@ export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly findOutage: () => Promise<KnownOutage | null>
   /** Names this process in tables and logs; unique for each start. */
   readonly owner: string
+  /** The service and the key in use by now: only who calls for it serves the runs of this process. */
+  readonly scope: () => string
 }
 
 export interface RunOptions {
@@ -85,6 +87,8 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     token,
     leaseMs: LEASE_MS,
     budgetName: options.budgetName ?? null,
+    scope: deps.scope(),
+    service: deps.service,
   })
   deps.log.info(
     { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry },
@@ -98,7 +102,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
     options.works ??
     new Works(deps, {
       sources: dry ? [] : options.sources,
-      calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate },
+      calls: { deps, takeTurn: deps.takeTurn, hearRate: deps.hearRate, scope: deps.scope },
       signal: ending,
     })
   const { wakeCalls, wakeWriters } = works
@@ -119,7 +123,7 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
 
   const steps = [
     heartbeat(deps, id, token, finished.signal),
-    pickAll(deps, { id, budget, dry }, options, ending, seen, (picked) => {
+    pickAll(deps, { id, budget, dry, service: deps.service }, options, ending, seen, (picked) => {
       tally.picked += picked
       if (picked > 0) tally.moved()
       wakeCalls()
@@ -144,6 +148,8 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
         id,
         trigger: options.trigger,
         dry,
+        scope: deps.scope,
+        service: deps.service,
         cascading: options.sources.filter(({ mapping }) => cascades(mapping)).map(({ name }) => name),
         sources: options.sources,
         limit: options.limit,
@@ -200,13 +206,13 @@ const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
 
 /** Keeps a run alive. @throws when another process has declared it dead */
 export function heartbeat(
-  deps: Pick<RunDeps, 'db' | 'log'>,
+  deps: Pick<RunDeps, 'db' | 'log' | 'scope'>,
   id: number,
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
   return every(LEASE_MS / 3, signal, deps, 'heartbeat', async () => {
-    if (await runs.extend(deps.db, id, token, LEASE_MS)) return
+    if (await runs.extend(deps.db, id, token, LEASE_MS, deps.scope())) return
     throw new TakenForDead(id, LEASE_MS)
   })
 }

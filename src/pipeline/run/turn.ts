@@ -5,6 +5,8 @@ import type { Limiter, RateState } from '../../service/limiter.ts'
  * process. The limiter is the turn's own; a new turn starts from what was last known.
  */
 export interface Turn {
+  /** The service and the key that are called: the runs of another are not served. */
+  readonly scope: string
   readonly limiter: Limiter
   /** Aborted when the turn could not be kept: another process may call by now. */
   readonly lost: AbortSignal

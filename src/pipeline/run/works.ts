@@ -3,6 +3,7 @@ import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import { throughOutage } from '../../store/outage.ts'
+import * as runs from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import * as recover from '../recover.ts'
 import * as settle from '../settle/settle.ts'
@@ -28,6 +29,8 @@ interface Calling {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly takeTurn: TakeTurn
   readonly hearRate: HearRate
+  /** The service and the key in use by now. */
+  readonly scope: () => string
 }
 
 export interface WorksOptions {
@@ -64,6 +67,7 @@ export class Works {
   readonly #toSubmit = new Nudge()
   readonly #toSettle = new Nudge()
   readonly #toWrite: readonly { readonly source: Source; readonly nudge: Nudge }[]
+  readonly #warnedOf = new Set<number>()
   #turn: Turn | null = null
   #rate: RateState | null = null
   /** What another process told that calls instead. */
@@ -141,9 +145,22 @@ export class Works {
             const own = [...this.#members].map((member) => member.run)
             const did = await recover.tick(deps, own)
             this.#options.onRecovered?.(did)
+            if (calls !== null) await this.#warnOfOthers(calls.scope())
           }),
       },
     ]
+  }
+
+  /** Two services on one database are most likely a mistake; their runs never serve each other. */
+  async #warnOfOthers(scope: string): Promise<void> {
+    for (const run of await runs.live(this.#deps.db)) {
+      if (run.scope === null || run.scope === scope || this.#warnedOf.has(run.id)) continue
+      this.#warnedOf.add(run.id)
+      this.#deps.log.warn(
+        { run: run.id, scope: run.scope, own: scope },
+        'a run with another service or key is at work on this database: its rows and lookups are left to it',
+      )
+    }
   }
 
   #writer(source: Source, verb: string, pace: { readonly nudge: Nudge; readonly paceMs: number }): Step {

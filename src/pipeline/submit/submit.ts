@@ -115,7 +115,7 @@ async function leaseJobs(
 ): Promise<jobs.OutgoingJob[]> {
   const { limit, token, least } = options
   const again = options.again
-    ? await jobs.leaseAgain(deps.db, { limit, token, leaseMs: SUBMIT_LEASE_MS })
+    ? await jobs.leaseAgain(deps.db, { run: run.id, limit, token, leaseMs: SUBMIT_LEASE_MS })
     : []
   if (again.length === limit) return again
   const made = await jobs.create(deps.db, {

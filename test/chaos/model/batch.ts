@@ -70,6 +70,7 @@ export class Batch {
       now: Date.now,
       random: () => 0,
       rules: RULES,
+      service: 0,
     }
     for (let world = 0; world < count; world++)
       for (const row of [0, 1, 2])
@@ -190,13 +191,13 @@ export class Batch {
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
     const options = { limit: null, where: where(worlds) }
     const pass = await beginPass(this.#deps, this.#source, options)
-    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false }
+    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false, service: 0 }
     while (pass.phase !== 'done') await pick(this.#deps, run, pass, options)
   }
 
   /** What was sent back, because its inputs changed, and what dead runs left behind: rows, and lookups that our rows want. */
   async #pickAgain(worker: number): Promise<void> {
-    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false }
+    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false, service: 0 }
     const { signal } = new AbortController()
     const live = (await runs.live(this.#deps.db)).map((one) => one.id)
     await lookups.adopt(this.#deps.db, run.id, live, 10_000)

@@ -42,7 +42,7 @@ test('without triggers changes are found by changedAt, also one that is committe
   const source = daemon.sources.get('contacts')
   if (!source) throw new Error('no source')
   const log = pino({ level: 'silent' })
-  const polling = new Polling({ db: daemon.db, log, now: Date.now }, [source], 0)
+  const polling = new Polling({ db: daemon.db, log, now: Date.now, service: 0 }, [source], 0)
   const look = async (): Promise<string[]> => {
     await polling.look(['contacts'])
     const keys = polling.found(['contacts']).flatMap((one) => one.keys)

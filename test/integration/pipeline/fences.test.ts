@@ -41,6 +41,7 @@ const want = (...emails: string[]) =>
       emails.map((email) => ({ kind: 'email' as const, key: email, input: { email } })),
       run,
       [run],
+      0,
     ),
   )
 
@@ -207,9 +208,9 @@ test('a lookup that another live run asks is not taken from it; that of a dead r
   const other = run
   run = await startRun()
   expect(
-    await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [other, run])),
+    await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [other, run], 0)),
   ).toMatchObject([{ admitted: false }])
-  expect(await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [run]))).toMatchObject([
+  expect(await inTransaction(database.db, (tx) => lookups.want(tx, [aWanted], run, [run], 0))).toMatchObject([
     { admitted: true },
   ])
 })
@@ -227,7 +228,9 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   })
   expect(job?.emails).toHaveLength(60)
   expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ doubtfulJobs: 1 })
-  expect(await jobs.leaseAgain(database.db, { limit: 10, token: randomUUID(), leaseMs: MINUTE })).toEqual([])
+  expect(
+    await jobs.leaseAgain(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
+  ).toEqual([])
   await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
   expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredJobs: 1 })
   expect(

@@ -18,7 +18,7 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
      values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
   )
   const run = runs[0]?.id ?? 0
-  const [lookup] = await db.transaction().execute((tx) => lookups.want(tx, [question], run, [run]))
+  const [lookup] = await db.transaction().execute((tx) => lookups.want(tx, [question], run, [run], 0))
   const id = lookup?.id ?? 0
   await pool.query(
     `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), due_at = now() + interval '90 days'
@@ -31,9 +31,9 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {
-    await lookups.want(tx, [question], run, [run])
+    await lookups.want(tx, [question], run, [run], 0)
     const row = { key: '2', inputHash: 'x', lookup: id, state: 'waiting', reason: null, notes: null } as const
-    await rows.take(tx, 's', run, [run], [row])
+    await rows.take(tx, 's', run, [run], [row], { dry: false, service: 0 })
     tellInserted()
     await picked
   })

@@ -30,7 +30,12 @@ test('a process that never calls tells the rate as the process that does has tol
   const deps = { db, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
   const works = new Works(deps, {
     sources: [],
-    calls: { deps, takeTurn: async () => null, hearRate: async () => heard.shift() ?? null },
+    calls: {
+      deps,
+      takeTurn: async () => null,
+      hearRate: async () => heard.shift() ?? null,
+      scope: () => 'service key',
+    },
     signal: ending.signal,
   })
   const calling = works
