@@ -13,6 +13,7 @@ import * as ticks from '../store/ticks.ts'
 import { Follow } from './follow.ts'
 import type { Notifier } from './notify.ts'
 import { Schedule, type RunTick } from './schedule.ts'
+import { supervise } from './supervise.ts'
 
 export interface DaemonDeps extends RunDeps {
   readonly databaseUrl: string
@@ -29,8 +30,6 @@ export interface DaemonOptions {
 
 /** How long a run of the schedule waits for its deliveries when nothing else is left to do. */
 const WAIT_MS = 30 * 60_000
-const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 60_000
 /** What is old is looked for so often, and between two batches. */
 const KEEP_EVERY_MS = 10 * 60_000
 const KEEP_PACE_MS = 200
@@ -171,26 +170,4 @@ function keepOut(deps: DaemonDeps, signal: AbortSignal): Promise<void> {
       return 1
     },
   })
-}
-
-/** Begins a step again when it fails, later each time: one that can't work must not take the others with it. */
-async function supervise(
-  { log }: Pick<DaemonDeps, 'log'>,
-  works: Works,
-  step: Step,
-  signal: AbortSignal,
-): Promise<void> {
-  for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(LONGEST_PAUSE_MS, pause * 2)) {
-    const began = performance.now()
-    try {
-      await step.begin()
-      return
-    } catch (error) {
-      if (signal.aborted) return
-      if (performance.now() - began > 10 * LONGEST_PAUSE_MS) pause = FIRST_PAUSE_MS
-      log.error({ step: step.name, err: error, ms: pause }, 'a step failed, and is begun again')
-      works.fail(error, step.source)
-      await sleep(pause, undefined, { signal }).catch(() => {})
-    }
-  }
 }

@@ -77,7 +77,12 @@ export class Notifier {
         this.#options.log.warn({ event: notice.event }, 'nobody was told: too many notifications wait')
         continue
       }
-      const task = this.#send(url, target.form, notice).finally(() => this.#underWay.delete(task))
+      // Waited for at the end alone: whatever it fails with, an error that nothing handles would end the process.
+      const task = this.#send(url, target.form, notice)
+        .catch((error: unknown) =>
+          this.#options.log.warn({ event: notice.event, reason: (error as Error).name }, 'nobody was told'),
+        )
+        .finally(() => this.#underWay.delete(task))
       this.#underWay.add(task)
     }
   }
@@ -98,7 +103,7 @@ export class Notifier {
       const wait = retryMs[attempt]
       if (final || wait === undefined || signal.aborted) {
         // Not the address: it may be a secret.
-        log.warn({ event: notice.event, host: new URL(url).host, reason }, 'nobody was told')
+        log.warn({ event: notice.event, host: hostOf(url), reason }, 'nobody was told')
         return
       }
       await sleep(wait, undefined, { signal }).catch(() => {})
@@ -128,3 +133,6 @@ async function post(
 }
 
 const head = (event: NoticeKind) => ({ event_id: randomUUID(), event, at: new Date().toISOString() })
+
+/** An address that is none has no host, and what it is may be a secret. */
+const hostOf = (url: string): string | null => (URL.canParse(url) ? new URL(url).host : null)

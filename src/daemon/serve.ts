@@ -2,6 +2,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { Works } from '../pipeline/run/works.ts'
 import { Burst } from './burst.ts'
 import type { OpenReceiver } from './receiver.ts'
+import { supervise } from './supervise.ts'
 
 export interface ServeOptions {
   readonly signal: AbortSignal
@@ -27,7 +28,7 @@ export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
   })
   options.onListening?.(receiver.listens)
   try {
-    await Promise.all(works.steps().map((step) => step.begin()))
+    await Promise.all(works.steps().map((step) => supervise(deps, works, step, options.signal)))
   } finally {
     await receiver.close()
   }

@@ -135,3 +135,22 @@ test('an ending process does not wait for a target that is slow', async () => {
   await one.close(10)
   expect(received).toHaveLength(1)
 })
+
+test('an address that is none harms nothing, and is not shown', async () => {
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line) => lines.push(line) })
+  const unhandled: unknown[] = []
+  const onUnhandled = (reason: unknown): unknown => unhandled.push(reason)
+  process.on('unhandledRejection', onUnhandled)
+  const target = { url: 'no-address/with-a-secret', form: 'json', on: NOTICES } as const
+  const one = new Notifier({ targets: [target], url: null, secrets: [], log, retryMs: [1] })
+  one.jobsLate(1)
+  await one.close()
+  // Told of after the promises that are settled now.
+  await new Promise((resolve) => setTimeout(resolve))
+  process.off('unhandledRejection', onUnhandled)
+  expect(unhandled).toEqual([])
+  expect(lines).toHaveLength(1)
+  expect(lines.join('')).toContain('nobody was told')
+  expect(lines.join('')).not.toContain('with-a-secret')
+})

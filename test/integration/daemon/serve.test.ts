@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openApp, type App } from '../../../src/app.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+let app: App
+let at: string
+let served: Promise<void>
+const stop = new AbortController()
+const errors: { readonly step?: string }[] = []
+
+beforeAll(async () => {
+  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 5) })
+  const log = pino(
+    { level: 'error' },
+    { write: (line) => errors.push(JSON.parse(line) as { step?: string }) },
+  )
+  app = await openApp({ config: harness.config, environment: harness.environment, log })
+  const listening = Promise.withResolvers<string>()
+  served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
+  at = await listening.promise
+})
+afterAll(async () => {
+  stop.abort()
+  await served
+  await app.close()
+  await harness.close()
+})
+
+test('a step that fails is begun again, and the others and the receiver go on meanwhile', async () => {
+  const { pool } = harness.database
+  const state = async (): Promise<string | undefined> =>
+    (await pool.query<{ state: string }>('select state from fillrate.deliveries')).rows[0]?.state
+  let ended = false
+  served.then(
+    () => (ended = true),
+    () => (ended = true),
+  )
+  // What writing back reads is gone for a while, and nothing else needs it.
+  await pool.query('alter table fillrate.unwritten rename to unwritten_elsewhere')
+  await expect.poll(() => errors.map((error) => error.step)).toContain('write back contacts')
+  const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })
+  const { status } = await fetch(`${at}/webhooks/enrichment`, {
+    method: 'POST',
+    body,
+    headers: { 'x-webhook-signature': signWebhook(body, harness.sandbox.webhookSecret) },
+  })
+  expect(status).toBe(200)
+  await expect.poll(state).toBe('orphaned')
+  await pool.query('alter table fillrate.unwritten_elsewhere rename to unwritten')
+  expect(ended).toBe(false)
+})
