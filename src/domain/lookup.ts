@@ -4,7 +4,7 @@ import { retryDelayMs } from './backoff.ts'
  *     pending ──lease──▶ leased ──▶ found | not_found | refused | failed
  *        │ ▲                │
  *        │ └─ put back, tried again (after not_before)
- *        └──submit──▶ submitted ──▶ found | not_found | refused
+ *        └──submit──▶ submitted ──▶ found | not_found
  *                        └─ no result: pending, from now on asked singly
  *
  * A final state becomes `pending` again when it is due and a row still wants it.

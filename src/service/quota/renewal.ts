@@ -89,7 +89,7 @@ export class Renewal {
   }
 
   /**
-   * When calls are due although none is left, and how many; null where nothing tells.
+   * When calls are due although none is left, and whether Reset promises that; null where nothing tells.
    * @param least the window is no shorter, in milliseconds; null where it is known well enough for a reckoning,
    *   so that nothing need be tried that Reset does not promise
    */
