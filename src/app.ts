@@ -288,7 +288,6 @@ function build(
       work(
         {
           ...(await calling(bulk.possible ? open : null)),
-          databaseUrl: environment.databaseUrl ?? '',
           config,
           notifier,
         },

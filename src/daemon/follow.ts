@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { Deps } from '../pipeline/deps.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
-import { pickKeys } from '../pipeline/pick/changed.ts'
+import { pickKeys, type PickKeysOptions } from '../pipeline/pick/changed.ts'
 import { pickAgain } from '../pipeline/pick/pick.ts'
 import { adopt } from '../pipeline/pick/take.ts'
 import type { RunReport } from '../pipeline/run/report.ts'
 import type { Works } from '../pipeline/run/works.ts'
 import type { Source } from '../sources/source.ts'
-import * as budgets from '../store/budgets.ts'
 import * as callers from '../store/callers.ts'
 import * as followed from '../store/followed.ts'
 import * as pauses from '../store/pauses.ts'
 import * as runs from '../store/runs.ts'
+import { inTransaction, type StoreTransaction } from '../store/transaction.ts'
 import * as waiting from '../store/waiting.ts'
 import { OpenFollowingRun } from './following-run.ts'
 import { Polling } from './polling.ts'
@@ -50,11 +50,12 @@ export class Follow {
   readonly #polling: Polling
   readonly #token = randomUUID()
   readonly #open: Record<'sync' | 'backfill', OpenFollowingRun | null> = { sync: null, backfill: null }
-  /** How far a statement that changed many rows has been read. */
-  readonly #read = new Map<number, number>()
+  /** How far an import has been read. */
+  readonly #read = new Map<string, number>()
   #leads = false
   #askedAt = Number.NEGATIVE_INFINITY
   #tidiedAt = Number.NEGATIVE_INFINITY
+  #nextAbandonedAt = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
   #toldOfBudget = false
   /** Runs that could not go on, one after the other. */
@@ -75,7 +76,11 @@ export class Follow {
     await this.#lookForPauses()
     if (this.#active.length === 0) return 0
     await this.#polling.look(this.#active)
-    const did = (await this.#pickChanged()) + (await this.#pickPolled()) + (await this.#pickMany())
+    const did =
+      (await this.#pickChanged()) +
+      (await this.#pickPolled()) +
+      (await this.#pickAbandoned()) +
+      (await this.#pickMany())
     if (did > 0) this.#options.works.wakeCalls()
     return did
   }
@@ -109,7 +114,8 @@ export class Follow {
   async #tidy(signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#tidiedAt < TIDY_MS) return
     this.#tidiedAt = performance.now()
-    const { db, log } = this.#deps
+    const { db } = this.#deps
+    const today = await this.#budgetOfToday()
     for (const kind of ['sync', 'backfill'] as const) {
       const run = this.#open[kind]
       if (run === null) continue
@@ -118,7 +124,7 @@ export class Follow {
         await this.#close(kind, 'done')
         continue
       }
-      if (run.isOver) {
+      if (run.isOver || run.budgetName !== (today?.name ?? null)) {
         this.#broken = 0
         await this.#close(kind, 'done')
         continue
@@ -130,28 +136,48 @@ export class Follow {
       await adopt(db, run, live)
       this.#options.works.wakeCalls()
     }
-    const put = await followed.putBack(db, this.#names, 1_000)
-    if (put > 0) log.info({ rows: put }, 'rows that a run which is no more had picked are picked again')
+    await this.#list((tx) => followed.takeOver(tx, MANY_A_TICK))
+  }
+
+  /** What dead runs had picked: as soon as one part of it is picked, the next. */
+  async #pickAbandoned(): Promise<number> {
+    if (performance.now() < this.#nextAbandonedAt) return 0
+    const { db, log } = this.#deps
+    const rows = await followed.abandoned(db, this.#active, MANY_A_TICK)
+    let picked = 0
+    for (const kind of ['sync', 'backfill'] as const)
+      for (const source of this.#options.sources) {
+        const keys = rows
+          .filter((row) => row.trigger === kind && row.source === source.name)
+          .map((row) => row.key)
+        const run = keys.length === 0 ? null : await this.#runFor(kind)
+        if (run === null) continue
+        const leftOut = await this.#pick(run, source, keys, { settleGone: true })
+        picked += keys.length - leftOut.length
+      }
+    if (picked > 0) log.info({ rows: picked }, 'rows that a dead run had picked are picked again')
+    if (picked < MANY_A_TICK) this.#nextAbandonedAt = performance.now() + TIDY_MS
+    return picked
   }
 
   async #pickChanged(): Promise<number> {
-    const keys = await followed.next(this.#deps.db, this.#active, KEYS_A_TICK)
-    if (keys.length === 0) return 0
+    const changes = await this.#list((tx) => followed.next(tx, this.#active, KEYS_A_TICK))
+    if (changes.length === 0) return 0
     const run = await this.#runFor('sync')
     if (run === null) return 0
-    const done: number[] = []
+    const done: followed.ChangedRows[] = []
     for (const [name, source] of this.#byName) {
-      const own = keys.filter((one) => one.source === name)
+      const own = changes.filter((one) => one.source === name)
       const leftOut = new Set(
         await this.#pick(
           run,
           source,
-          own.map((one) => one.key),
+          own.flatMap((one) => one.keys),
         ),
       )
-      done.push(...own.filter((one) => !leftOut.has(one.key)).map((one) => one.id))
+      done.push(...own.filter((one) => !one.keys.some((key) => leftOut.has(key))))
     }
-    await followed.done(this.#deps.db, done)
+    await this.#list((tx) => followed.done(tx, done))
     return done.length
   }
 
@@ -169,8 +195,9 @@ export class Follow {
   }
 
   async #pickMany(): Promise<number> {
-    const { db } = this.#deps
-    const many = await followed.nextMany(db, this.#active, (id) => this.#read.get(id) ?? 0, MANY_A_TICK)
+    const many = await this.#list((tx) =>
+      followed.nextImport(tx, this.#active, (id) => this.#read.get(id) ?? 0, MANY_A_TICK),
+    )
     const source = many === null ? undefined : this.#byName.get(many.source)
     if (many === null || source === undefined) return 0
     const run = await this.#runFor('backfill')
@@ -181,14 +208,21 @@ export class Follow {
     this.#read.set(many.id, read)
     if (read < many.total && many.keys.length > 0) return many.keys.length
     this.#read.delete(many.id)
-    await followed.done(db, [many.id])
+    await this.#list((tx) => followed.done(tx, [many]))
     return many.keys.length
   }
 
   /** @returns the keys that the budget would not pay */
-  async #pick(run: OpenFollowingRun, source: Source, keys: readonly string[]): Promise<readonly string[]> {
-    if (keys.length === 0) return []
-    const { picked, leftOut } = await pickKeys(this.#deps, run, source, keys)
+  async #pick(
+    run: OpenFollowingRun,
+    source: Source,
+    keys: readonly string[],
+    options: PickKeysOptions = {},
+  ): Promise<readonly string[]> {
+    // A column of the key may be nullable, and a key be changed by several statements.
+    const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
+    if (distinct.length === 0) return []
+    const { picked, leftOut } = await pickKeys(this.#deps, run, source, distinct, options)
     run.picked(picked)
     // Answers that are stored already need no call.
     if (picked > 0) this.#options.works.wakeWriters()
@@ -200,13 +234,15 @@ export class Follow {
   async #runFor(kind: 'sync' | 'backfill'): Promise<OpenFollowingRun | null> {
     const open = this.#open[kind]
     const { db, log } = this.#deps
-    if (open !== null && (await budgets.leftOf(db, open.id, open.budget.limit)) > 0) return open
     const { budget, owner, scope, works } = this.#options
-    if (budget !== null && (await followed.spentInADay(db)) >= budget) {
+    const today = await this.#budgetOfToday()
+    const isUsedUp = budget !== null && today !== null && today.spent >= budget
+    if (isUsedUp) {
       if (open !== null) this.#outOfBudget(open)
       this.#pausedUntil = performance.now() + PAUSE_MS
       return null
     }
+    if (open !== null && open.budgetName === (today?.name ?? null)) return open
     await this.#close(kind, 'done')
     this.#toldOfBudget = false
     const run = await OpenFollowingRun.open({
@@ -219,10 +255,21 @@ export class Follow {
       sources: this.#names,
       trigger: kind,
       budget,
+      budgetName: today?.name ?? null,
       onEnded: (report) => this.#options.onEnded(report, kind, this.#names),
     })
     this.#open[kind] = run
     return run
+  }
+
+  /** Reads or changes the list as `inTransaction` does it, at READ COMMITTED. */
+  #list<T>(act: (tx: StoreTransaction) => Promise<T>): Promise<T> {
+    return inTransaction(this.#deps.db, act)
+  }
+
+  /** Null: nothing bounds it. */
+  async #budgetOfToday(): Promise<followed.DayBudget | null> {
+    return this.#options.budget === null ? null : followed.budgetOfToday(this.#deps.db)
   }
 
   #outOfBudget(run: OpenFollowingRun): void {
@@ -231,7 +278,7 @@ export class Follow {
     run.budget.leaveOut(1)
     this.#deps.log.warn(
       { run: run.id, budget: this.#options.budget },
-      'the budget of 24 hours is used up: changes wait until there is some again',
+      'the budget of the day is used up: changes wait for the next day (UTC)',
     )
   }
 

@@ -8,7 +8,6 @@ import { end, Seen } from '../pipeline/run/close.ts'
 import { heartbeat } from '../pipeline/run/run.ts'
 import { Tally } from '../pipeline/run/tally.ts'
 import type { Works } from '../pipeline/run/works.ts'
-import * as followed from '../store/followed.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
 
@@ -22,8 +21,10 @@ export interface FollowingRunOptions {
   readonly sources: readonly string[]
   /** `sync` for what people change, `backfill` for what they import. */
   readonly trigger: 'sync' | 'backfill'
-  /** Lookups in 24 hours, over all following runs. Null: unlimited. */
+  /** Lookups in a day, over all following runs. Null: unlimited. */
   readonly budget: number | null
+  /** Of the budget that it shares with the other runs of the day. Null: unlimited. */
+  readonly budgetName: string | null
   /** Told of its report when it has ended, in whatever way. */
   readonly onEnded: (report: RunReport) => void
 }
@@ -51,8 +52,7 @@ export class OpenFollowingRun implements FollowingRun {
   static async open(options: FollowingRunOptions): Promise<OpenFollowingRun> {
     const { db, log, owner, scope, service, trigger, sources } = options
     const token = randomUUID()
-    const spent = options.budget === null ? 0 : await followed.spentInADay(db)
-    const budget = options.budget === null ? null : Math.max(0, options.budget - spent)
+    const { budget, budgetName } = options
     const id = await runs.start(db, {
       trigger,
       sources,
@@ -68,19 +68,20 @@ export class OpenFollowingRun implements FollowingRun {
       leaseMs: LEASE_MS,
       scope: scope(),
       service,
+      budgetName,
     })
     // It never knows whether more comes: what waits now goes now.
     await runs.donePicking(db, id, token)
     log.info({ run: id, trigger, sources, budget }, 'run started: it follows the database')
-    return new OpenFollowingRun(options, id, token, budget)
+    return new OpenFollowingRun(options, id, token)
   }
 
-  private constructor(options: FollowingRunOptions, id: number, token: string, budget: number | null) {
+  private constructor(options: FollowingRunOptions, id: number, token: string) {
     this.#options = options
     this.id = id
     this.trigger = options.trigger
     this.service = options.service
-    this.budget = new Budget(budget)
+    this.budget = new Budget(options.budget)
     this.#token = token
     this.#leave = options.works.join({
       run: id,
@@ -94,6 +95,10 @@ export class OpenFollowingRun implements FollowingRun {
     this.#beating = heartbeat(options, id, token, this.#ended.signal).catch((error: unknown) => {
       this.#seen.failures.push(error)
     })
+  }
+
+  get budgetName(): string | null {
+    return this.#options.budgetName
   }
 
   /** Something ended it that it could not go on from. */

@@ -6,8 +6,6 @@ import { loop } from '../pipeline/run/loop.ts'
 import { Nudge } from '../pipeline/run/nudge.ts'
 import { run, type RunDeps } from '../pipeline/run/run.ts'
 import { Works, type Step } from '../pipeline/run/works.ts'
-import { CHANNEL } from '../sources/follow/triggers.ts'
-import { listen } from '../store/listen.ts'
 import { throughOutage } from '../store/outage.ts'
 import * as ticks from '../store/ticks.ts'
 import { Follow } from './follow.ts'
@@ -16,7 +14,6 @@ import { Schedule, type RunTick } from './schedule.ts'
 import { supervise } from './supervise.ts'
 
 export interface DaemonDeps extends RunDeps {
-  readonly databaseUrl: string
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget'>
   readonly notifier: Notifier
 }
@@ -28,6 +25,8 @@ export interface DaemonOptions {
   readonly onStarted: (wake: { delivered(): void }) => void
 }
 
+/** The list of changes is looked at so often when nothing changes. */
+const LONGEST_LOOK_MS = 250
 /** How long a run of the schedule waits for its deliveries when nothing else is left to do. */
 const WAIT_MS = 30 * 60_000
 /** What is old is looked for so often, and between two batches. */
@@ -71,7 +70,6 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
     budget: budgetOf(config.budget),
     onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
   })
-  const toFollow = new Nudge()
   const runs: Step[] = [
     {
       name: 'schedule',
@@ -85,7 +83,7 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
           tick: () => scheduleTick(schedule, signal),
         }),
     },
-    ...(sources.length === 0 ? [] : followSteps(deps, follow, toFollow, signal)),
+    ...(sources.length === 0 ? [] : [followStep(deps, follow, signal)]),
     { name: 'keep', source: null, begin: () => keepOut(deps, signal) },
   ]
   await Promise.all([...works.steps(), ...runs].map((step) => supervise(deps, works, step, signal)))
@@ -102,31 +100,22 @@ async function scheduleTick(schedule: Schedule, signal: AbortSignal): Promise<nu
   return 1
 }
 
-function followSteps(deps: DaemonDeps, follow: Follow, nudge: Nudge, signal: AbortSignal): Step[] {
-  const { log } = deps
-  return [
-    {
-      name: 'follow',
-      source: null,
-      begin: () => loop({ name: 'follow', log, signal, nudge, paceMs: 50, tick: () => follow.tick(signal) }),
-    },
-    {
-      name: 'listen',
-      source: null,
-      begin: () =>
-        listen({
-          url: deps.databaseUrl,
-          channel: CHANNEL,
-          signal,
-          onNotified: () => nudge.nudge(),
-          onLost: (error) =>
-            log.warn(
-              { reason: error.message },
-              'nothing is heard of changes: they are looked for every second',
-            ),
-        }),
-    },
-  ]
+/** Nothing tells it of a change: a NOTIFY would make users' commits wait for each other. */
+function followStep({ log }: DaemonDeps, follow: Follow, signal: AbortSignal): Step {
+  return {
+    name: 'follow',
+    source: null,
+    begin: () =>
+      loop({
+        name: 'follow',
+        log,
+        signal,
+        nudge: new Nudge(),
+        paceMs: 50,
+        longestLookMs: LONGEST_LOOK_MS,
+        tick: () => follow.tick(signal),
+      }),
+  }
 }
 
 async function runEntry(

@@ -4,85 +4,137 @@ import type { StoreTransaction } from './transaction.ts'
 
 type Connection = Database | StoreTransaction
 
-export interface FollowedKey {
-  readonly id: number
-  readonly source: string
-  readonly key: string
-}
-
-/**
- * Changed keys, oldest first. Those that a user's transaction is just changing again are left out, so that nobody
- * waits: the lock is gone with the statement. Not in a transaction: a user who changes such a row would wait for it.
- */
-export async function next(db: Database, sources: readonly string[], limit: number): Promise<FollowedKey[]> {
-  const { rows } = await sql<FollowedKey>`
-    select id, source, key from fillrate.followed
-     where key is not null and source = any(${[...sources]}::text[])
-     order by id limit ${limit} for update skip locked`.execute(db)
-  return rows
-}
-
-/** One statement that changed many rows: a part of its keys. */
-export interface FollowedMany {
-  readonly id: number
+/** The keys that one statement has changed, all of them or a part. */
+export interface ChangedRows {
   readonly source: string
   readonly keys: string[]
+  readonly id: string
+  /** When the statement's transaction began, as Postgres writes it: a Date would lose the microseconds. */
+  readonly at: string
+}
+
+const LISTS = [sql.raw('fillrate.changed_rows'), sql.raw('fillrate.changed_rows_spare')] as const
+
+/**
+ * What statements have changed, oldest first, but for imports: as many as bring `limit` keys, and at least one. Locks
+ * nothing, and so may stand in a transaction: a user who changes such a row again adds to the list.
+ */
+export async function next(
+  db: Connection,
+  sources: readonly string[],
+  limit: number,
+): Promise<ChangedRows[]> {
+  const { rows } = await sql<ChangedRows>`
+    select id, source, keys, changed_at::text as at from (${sql.join(
+      LISTS.map(
+        (list) => sql`
+      (select * from ${list} where source = any(${[...sources]}::text[]) and not is_import
+        order by changed_at, id limit ${limit})`,
+      ),
+      sql` union all `,
+    )}) as changed order by changed_at, id limit ${limit}`.execute(db)
+  let keys = 0
+  return rows.filter((row, n) => {
+    keys += row.keys.length
+    return n === 0 || keys <= limit
+  })
+}
+
+/** A part of the keys of an import. */
+export interface ChangedByImport extends ChangedRows {
   readonly total: number
 }
 
-/** The oldest of the statements that changed many rows, with the keys from `from` on. Null: there is none. */
-export async function nextMany(
-  db: Database,
+/** The oldest import, with its keys from `from` on. Null: there is none. */
+export async function nextImport(
+  db: Connection,
   sources: readonly string[],
-  from: (id: number) => number,
+  from: (id: string) => number,
   limit: number,
-): Promise<FollowedMany | null> {
-  const { rows: oldest } = await sql<{ id: number }>`
-    select id from fillrate.followed
-     where keys is not null and source = any(${[...sources]}::text[])
-     order by id limit 1`.execute(db)
-  const [found] = oldest
-  if (!found) return null
-  const start = from(found.id)
-  const { rows } = await sql<FollowedMany>`
-    select id, source, keys[${start + 1}::integer:${start + limit}::integer] as keys, cardinality(keys) as total
-      from fillrate.followed where id = ${found.id}`.execute(db)
-  return rows[0] ?? null
+): Promise<ChangedByImport | null> {
+  for (const list of LISTS) {
+    const { rows: oldest } = await sql<{ id: string; at: string }>`
+      select id, changed_at::text as at from ${list}
+       where source = any(${[...sources]}::text[]) and is_import
+       order by changed_at, id limit 1`.execute(db)
+    const [found] = oldest
+    if (!found) continue
+    const start = from(found.id)
+    const { rows } = await sql<ChangedByImport>`
+      select id, source, changed_at::text as at, cardinality(keys) as total,
+             keys[${start + 1}::integer:${start + limit}::integer] as keys
+        from ${list} where changed_at = ${found.at}::timestamptz and id = ${found.id}`.execute(db)
+    if (rows[0]) return rows[0]
+  }
+  return null
 }
 
-/** Takes changes off the list, except those that were made again since they were read: they have another id. */
-export async function done(db: Database, ids: readonly number[]): Promise<void> {
-  if (ids.length === 0) return
+/** Takes changes off the list. A change that was made again since they were read is a row of its own, and stays. */
+export async function done(db: Connection, changes: readonly ChangedRows[]): Promise<void> {
+  if (changes.length === 0) return
+  const read = sql`unnest(${changes.map((one) => one.at)}::timestamptz[], ${changes.map((one) => one.id)}::uuid[])
+                   as read (changed_at, id)`
+  for (const list of LISTS)
+    await sql`
+      delete from ${list} as l using ${read}
+       where l.changed_at = read.changed_at and l.id = read.id`.execute(db)
+}
+
+/** Takes over what triggers of an earlier version have recorded, which are there until they are installed again. */
+export async function takeOver(db: Connection, limit: number): Promise<void> {
   await sql`
-    delete from fillrate.followed
-     where id in (select id from fillrate.followed where id = any(${[...ids]}::bigint[])
-                     for update skip locked)`.execute(db)
+    with old as (
+      delete from fillrate.followed
+       where id in (select id from fillrate.followed order by id limit ${limit} for update skip locked)
+      returning source, key, keys
+    )
+    insert into fillrate.changed_rows (source, keys, is_import)
+    select source, array_agg(key), false from old where key is not null group by source
+    union all
+    select source, keys, true from old where keys is not null`.execute(db)
+}
+
+export interface Abandoned {
+  readonly source: string
+  readonly key: string
+  readonly trigger: 'sync' | 'backfill'
 }
 
 /**
- * Puts back on the list what runs that are no more had taken off it and left waiting. Only what followed the
- * database: what a nightly run left behind is the next one's.
- * @returns how many
+ * Rows that dead runs had picked because they changed, and left waiting. Only those of runs that followed the database:
+ * what a nightly run left behind is the next one's. They are picked from here and not put on the list once more: what
+ * is written there can meet a user's transaction.
  */
-export async function putBack(db: Database, sources: readonly string[], limit: number): Promise<number> {
-  const result = await sql`
-    insert into fillrate.followed (source, key)
-    select r.source, r.key from fillrate.runs u join fillrate.rows r on r.run = u.id
+export async function abandoned(
+  db: Connection,
+  sources: readonly string[],
+  limit: number,
+): Promise<Abandoned[]> {
+  const { rows } = await sql<Abandoned>`
+    select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run = u.id
      where u.options ->> 'follow' = 'true' and (u.state <> 'running' or u.leased_until < now())
        and u.started_at > now() - interval '7 days'
        and r.state = 'waiting' and r.source = any(${[...sources]}::text[])
        and not exists (select from fillrate.lookups l where l.id = r.lookup and l.state = 'submitted')
-     limit ${limit}
-    on conflict (source, key) where key is not null do nothing`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
+     limit ${limit}`.execute(db)
+  return rows
 }
 
-/** Lookups that following has spent in the last 24 hours. */
-export async function spentInADay(db: Connection): Promise<number> {
-  const { rows } = await sql<{ spent: number }>`
-    select coalesce(sum(spent), 0)::bigint as spent from fillrate.runs
-     where started_at > now() - interval '24 hours' and options ->> 'follow' = 'true'`.execute(db)
-  return rows[0]?.spent ?? 0
+/** The budget that all runs of a day share, by Postgres's clock, and what is spent of it. */
+export interface DayBudget {
+  readonly name: string
+  readonly spent: number
+}
+
+/** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
+export async function budgetOfToday(db: Connection): Promise<DayBudget> {
+  const { rows } = await sql<DayBudget>`
+    select today.name, coalesce(b.spent, 0) as spent
+      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
+      left join fillrate.budgets b on b.name = today.name`.execute(db)
+  const [today] = rows
+  if (!today) throw new Error('the budget of today was not read')
+  return today
 }
 
 /** Whether any lookup of a run can be asked now. */

@@ -137,6 +137,20 @@ export interface Schema {
     told: Json | null
     told_at: Date | null
   }
+  'fillrate.changed_rows': {
+    changed_at: Generated<Date>
+    id: Generated<string>
+    source: string
+    keys: string[]
+    is_import: boolean
+  }
+  'fillrate.changed_rows_spare': {
+    changed_at: Generated<Date>
+    id: Generated<string>
+    source: string
+    keys: string[]
+    is_import: boolean
+  }
   'fillrate.followed': {
     id: Generated<number>
     source: string

@@ -39,7 +39,8 @@ const setTextForms = sql.join(
 )
 
 /**
- * Runs `act` in one short transaction, again when it met another one. `act` must do nothing but SQL.
+ * Runs `act` in one short transaction, again when it met another one. `act` must do nothing but SQL. At READ COMMITTED,
+ * whatever the database is set to: what a SERIALIZABLE transaction has read makes users' commits fail.
  * @param statementTimeoutMs bounds every statement in it; set for this transaction alone, because a session
  *   setting would stay behind in a pooled connection
  */
@@ -50,14 +51,17 @@ export async function inTransaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().execute(async (tx) => {
-        await sql`
+      return await db
+        .transaction()
+        .setIsolationLevel('read committed')
+        .execute(async (tx) => {
+          await sql`
           select ${setTextForms}, set_config('idle_in_transaction_session_timeout', ${String(ABANDONED_MS)}, true)
                  ${statementTimeoutMs === undefined ? sql`` : sql`, set_config('statement_timeout', ${String(Math.round(statementTimeoutMs))}, true)`}`.execute(
-          tx,
-        )
-        return await act(tx)
-      })
+            tx,
+          )
+          return await act(tx)
+        })
     } catch (error) {
       if (attempt === TRIES || !isConflict(error)) throw error
       await sleep(20 * attempt * attempt * (0.5 + Math.random()))

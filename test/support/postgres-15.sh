@@ -9,5 +9,5 @@ if [ "$(id -u)" = 0 ]; then chown postgres "$dir"; as=(runuser -u postgres --); 
 trap '"${as[@]}" "$bin/pg_ctl" -D "$dir/data" -m immediate stop >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 "${as[@]}" "$bin/initdb" -D "$dir/data" -U postgres --auth=trust --encoding=UTF8 --locale=C >/dev/null
 "${as[@]}" "$bin/pg_ctl" -D "$dir/data" -l "$dir/log" -w \
-  -o "-p $port -k $dir -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200" start >/dev/null
+  -o "-p $port -k $dir -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200 -c max_prepared_transactions=5" start >/dev/null
 TEST_DATABASE_URL="postgres://postgres@127.0.0.1:$port/postgres" "$@"

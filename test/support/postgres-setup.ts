@@ -37,7 +37,12 @@ async function startServer(): Promise<Server> {
   // Tests do not survive a power cut; with a real sync after each commit a run takes twice as long.
   return (
     (await startContainer()) ??
-    (await startEmbeddedPostgres(['fsync=off', 'synchronous_commit=off', 'max_connections=200']))
+    (await startEmbeddedPostgres([
+      'fsync=off',
+      'synchronous_commit=off',
+      'max_connections=200',
+      'max_prepared_transactions=5',
+    ]))
   )
 }
 
@@ -49,7 +54,9 @@ async function startContainer(): Promise<Server | null> {
     return null // no Docker engine answers here
   }
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
-  const container = await new PostgreSqlContainer('postgres:18-alpine').start()
+  const container = await new PostgreSqlContainer('postgres:18-alpine')
+    .withCommand(['postgres', '-c', 'max_prepared_transactions=5'])
+    .start()
   return {
     url: container.getConnectionUri(),
     stop: async () => {

@@ -3,11 +3,13 @@ import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
 import { keysQuery } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
+import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import type { Budget } from './budget.ts'
 import { isOfAnother, triedBefore, writtenBefore, type Candidate } from './candidates.ts'
+import { goneRow } from './pick.ts'
 import { takeCandidates } from './take.ts'
 
 /** A run that follows the database. */
@@ -26,6 +28,11 @@ export interface PickedKeys {
   readonly leftOut: readonly string[]
 }
 
+export interface PickKeysOptions {
+  /** The rows wait for a dead run: those that are no longer in the source are settled, or they would wait for ever. */
+  readonly settleGone?: boolean
+}
+
 const NOTHING: PickedKeys = { picked: 0, admitted: 0, leftOut: [] }
 
 /**
@@ -38,10 +45,15 @@ export async function pickKeys(
   run: FollowingRun,
   source: Source,
   keys: readonly string[],
+  options: PickKeysOptions = {},
 ): Promise<PickedKeys> {
   if (keys.length === 0) return NOTHING
   try {
-    return await inTransaction(deps.db, (tx) => takeKeys(tx, run, source, keys), deps.rules.sourceTimeoutMs)
+    return await inTransaction(
+      deps.db,
+      (tx) => takeKeys(tx, run, source, keys, options),
+      deps.rules.sourceTimeoutMs,
+    )
   } catch (error) {
     if (!isDataFault(error)) throw error
     if (keys.length === 1) {
@@ -52,8 +64,8 @@ export async function pickKeys(
       return NOTHING
     }
     const half = Math.ceil(keys.length / 2)
-    const first = await pickKeys(deps, run, source, keys.slice(0, half))
-    const second = await pickKeys(deps, run, source, keys.slice(half))
+    const first = await pickKeys(deps, run, source, keys.slice(0, half), options)
+    const second = await pickKeys(deps, run, source, keys.slice(half), options)
     return {
       picked: first.picked + second.picked,
       admitted: first.admitted + second.admitted,
@@ -71,13 +83,20 @@ async function takeKeys(
   run: FollowingRun,
   source: Source,
   keys: readonly string[],
+  { settleGone = false }: PickKeysOptions,
 ): Promise<PickedKeys> {
   const alive = await runs.live(tx)
   const own = alive.findIndex((one) => one.id === run.id)
   if (own === -1) return { ...NOTHING, leftOut: keys }
   // They come the most urgent first: those after this one have to give their rows away.
   const live = alive.slice(0, own + 1).map((one) => one.id)
-  const candidates = await readChanged(tx, source, run, live, keys)
+  const found = await readChanged(tx, source, run, live, keys)
+  if (settleGone) {
+    const there = new Set(found.map((one) => one.key))
+    const gone = keys.filter((key) => !there.has(key))
+    await rows.settle(tx, source.name, gone.map(goneRow))
+  }
+  const candidates = found.filter((one) => one.fate === 'open' || one.fate === 'left_behind')
   if (candidates.length === 0) return NOTHING
   const taken = await takeCandidates(
     tx,
@@ -92,7 +111,7 @@ async function takeKeys(
   }
 }
 
-/** Those of the rows that are to be picked: as in a page of a pass, but that the run's own may be picked anew. */
+/** The rows, and which of them are to be picked: as in a page of a pass, but that the run's own may be picked anew. */
 async function readChanged(
   tx: StoreTransaction,
   source: Source,
@@ -102,8 +121,7 @@ async function readChanged(
 ): Promise<Candidate[]> {
   const page = keysQuery(source, keys, writtenBefore(source).written)
   const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
-  const { rows } = await sql<Candidate>`
-    select * from (
+  const result = await sql<Candidate>`
       select page.*, ${triedBefore(source, run.service)} as tried, case
                when ${waiting} and r.run = any(${[...live]}::bigint[])
                     and (r.run <> ${run.id} or r.input_hash = page.input_hash) then 'held'
@@ -117,6 +135,6 @@ async function readChanged(
           select key, state, run, lookup, tried, service, input_hash, next_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
-    ) judged where fate in ('open', 'left_behind') order by n`.execute(tx)
-  return rows
+       order by n`.execute(tx)
+  return result.rows
 }

@@ -261,7 +261,8 @@ async function advance(
   }
 }
 
-const goneRow = (key: string): rows.SettledRow => ({
+/** A row that waited and is no longer in its source: nothing is left to do. */
+export const goneRow = (key: string): rows.SettledRow => ({
   key,
   state: Row.unchanged,
   reason: 'the row is no longer in the source',

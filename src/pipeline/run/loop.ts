@@ -14,6 +14,8 @@ export interface LoopOptions {
   readonly log: Logger
   /** The least time between two ticks that were not full, so that work gathers into batches. Milliseconds. */
   readonly paceMs?: number
+  /** The longest time between two looks while there is nothing to do. Milliseconds. */
+  readonly longestLookMs?: number
   /** What a full tick does: then the next follows at once. */
   readonly full?: number
 }
@@ -26,7 +28,8 @@ const LONGEST_LOOK_MS = 1_000
  * Postgres, and other transactions that it meets: what a tick did not do is there for the next one.
  */
 export async function loop(options: LoopOptions): Promise<void> {
-  const { signal, paceMs = 0, full = Number.POSITIVE_INFINITY } = options
+  const { signal, paceMs = 0, longestLookMs = LONGEST_LOOK_MS } = options
+  const { full = Number.POSITIVE_INFINITY } = options
   const nudge = options.nudge.listen()
   let look = SHORTEST_LOOK_MS
   let outage = 0
@@ -52,7 +55,7 @@ export async function loop(options: LoopOptions): Promise<void> {
       continue
     }
     await nudge.wait(look, signal)
-    look = Math.min(LONGEST_LOOK_MS, look * 2)
+    look = Math.min(longestLookMs, look * 2)
   }
 }
 

@@ -1,6 +1,5 @@
 import { query, type Db } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
-import { quoteName } from '../quote.ts'
 import type { Source } from '../mapped.ts'
 import { followSql } from './triggers.ts'
 
@@ -12,14 +11,20 @@ export type FollowState =
 
 /**
  * Puts the triggers on a source's table, in the place of any that are there. Takes a lock on the table that waits for
- * writers and keeps others waiting meanwhile: `tx` should bound it with `lock_timeout`.
+ * writers and keeps others waiting meanwhile: `tx` should bound it with `lock_timeout`. The privilege TRIGGER is enough,
+ * the first time and later: `create or replace trigger` demands no more, and `drop trigger` the owner of the table.
  * @throws SourceProblems where this role may not
  */
 export async function installFollow(tx: Db, source: Source): Promise<void> {
-  const { create, triggers, probe } = followSql(source)
-  await allowed(source, async () => {
+  const { create, function: name, functionName, triggers, probe } = followSql(source)
+  await allowed(tx, source, async () => {
+    const there = await triggersOf(tx, functionName)
+    const isKept = (one: FoundTrigger): boolean =>
+      isOnTable(source, one) && triggers.some((trigger) => trigger.name === one.name)
+    if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
-    await dropTriggers(tx, source)
+    for (const role of await executors(tx, functionName))
+      await query(tx, `revoke all on function ${name}() from ${role}`)
     for (const trigger of triggers) await query(tx, trigger.sql)
     await query(tx, 'set local search_path = pg_catalog, pg_temp')
     await query(tx, probe)
@@ -28,20 +33,32 @@ export async function installFollow(tx: Db, source: Source): Promise<void> {
 
 /** Takes them off, wherever they are, with what they have recorded. @returns whether there were any */
 export async function removeFollow(tx: Db, source: Source): Promise<boolean> {
-  return allowed(source, async () => {
-    const dropped = await dropTriggers(tx, source)
-    await query(tx, `drop function if exists ${followSql(source).function}()`)
-    await query(tx, 'delete from fillrate.followed where source = $1', [source.name])
-    return dropped > 0
+  const { function: name, functionName } = followSql(source)
+  return allowed(tx, source, async () => {
+    const there = await triggersOf(tx, functionName)
+    await dropFunction(tx, name)
+    for (const list of ['changed_rows', 'changed_rows_spare', 'followed'])
+      await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
+    return there.length > 0
   })
 }
 
-/** Whether a source's triggers are there, on the right table, switched on, and made from the mapping as it is now. */
+/** With its triggers: to drop a trigger by its name takes the owner of the table, this the owner of the function. */
+const dropFunction = (tx: Db, name: string): Promise<unknown> =>
+  query(tx, `drop function if exists ${name}() cascade`)
+
+/** Whether a source's triggers are there, on the right table, switched on, safe, and made from the mapping as it is now. */
 export async function followState(db: Db, source: Source): Promise<FollowState> {
-  const { functionName, body, triggers } = followSql(source)
+  const { functionName, body, settings, triggers } = followSql(source)
   const there = await triggersOf(db, functionName)
   if (there.length === 0) return { state: 'missing' }
-  const onTable = there.filter((one) => one.schema === source.table.schema && one.table === source.table.name)
+  const executor = (await executors(db, functionName))[0]
+  if (executor !== undefined)
+    return {
+      state: 'wrong',
+      why: `${executor} may execute their function, and with it gain the rights of the role that installed it`,
+    }
+  const onTable = there.filter((one) => isOnTable(source, one))
   const elsewhere = there.find((one) => !onTable.includes(one))
   if (elsewhere)
     return { state: 'wrong', why: `they are on ${elsewhere.schema}.${elsewhere.table}, another table` }
@@ -49,10 +66,15 @@ export async function followState(db: Db, source: Source): Promise<FollowState> 
   if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is not there` }
   const off = onTable.find((one) => !['O', 'A'].includes(one.enabled))
   if (off) return { state: 'wrong', why: `the trigger ${off.name} is switched off` }
-  if (onTable.some((one) => one.body !== body))
+  const isAsMade = (one: FoundTrigger): boolean =>
+    one.body === body && one.definer && one.settings.join() === settings.join()
+  if (!onTable.every(isAsMade))
     return { state: 'wrong', why: 'they were made from another mapping, or by another version' }
   return { state: 'right' }
 }
+
+const isOnTable = ({ table }: Source, found: FoundTrigger): boolean =>
+  found.schema === table.schema && found.table === table.name
 
 interface FoundTrigger {
   readonly schema: string
@@ -60,12 +82,16 @@ interface FoundTrigger {
   readonly name: string
   readonly enabled: string
   readonly body: string
+  /** It runs with the rights of its owner. */
+  readonly definer: boolean
+  readonly settings: readonly string[]
 }
 
 const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger[]> =>
   query(
     db,
-    `select n.nspname as schema, c.relname as "table", t.tgname as name, t.tgenabled::text as enabled, p.prosrc as body
+    `select n.nspname as schema, c.relname as "table", t.tgname as name, t.tgenabled::text as enabled, p.prosrc as body,
+            p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings
        from pg_trigger t
        join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
        join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
@@ -73,27 +99,51 @@ const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger
     [functionName],
   )
 
-async function dropTriggers(tx: Db, source: Source): Promise<number> {
-  const there = await triggersOf(tx, followSql(source).functionName)
-  for (const { schema, table, name } of there)
-    await query(tx, `drop trigger ${quoteName(name)} on ${quoteName(schema)}.${quoteName(table)}`)
-  return there.length
+/**
+ * Roles that may execute a trigger's function besides its owner, as SQL names them: PUBLIC may, until it is revoked. Such
+ * a role could put the function on a temporary table with a type of its own, whose cast then runs with the rights of
+ * the owner. A trigger that is there fires without the privilege.
+ */
+async function executors(db: Db, functionName: string): Promise<string[]> {
+  const rows = await query<{ role: string }>(
+    db,
+    `select distinct case when a.grantee = 0 then 'PUBLIC' else quote_ident(pg_get_userbyid(a.grantee)) end as role
+       from pg_proc p join pg_namespace f on f.oid = p.pronamespace,
+            lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+      where f.nspname = 'fillrate' and p.proname = $1 and a.grantee <> p.proowner
+      order by 1`,
+    [functionName],
+  )
+  return rows.map((row) => row.role)
 }
 
-async function allowed<Result>(source: Source, act: () => Promise<Result>): Promise<Result> {
+async function allowed<Result>(tx: Db, source: Source, act: () => Promise<Result>): Promise<Result> {
+  const { functionName } = followSql(source)
+  const [installed] = await query<{ owner: string }>(
+    tx,
+    `select pg_get_userbyid(p.proowner) as owner from pg_proc p join pg_namespace f on f.oid = p.pronamespace
+      where f.nspname = 'fillrate' and p.proname = $1`,
+    [functionName],
+  )
   try {
     return await act()
   } catch (error) {
     if (!(error instanceof Error) || (error as { code?: string }).code !== '42501') throw error
+    const again =
+      installed === undefined
+        ? ''
+        : ` They were installed by ${installed.owner}: only this role, or a member of it, may replace or remove them.`
     throw new SourceProblems([
       {
         source: source.name,
         place: 'follow',
         found: error.message,
-        expected: `a role that may put triggers on ${source.mapping.table} and functions into the schema fillrate`,
+        expected:
+          `a role that has the privilege TRIGGER on ${source.mapping.table} and CREATE on the schema fillrate, ` +
+          'and that owns the function if there is one',
         todo:
-          `Run this as the owner of the table, or \`grant trigger on ${source.table.sql}\` to the role of DATABASE_URL. ` +
-          'Without triggers, a source with `changedAt` is polled.',
+          `Run this as such a role: \`grant trigger on ${source.table.sql} to …\`, \`grant create on schema fillrate to …\`.` +
+          `${again} Without triggers, a source with \`changedAt\` is polled.`,
       },
     ])
   }

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
-import { keyText } from '../key.ts'
+import { keyEquals, keyText } from '../key.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { Source } from '../mapped.ts'
 import { followedColumns } from './columns.ts'
 
-/** A statement that changes more rows than this is an import: its keys are kept in one row, and are not urgent. */
+/** A statement that changes more rows than this is an import: its keys are not urgent. */
 const MANY = 100
 
-export const CHANNEL = 'fillrate'
+/** Bytes of the keys of one statement. Postgres holds a row of at most 1 GB, and what is larger must fail before it is written. */
+const MOST_BYTES = 500_000_000
 
 export interface FollowTrigger {
   readonly name: string
@@ -20,6 +21,8 @@ export interface FollowSql {
   readonly functionName: string
   readonly body: string
   readonly create: string
+  /** The settings under which it runs, as pg_proc keeps them. */
+  readonly settings: readonly string[]
   /** Fails as the function would: it tells nobody but the server's log. */
   readonly probe: string
   readonly triggers: readonly FollowTrigger[]
@@ -34,12 +37,13 @@ export function followSql(source: Source): FollowSql {
   const functionName = short(`follow_${source.name}`, 63)
   const qualified = `fillrate.${quoteName(functionName)}`
   const body = functionBody(source)
+  const settings = settingsOf(source)
   const rows = `(select * from ${source.table.sql} where false)`
   const trigger = (event: 'insert' | 'update', tables: string): FollowTrigger => {
     const name = short(`fillrate_follow_${source.name}`, 56) + `_${event}`
     return {
       name,
-      sql: `create trigger ${quoteName(name)} after ${event} on ${source.table.sql}
+      sql: `create or replace trigger ${quoteName(name)} after ${event} on ${source.table.sql}
         referencing ${tables} for each statement execute function ${qualified}()`,
     }
   }
@@ -47,10 +51,10 @@ export function followSql(source: Source): FollowSql {
     function: qualified,
     functionName,
     body,
-    // It runs with the rights of whoever installed it: who may change the table needs none on this schema. Where the
-    // list itself is locked, by an upgrade say, nobody waits for it longer than a second.
+    // It runs with the rights of the role that installed it: a role that may change the table needs none on this schema.
     create: `create or replace function ${qualified}() returns trigger language plpgsql
-      security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as ${quoteLiteral(body)}`,
+      security definer ${settings.map(([name, value]) => `set ${name} = ${value}`).join(' ')} as ${quoteLiteral(body)}`,
+    settings: settings.map(([name, value]) => `${name}=${value.replaceAll("'", '')}`),
     probe: `select ${changedKeys(source, { old: rows, new: rows })}`,
     triggers: [
       trigger('insert', 'new table as new_rows'),
@@ -60,37 +64,83 @@ export function followSql(source: Source): FollowSql {
 }
 
 /**
- * Whatever goes wrong in it goes to the server's log and not to the user, whose statement must not fail for our sake;
- * the next run of the schedule finds the rows. It wakes the daemon only when nothing was waiting for it before, because
- * commits that notify wait for each other.
+ * A lock that is not free is not waited for: a millisecond is the shortest that Postgres knows. A key must have the same
+ * text in every session, whatever its user has set.
+ */
+function settingsOf(source: Source): readonly (readonly [string, string])[] {
+  const types = source.keyColumns.map((column) => column.columnType.cast)
+  return [
+    ['search_path', 'pg_catalog, pg_temp'],
+    ['lock_timeout', "'1ms'"],
+    ...(types.some((type) => type.startsWith('bytea')) ? [['bytea_output', "'hex'"] as const] : []),
+    ...(types.some((type) => type.startsWith('interval')) ? [['IntervalStyle', "'postgres'"] as const] : []),
+    ...(types.some((type) => /^(?:real|double)/.test(type)) ? [['extra_float_digits', "'1'"] as const] : []),
+  ]
+}
+
+/**
+ * No statement and no commit of a user may fail or wait because of it:
+ *
+ * - What can fail is in a block with a handler, and writes nothing: such a block is a subtransaction, and one that has
+ *   written takes one of the 64 places beyond which every snapshot of the server is slower. An INSERT of no row there
+ *   takes the locks and finds out whether the list is as it should be; the row itself is written after the block.
+ * - It reads nothing but the statement's own rows: at SERIALIZABLE, two transactions that read a list and add to it
+ *   fail at their commit, where no handler is.
+ * - No NOTIFY: commits that notify wait for each other, and a transaction that has can not be prepared (XA). The list
+ *   is polled.
+ * - Where the list is locked, the keys go to the spare one. Where that is locked as well, or anything is missing, the
+ *   change is not recorded, which goes to the server's log; the next run of the source finds the row.
  */
 function functionBody(source: Source): string {
   const name = quoteLiteral(source.name)
+  const columns = '(source, keys, is_import)'
+  const insert = (table: string, values: string): string =>
+    `insert into fillrate.${table} ${columns} ${values};`
+  const nothing = 'select null, null, null where false'
+  const log = `raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;`
   return `
 declare
   changed text[];
+  is_locked boolean := false;
 begin
-  if tg_op = 'INSERT' then
-    select array_agg(${keyText(source, 'n')}) into changed from new_rows as n;
+  begin
+    if tg_op = 'INSERT' then
+      select array_agg(${keyText(source, 'n')}) into changed from new_rows as n;
+    else
+      select ${changedKeys(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};
+    end if;
+    if changed is null then
+      return null;
+    end if;
+    if pg_column_size(changed) > ${MOST_BYTES} then
+      raise 'one statement has changed % rows', cardinality(changed);
+    end if;
+    ${insert('changed_rows', nothing)}
+  exception
+    when lock_not_available then
+      is_locked := true;
+    when others then
+      ${log}
+      return null;
+  end;
+  if is_locked then
+    begin
+      if changed is null then
+        raise 'its rows can not be read';
+      end if;
+      ${insert('changed_rows_spare', nothing)}
+    exception when others then
+      ${log}
+      return null;
+    end;
+  end if;
+  -- The locks are held. What is waited for from here on is at most another session that adds a page.
+  perform set_config('lock_timeout', '0', true);
+  if is_locked then
+    ${insert('changed_rows_spare', `values (${name}, changed, cardinality(changed) > ${MANY})`)}
   else
-    select ${changedKeys(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};
+    ${insert('changed_rows', `values (${name}, changed, cardinality(changed) > ${MANY})`)}
   end if;
-  if changed is null then
-    return null;
-  end if;
-  if not exists (select from fillrate.followed) then
-    perform pg_notify(${quoteLiteral(CHANNEL)}, 'changed');
-  end if;
-  if cardinality(changed) > ${MANY} then
-    insert into fillrate.followed (source, keys) values (${name}, changed);
-  else
-    insert into fillrate.followed (source, key)
-    select distinct ${name}, k from unnest(changed) as k where k is not null
-    on conflict (source, key) where key is not null do update set id = excluded.id, changed_at = now();
-  end if;
-  return null;
-exception when others then
-  raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;
   return null;
 end
 `
@@ -103,14 +153,14 @@ function changedKeys(
   into = '',
 ): string {
   const columns = followedColumns(source).map((column) => quoteName(column.name))
-  const keys = source.keyColumns.map((column) => quoteName(column.name))
+  const same = source.keyColumns.map((column) => keyEquals(column, `o.${quoteName(column.name)}`, 'n'))
   // The cast makes one value of it: a row that is written out is compared column by column, by the types' own `=`.
   const record = (alias: string): string =>
     `row(${columns.map((column) => `${alias}.${column}`).join(', ')})::record`
   const differs = columns.length === 0 ? 'false' : `${record('o')} operator(pg_catalog.*<>) ${record('n')}`
   return `array_agg(${keyText(source, 'n')}) ${into}
-      from ${tables.new} as n left join ${tables.old} as o on ${keys.map((one) => `o.${one} = n.${one}`).join(' and ')}
-     where o.${keys[0]} is null or ${differs}`
+      from ${tables.new} as n left join ${tables.old} as o on ${same.join(' and ')}
+     where o.${quoteName(source.keyColumns[0]?.name ?? '')} is null or ${differs}`
 }
 
 /** Postgres cuts a longer name without a word, and two would be one. */

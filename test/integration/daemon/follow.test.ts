@@ -53,7 +53,7 @@ const enriched = (ids: readonly number[]): Promise<number> =>
     [ids],
   ).then(([row]) => row?.count ?? 0)
 const recorded = (): Promise<number> =>
-  query<{ count: number }>('select count(*)::int as count from fillrate.followed').then(
+  query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows').then(
     ([row]) => row?.count ?? -1,
   )
 const insert = async (...emails: readonly (string | null)[]): Promise<number[]> =>
@@ -106,7 +106,7 @@ test('an import is one row of the list, and enriched in the end', async () => {
       [emails],
     )
     const { rows } = await client.query<{ keys: number }>(
-      'select cardinality(keys) as keys from fillrate.followed',
+      'select cardinality(keys) as keys from fillrate.changed_rows',
     )
     expect(rows).toEqual([{ keys: 150 }])
     await client.query('commit')
@@ -173,4 +173,58 @@ test('a run does not wait for what follows the database', async () => {
   )
   const report = await harness.run({ where: 't.id = 1' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 1, waiting: 0 } })
+})
+
+test('a row that a dead run had picked and that is no longer in the table is settled', async () => {
+  await query(
+    `with dead as (
+       insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
+       values ('sync', '{contacts}', '{"follow": true}', 'interrupted', 'the test', gen_random_uuid(), now(), now())
+       returning id
+     )
+     insert into fillrate.rows (source, key, state, run, input_hash)
+     select 'contacts', '888888', 'waiting', id, '' from dead`,
+  )
+  await expect
+    .poll(() => query(`select reason from fillrate.rows where key = '888888'`), { interval: 50 })
+    .toEqual([{ reason: 'the row is no longer in the source' }])
+})
+
+test('rows of a dead run are picked again while a user holds the key of one of them', async () => {
+  const client = await harness.database.pool.connect()
+  try {
+    await client.query(`begin; set local session_replication_role = replica`)
+    const { rows } = await client.query<{ id: string }>(
+      `insert into crm.contacts (email, first_name)
+       select 'dead' || n || '@example.com', 'Ada' from generate_series(1, 4) n returning id`,
+    )
+    await client.query('commit')
+    const ids = rows.map((row) => Number(row.id))
+    await client.query('begin')
+    await client.query(`update crm.contacts set email = 'held@example.com' where id = $1`, [ids[0]])
+    await query(
+      `with dead as (
+         insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
+         values ('sync', '{contacts}', '{"follow": true, "limit": null, "budget": null, "where": null, "route": "sync"}',
+                 'interrupted', 'the test', gen_random_uuid(), now(), now()) returning id
+       ), lookups as (
+         insert into fillrate.lookups (kind, key, input, state, run)
+         select 'email', 'dead' || n || '@example.com', jsonb_build_object('email', 'dead' || n || '@example.com'),
+                'pending', dead.id from dead, generate_series(1, 4) n returning id, key, run
+       )
+       insert into fillrate.rows (source, key, lookup, state, run, input_hash)
+       select 'contacts', c.id, l.id, 'waiting', l.run, '' from lookups l join crm.contacts c on c.email = l.key`,
+    )
+    const pickedAgain = (): Promise<unknown> =>
+      query(
+        `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run
+          where u.owner <> 'the test' and r.key = any($1) and r.key <> $2`,
+        [ids.map(String), String(ids[0])],
+      )
+    await expect.poll(pickedAgain, { interval: 50 }).toHaveLength(3)
+    await client.query('commit')
+    await expect.poll(() => enriched(ids), { interval: 50 }).toBe(4)
+  } finally {
+    client.release()
+  }
 })

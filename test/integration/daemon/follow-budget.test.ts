@@ -1,0 +1,105 @@
+import { afterEach, expect, test } from 'vitest'
+import { cascadeConfig, createPeople } from '../../support/cascade.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// The budget of what follows the database, which is a day's, whichever runs spend it.
+
+const BUDGET = 20
+const config = {
+  ...cascadeConfig,
+  sources: { people: { ...cascadeConfig.sources.people, follow: true } },
+  budget: BUDGET,
+}
+
+let harness: Harness
+afterEach(() => harness.close())
+
+async function prepare(notFoundShare: number): Promise<void> {
+  harness = await startHarness({
+    config,
+    sandbox: { notFoundShare, missingShare: 0 },
+    prepare: ({ pool }) => createPeople(pool, 5),
+  })
+  const app = await harness.open()
+  await app.follow('install', 'people')
+}
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+
+/** The daemon at work until what is asked of it holds, and stopped as by SIGTERM. */
+async function daemon(until: () => Promise<void>): Promise<void> {
+  const app = await harness.open({ environment: { webhookSecrets: [] } })
+  const stop = new AbortController()
+  const started = app.start({
+    signal: stop.signal,
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    onStarted: () => {},
+  })
+  try {
+    await until()
+  } finally {
+    stop.abort()
+    await started
+  }
+}
+
+const insertion = (from: number, to: number): string =>
+  `insert into people (id, email, linkedin, name, company)
+         select n, 'new' || n || '@example.com', 'https://www.linkedin.com/in/new-' || n, 'Ada Nr' || n, 'Company'
+           from generate_series(${from}, ${to}) n`
+const insert = (from: number, to: number): Promise<unknown> => query(insertion(from, to))
+const asked = (): number => {
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  return inputs.distinct
+}
+/** Everything that was taken is asked, and the budget is used up. */
+const isUsedUp = async (): Promise<boolean> => {
+  const [row] = await query<{ open: boolean; spent: number }>(
+    `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
+            (select coalesce(sum(spent), 0)::int from fillrate.budgets) as spent`,
+  )
+  return row !== undefined && !row.open && row.spent >= BUDGET
+}
+
+/** The follower has looked at the list since: it extends its lease at the beginning of a tick. */
+async function looked(): Promise<void> {
+  const lease = (): Promise<unknown[]> =>
+    query(`select leased_until from fillrate.callers where scope = 'follow'`)
+  for (let tick = 0; tick < 2; tick++) {
+    const before = await lease()
+    await expect.poll(lease).not.toEqual(before)
+  }
+}
+
+test('a sync and an import at the same time spend the budget of the day once', async () => {
+  await prepare(0)
+  await daemon(async () => {
+    // Both runs are open, with most of the budget left.
+    await query(
+      `insert into people (id, email) select n, 'same@example.com' from generate_series(1000, 1149) n`,
+    )
+    await insert(2_000, 2_000)
+    await expect.poll(asked).toBe(2)
+    const client = await harness.database.pool.connect()
+    await client.query('begin')
+    for (let n = 1; n <= 30; n++) await client.query(insertion(2_000 + n, 2_000 + n))
+    await client.query(insertion(3_000, 3_199))
+    await client.query('commit')
+    client.release()
+    await expect.poll(isUsedUp).toBe(true)
+    await looked()
+  })
+  expect(asked()).toBe(BUDGET)
+})
+
+test('what a row is asked after a miss is charged to the budget of the day', async () => {
+  await prepare(1)
+  await insert(1_000, 1_009)
+  await daemon(async () => {
+    await expect.poll(isUsedUp).toBe(true)
+    await insert(2_000, 2_009)
+    await looked()
+  })
+  expect(asked()).toBe(BUDGET)
+})

@@ -1,0 +1,229 @@
+import { sql } from 'kysely'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import * as followed from '../../../src/store/followed.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// What users of a followed table notice of the triggers: nothing. No daemon runs here.
+
+let harness: Harness
+let app: App
+let clients: pg.Client[] = []
+const LISTS = ['changed_rows', 'changed_rows_spare'] as const
+
+beforeAll(async () => {
+  harness = await startHarness({
+    config: { ...crmConfig, sources: { contacts: { ...crmConfig.sources.contacts, follow: true } } },
+    prepare: ({ pool }) => createCrm(pool, 50),
+  })
+  app = await harness.open()
+  await app.follow('install', 'contacts')
+})
+afterAll(() => harness.close())
+beforeEach(async () => {
+  await Promise.all(clients.map((client) => client.end()))
+  clients = []
+  await query(`truncate ${LISTS.map((list) => `fillrate.${list}`).join(', ')}`)
+})
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+const recorded = async (list: (typeof LISTS)[number] = 'changed_rows'): Promise<string[]> =>
+  (
+    await query<{ key: string }>(`select distinct k as key from fillrate.${list}, unnest(keys) k order by 1`)
+  ).map((row) => row.key)
+async function user(): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: harness.database.url })
+  await client.connect()
+  clients.push(client)
+  return client
+}
+let changes = 0
+const change = (id: number, email = `changed${++changes}@example.com`): string =>
+  `update crm.contacts set email = '${email}' where id = ${id}`
+
+test('two SERIALIZABLE transactions that change different rows are both committed', async () => {
+  const [first, second] = [await user(), await user()]
+  for (const client of [first, second]) await client.query('begin isolation level serializable')
+  await first.query(change(1))
+  await second.query(change(2))
+  await first.query('commit')
+  await expect(second.query('commit')).resolves.toMatchObject({ command: 'COMMIT' })
+  expect(await recorded()).toEqual(['1', '2'])
+})
+
+test('whoever reads the list does so at READ COMMITTED, whatever the database is set to', async () => {
+  const [{ name = '' } = {}] = await query<{ name: string }>('select current_database() as name')
+  await query(`alter database "${name}" set default_transaction_isolation = 'serializable'`)
+  const reader = await harness.open()
+  const level = await inTransaction(reader.db, (tx) =>
+    sql<{ level: string }>`select current_setting('transaction_isolation') as level`.execute(tx),
+  )
+  await query(`alter database "${name}" reset default_transaction_isolation`)
+  expect(level.rows).toEqual([{ level: 'read committed' }])
+})
+
+test('at REPEATABLE READ a key that was changed meanwhile is recorded again', async () => {
+  const client = await user()
+  await client.query('begin isolation level repeatable read; select 1')
+  await client.query('select from crm.contacts limit 1')
+  await query(change(3))
+  await query(`insert into crm.contacts (id, email) overriding system value values (901, 'a@example.com')`)
+  await client.query(change(4))
+  await client.query('commit')
+  expect(await recorded()).toEqual(['3', '4', '901'])
+})
+
+test('a transaction that changed rows can be prepared, as XA does', async (context) => {
+  const [setting] = await query<{ max_prepared_transactions: string }>('show max_prepared_transactions')
+  if (setting?.max_prepared_transactions === '0') context.skip('the server has no prepared transactions')
+  const client = await user()
+  await client.query('begin')
+  await client.query(change(1))
+  await client.query(`prepare transaction 'of_the_test'`)
+  await client.query(`commit prepared 'of_the_test'`)
+  expect(await recorded()).toEqual(['1'])
+})
+
+test('no commit of a user notifies: such commits wait for each other', async () => {
+  const client = await user()
+  const heard: string[] = []
+  client.on('notification', ({ channel }) => heard.push(channel))
+  await client.query('listen fillrate')
+  await client.query(change(1))
+  // Its own notifications come to a session before the answer of its next statement.
+  await client.query('select 1')
+  expect(heard).toEqual([])
+})
+
+test('while the list is locked no statement waits, and its keys go to the spare list', async () => {
+  const [locker, client] = [await user(), await user()]
+  await locker.query('begin; lock table fillrate.changed_rows in access exclusive mode')
+  // Far more than all of them take, and less than a second for each.
+  await client.query(`set statement_timeout = '8s'`)
+  await client.query(`do $$ begin
+    for n in 1..20 loop update crm.contacts set email = 'locked' || n || '@example.com' where id = n; end loop; end $$`)
+  await locker.query('rollback')
+  expect(await recorded()).toEqual([])
+  expect(await recorded('changed_rows_spare')).toHaveLength(20)
+  const read = await followed.next(app.db, ['contacts'], 100)
+  expect(new Set(read.flatMap((one) => one.keys)).size).toBe(20)
+  await followed.done(app.db, read)
+  expect(await followed.next(app.db, ['contacts'], 100)).toEqual([])
+})
+
+test('while both lists are locked no statement waits or fails', async () => {
+  const [locker, client] = [await user(), await user()]
+  await locker.query(
+    'begin; lock table fillrate.changed_rows, fillrate.changed_rows_spare in access exclusive mode',
+  )
+  await client.query(`set statement_timeout = '8s'`)
+  await client.query(`do $$ begin
+    for n in 1..20 loop update crm.contacts set email = 'lost' || n || '@example.com' where id = n; end loop; end $$`)
+  await locker.query('rollback')
+  const [row] = await query<{ email: string }>('select email from crm.contacts where id = 20')
+  expect(row?.email).toBe('lost20@example.com')
+})
+
+test('1,000 statements of a transaction are recorded without a subtransaction of their own', async () => {
+  const client = await user()
+  await client.query('begin')
+  await client.query(`do $$ begin
+    for n in 1..1000 loop update crm.contacts set email = 'sub' || n || '@example.com' where id = 1 + n % 50; end loop;
+    end $$`)
+  const { rows } = await client.query<{ statements: string; foreign: string }>(
+    `select count(*) as statements, count(*) filter (where xmin <> pg_current_xact_id()::xid) as foreign
+       from fillrate.changed_rows`,
+  )
+  await client.query('commit')
+  expect(rows).toEqual([{ statements: '1000', foreign: '0' }])
+})
+
+test('a statement reads nothing of the list, however long it is', async () => {
+  await query(`insert into fillrate.changed_rows (source, keys, is_import)
+               select 'contacts', array[n::text], false from generate_series(1, 2000) n`)
+  const client = await user()
+  await client.query('begin')
+  await client.query(change(7))
+  const { rows } = await client.query(
+    `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int as read, sum(n_tup_ins)::int as added
+       from pg_stat_xact_all_tables where schemaname = 'fillrate'`,
+  )
+  await client.query('commit')
+  expect(rows).toEqual([{ read: 0, added: 1 }])
+})
+
+test.each([
+  [
+    'renamed',
+    'alter table fillrate.changed_rows rename to gone',
+    'alter table fillrate.gone rename to changed_rows',
+  ],
+  [
+    'of another shape',
+    'alter table fillrate.changed_rows rename keys to gone',
+    'alter table fillrate.changed_rows rename gone to keys',
+  ],
+  [
+    'in a schema that is renamed',
+    'alter schema fillrate rename to gone',
+    'alter schema gone rename to fillrate',
+  ],
+])('a list that is %s makes no statement fail', async (_how, spoil, repair) => {
+  await query(spoil)
+  try {
+    await query(change(8, 'unrecorded@example.com'))
+    await query(`insert into crm.contacts (email) values ('unrecorded@example.com')`)
+  } finally {
+    await query(repair)
+  }
+  expect(await recorded()).toEqual([])
+})
+
+test('a user keeps the settings of the session, also when the list is locked', async () => {
+  const [locker, client] = [await user(), await user()]
+  await client.query(`set lock_timeout = '7s'`)
+  await client.query(`begin; set local search_path = crm`)
+  await locker.query('begin; lock table fillrate.changed_rows in access exclusive mode')
+  await client.query(change(9))
+  await locker.query('rollback')
+  await client.query(change(10))
+  const { rows } = await client.query(
+    `select current_setting('lock_timeout') as lock, current_setting('search_path') as path`,
+  )
+  await client.query('commit')
+  expect(rows).toEqual([{ lock: '7s', path: 'crm' }])
+  expect([await recorded(), await recorded('changed_rows_spare')]).toEqual([['10'], ['9']])
+})
+
+test('whoever reads the list keeps no user waiting, also from within a transaction', async () => {
+  await query(change(11))
+  const client = await user()
+  await client.query(`set statement_timeout = '8s'`)
+  await inTransaction(app.db, async (tx) => {
+    const read = await followed.next(tx, ['contacts'], 10)
+    expect(read.flatMap((one) => one.keys)).toEqual(['11'])
+    await client.query(change(11, 'once.more@example.com'))
+    await followed.done(tx, read)
+  })
+  // What was changed after it was read is still there.
+  expect(await recorded()).toEqual(['11'])
+})
+
+test('triggers of an earlier version are still heard, and check tells that they are', async () => {
+  await query(
+    `insert into fillrate.followed (source, key) select 'contacts', n::text from generate_series(1, 3) n`,
+  )
+  await query(`insert into fillrate.followed (source, keys) values ('contacts', array['4', '5'])`)
+  await followed.takeOver(app.db, 1_000)
+  expect(await query('select from fillrate.followed')).toEqual([])
+  const read = await followed.next(app.db, ['contacts'], 10)
+  expect(read.flatMap((one) => one.keys).toSorted()).toEqual(['1', '2', '3'])
+  expect(await followed.nextImport(app.db, ['contacts'], () => 1, 10)).toMatchObject({
+    keys: ['5'],
+    total: 2,
+  })
+})
