@@ -26,7 +26,8 @@ test('a process that never calls tells the rate as the process that does has tol
   const heard: (RateState | null)[] = [null, told]
   // Nothing was delivered meanwhile.
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
-  const db = { transaction: () => ({ execute: async () => settled }) }
+  const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
+  const db = { transaction: () => transaction }
   const deps = { db, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
   const works = new Works(deps, {
     sources: [],
