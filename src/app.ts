@@ -35,7 +35,7 @@ import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
 import type { UndoReport } from './pipeline/undo/report.ts'
 import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
-import { parseBaseUrl } from './service/base-url.ts'
+import { serviceAddress } from './service/base-url.ts'
 import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/where.ts'
 import { openSource, type Source } from './sources/source.ts'
@@ -142,12 +142,9 @@ export class SchemaMissing extends Error {
   }
 }
 
-/** What a service is known by: its host, with the path in front of `/v1` where there is one. Null: none is configured. */
-function addressOf({ baseUrl }: Environment): string | null {
-  if (baseUrl === null) return null
-  const { origin, prefix } = parseBaseUrl(baseUrl)
-  return new URL(origin).host + prefix
-}
+/** Null: no service is configured. */
+const addressOf = ({ baseUrl }: Environment): string | null =>
+  baseUrl === null ? null : serviceAddress(baseUrl)
 
 function build(
   options: AppOptions,

@@ -18,3 +18,12 @@ export function parseBaseUrl(text: string): BaseUrl {
   }
   return { origin: url.origin, prefix: url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '') }
 }
+
+/**
+ * What a service is known by, whatever key is shown to it: its host, with the path in front of `/v1` where there is one,
+ * because a test service may be no more than another path.
+ */
+export function serviceAddress(baseUrl: string): string {
+  const { origin, prefix } = parseBaseUrl(baseUrl)
+  return new URL(origin).host + prefix
+}

@@ -121,6 +121,7 @@ export interface LiveRun {
   readonly picking: boolean
   /** The service and the key that it calls with; null: it calls nothing. */
   readonly scope: string | null
+  readonly service: number
 }
 
 /**
@@ -129,7 +130,7 @@ export interface LiveRun {
  */
 export async function live(db: Connection, scope: string | null = null): Promise<LiveRun[]> {
   const { rows } = await sql<LiveRun>`
-    select id, trigger, options, picked_at is null as picking, scope from fillrate.runs
+    select id, trigger, options, picked_at is null as picking, scope, service from fillrate.runs
      where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
      order by array_position(array['sync', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows

@@ -38,3 +38,8 @@ export async function register(db: Database, host: string): Promise<number> {
     )
   }
 }
+
+/** The first service that was met has moved: its answers are those of another host from now on. */
+export async function move(db: Database, host: string): Promise<void> {
+  await sql`update fillrate.services set host = ${host} where id = 0`.execute(db)
+}

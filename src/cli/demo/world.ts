@@ -4,8 +4,10 @@ import pg from 'pg'
 import { openApp, type App } from '../../app.ts'
 import { readEnvironment, type Environment } from '../../config/environment.ts'
 import type { Sandbox } from '../../sandbox/server.ts'
+import { serviceAddress } from '../../service/base-url.ts'
 import { migrate } from '../../store/migrate.ts'
-import { openDatabase } from '../../store/open.ts'
+import { openDatabase, type Database } from '../../store/open.ts'
+import * as services from '../../store/services.ts'
 import type { Context } from '../context.ts'
 import { createLog } from '../log.ts'
 import { limitText } from '../render/limit.ts'
@@ -71,7 +73,7 @@ export async function inWorld<T>(
 
     await stage.step(
       "making Fillrate's tables",
-      () => upgrade(postgres.url),
+      () => withStore(postgres.url, migrate),
       () => "Fillrate's own tables, in the schema fillrate",
     )
     signal.throwIfAborted()
@@ -83,6 +85,8 @@ export async function inWorld<T>(
         `An enrichment service on ${started.url.replace('http://', '')}, ${limitText(settings.limit, started.settings.windowMs)}`,
     )
     ending.push(() => service.close())
+    // The same service as that of the last demo, on whatever port: what it answered then counts.
+    await withStore(postgres.url, (db) => services.move(db, serviceAddress(service.url)))
 
     const app = await openApp({
       config: demoConfig(settings),
@@ -110,10 +114,10 @@ async function folderFor(cwd: string): Promise<string> {
   return realpath(state)
 }
 
-async function upgrade(url: string): Promise<string[]> {
+async function withStore<T>(url: string, act: (db: Database) => Promise<T>): Promise<T> {
   const db = openDatabase({ url, max: 1 })
   try {
-    return await migrate(db)
+    return await act(db)
   } finally {
     await db.destroy()
   }

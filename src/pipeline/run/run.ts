@@ -148,7 +148,6 @@ export async function run(deps: RunDeps, asked: RunOptions): Promise<RunReport> 
         id,
         trigger: options.trigger,
         dry,
-        scope: deps.scope,
         service: deps.service,
         cascading: options.sources.filter(({ mapping }) => cascades(mapping)).map(({ name }) => name),
         sources: options.sources,

@@ -24,7 +24,6 @@ const COUNT_COST = 20
 
 export interface Watched extends PickingRun, waiting.Done {
   readonly trigger: Trigger
-  readonly scope: () => string
   readonly sources: readonly Source[]
   /** Rows of each source at the most. */
   readonly limit: number | null
@@ -131,10 +130,10 @@ async function isDone(
   const alive = await runs.live(deps.db)
   const live = alive.map((one) => one.id)
   // What follows the database never ends by itself, and is looked after by another process when it dies. The schedule
-  // has a next tick: it need not stay for what a long backfill may leave behind. A run of another scope asks another
-  // service, or for another's money.
+  // has a next tick: it need not stay for what a long backfill may leave behind. A run of another service
+  // does other work.
   const unawaited = alive
-    .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.scope !== run.scope())
+    .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.service !== run.service)
     .map((one) => one.id)
   // Where a run writes, its write back does it.
   if (run.dry) await waiting.sendOn(deps.db, run.id, run.cascading)
