@@ -1,5 +1,6 @@
 import { coverage } from '../sources/coverage.ts'
 import type { Source } from '../sources/source.ts'
+import { onUsersTable } from '../store/conflict.ts'
 import * as store from '../store/coverage.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
@@ -29,7 +30,9 @@ export async function measure(
     const last = await store.latest(db, source.name)
     if (last !== null && now() - last.at.getTime() < Math.max(everyMs, restOf(last.took_ms))) return false
     const began = performance.now()
-    const { eligible, columns } = await inTransaction(db, (tx) => coverage(tx, source), TIMEOUT_MS)
+    const { eligible, columns } = await inTransaction(db, (tx) =>
+      onUsersTable(tx, TIMEOUT_MS, () => coverage(tx, source)),
+    )
     await store.keep(db, {
       source: source.name,
       eligible,

@@ -61,6 +61,21 @@ async function isTwiceInTable(db: Db, source: Source, key: string): Promise<bool
   return rows.length > 1
 }
 
+/** What to do about a page that can't be read in time, however small it is. */
+export const pageTooSlow = ({ name }: Source, timeoutMs: number, cause: Error): SourceProblems =>
+  new SourceProblems(
+    [
+      {
+        source: name,
+        place: 'where',
+        found: `reading the next row takes longer than ${timeoutMs / 1_000} s`,
+        expected: 'a page of rows within that time',
+        todo: 'Look at the plan of its conditions and joins: most often an index is missing.',
+      },
+    ],
+    { cause },
+  )
+
 const asProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
   new SourceProblems([problem], { cause })
 

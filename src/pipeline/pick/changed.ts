@@ -3,6 +3,7 @@ import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
 import { keysQuery } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
+import { onUsersTable, TableBusy } from '../../store/conflict.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
@@ -49,13 +50,15 @@ export async function pickKeys(
 ): Promise<PickedKeys> {
   if (keys.length === 0) return NOTHING
   try {
+    const { sourceTimeoutMs } = deps.rules
     return await inTransaction(
       deps.db,
-      (tx) => takeKeys(tx, run, source, keys, options),
-      deps.rules.sourceTimeoutMs,
+      (tx) => takeKeys(tx, run, source, keys, { ...options, timeoutMs: sourceTimeoutMs }),
+      sourceTimeoutMs,
     )
   } catch (error) {
-    if (!isDataFault(error)) throw error
+    const isSlow = error instanceof TableBusy && error.why === 'slow'
+    if (!isDataFault(error) && !isSlow) throw error
     if (keys.length === 1) {
       deps.log.warn(
         { source: source.name, reason: (error as Error).message },
@@ -83,14 +86,14 @@ async function takeKeys(
   run: FollowingRun,
   source: Source,
   keys: readonly string[],
-  { settleGone = false }: PickKeysOptions,
+  { settleGone = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
 ): Promise<PickedKeys> {
   const alive = await runs.live(tx)
   const own = alive.findIndex((one) => one.id === run.id)
   if (own === -1) return { ...NOTHING, leftOut: keys }
   // They come the most urgent first: those after this one have to give their rows away.
   const live = alive.slice(0, own + 1).map((one) => one.id)
-  const found = await readChanged(tx, source, run, live, keys)
+  const found = await onUsersTable(tx, timeoutMs, () => readChanged(tx, source, run, live, keys))
   if (settleGone) {
     const there = new Set(found.map((one) => one.key))
     const gone = keys.filter((key) => !there.has(key))

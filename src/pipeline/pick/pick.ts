@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
-import { explainPageFailure } from '../../sources/page-failure.ts'
+import { explainPageFailure, pageTooSlow } from '../../sources/page-failure.ts'
 import { isRefusal } from '../../sources/refused.ts'
 import type { Source } from '../../sources/source.ts'
+import { onUsersTable, TableBusy } from '../../store/conflict.ts'
 import * as passes from '../../store/passes.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
+import { Pace } from '../pace.ts'
 import type { Budget } from './budget.ts'
 import { readKeys, readPage } from './candidates.ts'
 import { takeCandidates } from './take.ts'
@@ -39,6 +41,8 @@ export interface PickingRun {
 export interface Pass {
   readonly source: Source
   phase: 'sent_back' | 'left_behind' | 'due' | 'table' | 'done'
+  /** Rows of a page: fewer where reading them takes too long. */
+  readonly pages: Pace
   after: string | null
   scanned: number
   /** Rows that the budget would not pay: they must be found again, though they do not change. */
@@ -65,6 +69,7 @@ export async function beginPass(
 const newPass = (source: Source, phase: Pass['phase']): Pass => ({
   source,
   phase,
+  pages: new Pace(PAGE),
   after: null,
   scanned: 0,
   leftOut: 0,
@@ -85,7 +90,9 @@ export interface PickResult {
 const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
 
 /**
- * Picks one page. The pass carries on where it was at the next tick; what it took is committed with it.
+ * Picks one page. The pass carries on where it was at the next tick; what it took is committed with it. A page that
+ * takes too long is read again in smaller ones.
+ * @throws TableBusy when another transaction has locked the table
  */
 export async function tick(
   deps: Pick<Deps, 'db' | 'rules' | 'log'>,
@@ -98,10 +105,14 @@ export async function tick(
   if (room <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
+  const { sourceTimeoutMs } = deps.rules
+  const size = pass.pages.rows
   const outcome = await inTransaction(
     deps.db,
     async (tx) => {
-      const { candidates, gone, next, scanned } = await read(tx, run, live, pass, options, room)
+      const { candidates, gone, next, scanned } = await onUsersTable(tx, sourceTimeoutMs, () =>
+        read(tx, run, live, pass, options, Math.min(room, size)),
+      )
       if (gone.length > 0) await rows.settle(tx, pass.source.name, gone)
       if (candidates.length === 0) return { picked: 0, admitted: 0, leftOut: [], next, scanned }
       // With a limit, a page may hold more candidates than there is room for; the page is then read again.
@@ -110,17 +121,24 @@ export async function tick(
       const cut = some.length < candidates.length
       return { ...taken, next: cut ? (some.at(-1)?.key ?? null) : next, scanned }
     },
-    deps.rules.sourceTimeoutMs,
+    sourceTimeoutMs,
   ).catch(async (error: unknown) => {
     run.budget.setRowsTaken(pass.source.name, null)
+    if (error instanceof TableBusy && error.why === 'slow') {
+      if (size === 1) throw pageTooSlow(pass.source, sourceTimeoutMs, error)
+      pass.pages.cut(size)
+      return null
+    }
     if (!isRefusal(error)) throw error
     const { after, changedSince } = pass
     const page =
       pass.phase === 'table'
-        ? { after, limit: PAGE, where: options.where, changedSince }
-        : { keys: await inTransaction(deps.db, (tx) => keysOf(tx, run, live, pass, room)) }
+        ? { after, limit: size, where: options.where, changedSince }
+        : { keys: await inTransaction(deps.db, (tx) => keysOf(tx, run, live, pass, Math.min(room, size))) }
     throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
   })
+  if (outcome === null) return { ...NOTHING, done: false }
+  pass.pages.took(size, 0)
   const { admitted, scanned, leftOut } = outcome
   const isAgain = pass.phase === 'sent_back'
   const picked = isAgain ? 0 : outcome.picked
@@ -197,7 +215,7 @@ async function read(
     const { where } = options
     const page = await readPage(tx, pass.source, {
       after: pass.after,
-      size: PAGE,
+      size: pass.pages.rows,
       where,
       changedSince: pass.changedSince,
       live,

@@ -19,6 +19,8 @@ export class Seen {
   left: Left = { others: 0, later: 0, laterAt: null, locked: 0, downMs: null }
   /** Sources that were left out, or picked no further, because somebody paused them. */
   readonly paused = new Set<string>()
+  /** Sources whose table another transaction had locked, so that they were not picked to their end. */
+  readonly unread = new Set<string>()
   stop: ServiceError | null = null
 }
 
@@ -48,7 +50,14 @@ export async function end(
   }
   const scopes = await throughOutage(() => runs.otherScopes(deps.db, run.id), wait)
   const reason =
-    [why, othersIn(run.seen, options), leftIn(run.seen), pausedIn(run.seen), besides(scopes)]
+    [
+      why,
+      othersIn(run.seen, options),
+      leftIn(run.seen),
+      unreadIn(run.seen),
+      pausedIn(run.seen),
+      besides(scopes),
+    ]
       .filter((text) => text !== null)
       .join('; ') || null
   const told = {
@@ -56,6 +65,7 @@ export async function end(
     status,
     reason,
     leftOut: run.budget.rowsLeftOut,
+    unread: [...run.seen.unread].sort(),
     requests: run.tally.requests(),
     rate: run.rate,
     durationMs: performance.now() - run.began,
@@ -104,6 +114,11 @@ const besides = (scopes: readonly string[]): string | null =>
   scopes.length === 0
     ? null
     : `a run with another service or key (${scopes.join(', ')}) was at work on this database: its rows and lookups were left to it`
+function unreadIn({ unread }: Seen): string | null {
+  if (unread.size === 0) return null
+  const names = [...unread].sort().join(', ')
+  return `${names} could not be read to the end, because another transaction has locked the table: the next run reads on`
+}
 
 function pausedIn({ paused }: Seen): string | null {
   if (paused.size === 0) return null

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { isConflict } from '../../store/conflict.ts'
+import { isConflict, TableBusy } from '../../store/conflict.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { Nudge } from './nudge.ts'
 
@@ -40,7 +40,7 @@ export async function loop(options: LoopOptions): Promise<void> {
       outage = 0
     } catch (error) {
       if (signal.aborted && isAbort(error)) return
-      const isMet = isConflict(error)
+      const isMet = isConflict(error) || error instanceof TableBusy
       if (!isMet && !isOutage(error)) throw error
       const ms = Math.min(5_000, 200 * 2 ** outage++)
       const what = isMet ? 'met another transaction: tried again' : 'waiting for Postgres'

@@ -17,6 +17,8 @@ export interface RunReport {
   readonly rows: { readonly picked: number } & Record<RowState, number>
   /** Rows that were not picked because the budget would not pay their lookup. */
   readonly left_out: number
+  /** Sources that were not read to their end, because another transaction had locked the table. */
+  readonly unread?: readonly string[]
   readonly lookups: {
     readonly distinct: number
     /** Answered without a call of this run. */
@@ -70,6 +72,7 @@ export async function makeReport(
     readonly status: RunStatus
     readonly reason: string | null
     readonly leftOut: number
+    readonly unread?: readonly string[]
     readonly requests: Requests
     readonly rate: RateState | null
     readonly durationMs: number
@@ -93,6 +96,7 @@ export async function makeReport(
     reason: run.reason,
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
     left_out: run.leftOut,
+    ...(run.unread && run.unread.length > 0 && { unread: run.unread }),
     lookups: {
       distinct: wanted.distinct,
       stored: wanted.stored,
@@ -135,7 +139,7 @@ function wouldBe(stored: rows.StateCounts, rehearsed: rows.StateCounts): rows.St
 }
 
 /** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
-export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows'>): 0 | 1 | 2 | 3 | 4 | 130 {
+export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows' | 'unread'>): 0 | 1 | 2 | 3 | 4 | 130 {
   switch (report.status) {
     case 'failed':
       return 1
@@ -147,7 +151,7 @@ export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows'>): 0 | 1 | 
       return 4
     case 'completed': {
       const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)
-      return open > 0 ? 3 : 0
+      return open > 0 || report.unread !== undefined ? 3 : 0
     }
   }
 }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { cascades } from '../../domain/identifiers/kind.ts'
 import type { Trigger } from '../../domain/run.ts'
 import type { RouteOption } from '../../domain/route.ts'
 import { TakenForDead } from '../../domain/taken-for-dead.ts'
 import type { Source } from '../../sources/source.ts'
+import { TableBusy } from '../../store/conflict.ts'
 import { throughOutage } from '../../store/outage.ts'
 import type { KnownOutage } from '../../store/outages.ts'
 import * as pauses from '../../store/pauses.ts'
@@ -216,6 +218,10 @@ export function heartbeat(
   })
 }
 
+/** How often a table is looked at that another transaction has locked. */
+const LOCKED_LOOK_MS = 1_000
+
+/** Picks each source to its end, unless it is paused, or its table stays locked for as long as the run may wait. */
 async function pickAll(
   deps: RunDeps,
   run: PickingRun,
@@ -229,13 +235,30 @@ async function pickAll(
   for (const source of options.sources) {
     const pass = await throughOutage(() => beginPass(deps, source, options), { signal, onWait })
     const paused = remembered(() => isPaused(deps, source))
+    let readAt = performance.now()
     while (pass.phase !== 'done' && !signal.aborted) {
       if (await throughOutage(paused, { signal, onWait })) {
         seen.paused.add(source.name)
         break
       }
-      const did = await throughOutage(() => pick(deps, run, pass, options), { signal, onWait })
-      onPicked(did.picked)
+      const page = async (): Promise<number | null> => {
+        try {
+          return (await pick(deps, run, pass, options)).picked
+        } catch (error) {
+          if (error instanceof TableBusy) return null
+          throw error
+        }
+      }
+      const picked = await throughOutage(page, { signal, onWait })
+      if (picked === null && performance.now() - readAt > options.waitMs) {
+        seen.unread.add(source.name)
+        break
+      }
+      if (picked === null) await sleep(LOCKED_LOOK_MS, undefined, { signal }).catch(() => {})
+      else {
+        readAt = performance.now()
+        onPicked(picked)
+      }
     }
   }
 }

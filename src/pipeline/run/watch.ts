@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Trigger } from '../../domain/run.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
-import { isConflict } from '../../store/conflict.ts'
+import { isConflict, TableBusy } from '../../store/conflict.ts'
 import * as jobs from '../../store/jobs.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { KnownOutage } from '../../store/outages.ts'
@@ -94,7 +94,15 @@ export async function watch(
         return told
       }
     } catch (error) {
-      if (!isOutage(error) && !isConflict(error)) throw error
+      if (error instanceof TableBusy) {
+        // Rows that are to be picked again wait behind a locked table, as others wait to be written.
+        const idleMs = performance.now() - run.tally.movedAt
+        if (idleMs >= Math.min(run.waitMs, deps.rules.leftWaitMs)) {
+          await countSettled(deps, run, told)
+          tell(run, told)
+          return { ...told, locked: told.waiting }
+        }
+      } else if (!isOutage(error) && !isConflict(error)) throw error
     }
     await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
   }
