@@ -67,7 +67,7 @@ function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next
   if (lookup === null) return { what: `picked again by ${whose}`, at: null }
   switch (lookup.state) {
     case Lookup.pending: {
-      const later = lookup.not_before !== null && lookup.not_before.getTime() > now ? lookup.not_before : null
+      const later = ahead(lookup.not_before, now)
       const why = later === null || lookup.reason === null ? '' : ` (${lookup.reason})`
       return { what: `asked${lookup.reason === null ? '' : ' again'} by ${whose}${why}`, at: later }
     }
@@ -76,15 +76,21 @@ function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next
     case Lookup.submitted:
       return {
         what: 'waits for the delivery of its job; without one it is asked singly',
-        at: job?.deadline_at ?? null,
+        at: ahead(job?.deadline_at ?? null, now),
       }
     default:
       // A row that waits has this time only when it was left for later.
       if (row?.next_at)
-        return { what: 'answered: written when no other transaction holds a lock on it', at: row.next_at }
+        return {
+          what: 'answered: written when no other transaction holds a lock on it',
+          at: ahead(row.next_at, now),
+        }
       return { what: 'answered: written by the next write back, of a run or of `fillrate serve`', at: null }
   }
 }
+
+/** A moment that is past is due, and not shown. */
+const ahead = (at: Date | null, now: number): Date | null => (at !== null && at.getTime() > now ? at : null)
 
 const RETRY = ', or `fillrate retry` makes it due'
 
