@@ -36,6 +36,8 @@ export interface Config {
     readonly minimum: number
     /** After this long without a delivery a job is given up. */
     readonly deadlineMs: number
+    /** Inputs without a result of a job that is over are requested singly after this long. */
+    readonly graceMs: number
   }
   readonly refreshAfterMs: number
   readonly retryNotFoundAfterMs: number

@@ -129,6 +129,11 @@ export interface ConfigInput<Name extends string = string> {
     readonly minimum?: number
     /** After this long without a delivery a job is given up. Default: 6h. */
     readonly deadline?: Duration
+    /**
+     * When a job is over and some inputs have no result, they are requested singly after this long without a further
+     * delivery. Default: 5m.
+     */
+    readonly grace?: Duration
   }
   /** After this long a found record is asked for again. Default: 90d. */
   readonly refreshAfter?: Duration

@@ -21,7 +21,11 @@ export function resolveConfig(parsed: ParsedConfig, path: string | null): Config
       timeoutMs: parsed.service?.timeout ?? 30 * second,
       reserve: parsed.service?.reserve ?? 0.1,
     },
-    bulk: { minimum: parsed.bulk?.minimum ?? 50, deadlineMs: parsed.bulk?.deadline ?? 6 * hour },
+    bulk: {
+      minimum: parsed.bulk?.minimum ?? 50,
+      deadlineMs: parsed.bulk?.deadline ?? 6 * hour,
+      graceMs: parsed.bulk?.grace ?? 300 * second,
+    },
     refreshAfterMs: parsed.refreshAfter ?? 90 * day,
     retryNotFoundAfterMs: parsed.retryNotFoundAfter ?? 30 * day,
     attempts: parsed.attempts ?? 5,

@@ -79,6 +79,11 @@ export const configSchema = z.strictObject(
           deadline: duration(1)
             .optional()
             .describe('After this long without a delivery a job is given up. Default: 6h.'),
+          grace: duration(0)
+            .optional()
+            .describe(
+              'When a job is over and some inputs have no result, they are requested singly after this long without a further delivery. Default: 5m.',
+            ),
         },
         { error: objectOr("{ minimum: 50, deadline: '6h' }") },
       )

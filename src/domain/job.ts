@@ -1,12 +1,15 @@
+import { hash } from 'node:crypto'
 import { backoffMs } from './backoff.ts'
+import { identifier } from './json.ts'
 
 /**
  *     submitting ──202──▶ submitted ──delivery──▶ completed | failed
  *         │ │                 └──────deadline───▶ expired
- *         │ └─ no answer, a crash ─▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
+ *         │ └─ no answer, a gateway's, a crash ─▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
  *         └─ 400, 401, 422 ─▶ rejected
  *
- * A delivery is accepted in every state. A job in doubt is never sent again.
+ * A delivery is accepted in every state. A job in doubt is never sent again. A status that is not terminal ends
+ * nothing. A job that is over keeps its inputs without a result for some minutes, for a further delivery.
  */
 export const Job = {
   submitting: 'submitting',
@@ -27,14 +30,19 @@ export type SubmitEvent =
   | { readonly type: 'accepted'; readonly jobId: string | null; readonly requestIds: unknown }
   /** The service will not have it: 400, 401, 422. Its members are asked singly. */
   | { readonly type: 'rejected'; readonly reason: string }
-  /** Certainly not taken: 429, 503, a refused connection. The same job is posted again. */
+  /**
+   * Not taken, as far as the service's interface says: 429, 500, 503, a refused connection. The same job is posted
+   * again.
+   */
   | {
       readonly type: 'not_taken'
       readonly reason: string
       readonly retryAfterMs: number | null
       readonly counts: boolean
+      /** A 500 may come after the work was done: its members count as in doubt. */
+      readonly mayBeBilled: boolean
     }
-  /** It may have arrived: a time-out, a lost connection, a 500. */
+  /** It may have arrived: a time-out, a lost connection, a gateway's 502 or 504. */
   | { readonly type: 'unknown'; readonly reason: string }
 
 export interface JobFields {
@@ -97,14 +105,38 @@ export function afterSubmit(
   }
 }
 
-/** What a delivery makes of its job: the service's word, or `failed` for a word that it does not document. */
+/** The statuses after which nothing more is to come, but for a further delivery within minutes. */
+export type TerminalStatus = 'completed' | 'failed'
+
+/** Whether a status ends its job. Any other, and none at all, may be word of progress. */
+export const isTerminal = (status: string | null): status is TerminalStatus =>
+  status === 'completed' || status === 'failed'
+
+/**
+ * What deliveries make of their job.
+ * @param status the terminal status, where one was delivered
+ * @param unanswered members that still wait for a result
+ */
 export function afterDelivery(
-  status: string,
+  status: TerminalStatus | null,
   unanswered: number,
-): { state: 'completed' | 'failed'; reason: string | null } {
-  const missing = unanswered > 0 ? `${unanswered} inputs without a result, asked singly` : null
+): { state: TerminalStatus | null; reason: string | null } {
+  const missing = unanswered > 0 ? `${unanswered} inputs without a result` : null
+  // With every input answered nothing is left to wait for, whatever the status is called.
+  if (status === null) return missing ? { state: null, reason: null } : { state: 'completed', reason: null }
   if (status === 'completed') return { state: 'completed', reason: missing }
-  const word =
-    status === 'failed' ? 'the service reported the job as failed' : 'the service reported an unknown status'
+  const word = 'the service reported the job as failed'
   return { state: 'failed', reason: missing ? `${word}; ${missing}` : word }
+}
+
+/** The longest identifier that is kept as it is: an index of Postgres holds no entry of more than 2,700 bytes. */
+const LONGEST_JOB_ID = 512
+
+/**
+ * The service's identifier of a job, as it is kept. One that no index could hold is kept as its digest: it still
+ * identifies the job, where a refusal would lose the job's results.
+ */
+export function jobIdentifier(value: unknown): string | null {
+  const id = identifier(value)
+  return id === null || id.length <= LONGEST_JOB_ID ? id : `sha256:${hash('sha256', id)}`
 }

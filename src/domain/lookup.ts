@@ -5,7 +5,7 @@ import { retryDelayMs } from './backoff.ts'
  *        │ ▲                │
  *        │ └─ put back, tried again (after not_before)
  *        └──submit──▶ submitted ──▶ found | not_found
- *                        └─ no result: pending, from now on asked singly
+ *                        └─ no result: pending, from now on asked singly; failed when its attempts are used up
  *
  * A final state becomes `pending` again when it is due and a row still wants it.
  */
@@ -77,7 +77,7 @@ export interface LookupFields {
 const LOST_TRIES = 3
 
 /** A lookup that used up its attempts is tried again by the next night's run, not by this one. */
-const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
+export const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
 
 /**
  * What becomes of a leased lookup after one try.

@@ -1,68 +1,232 @@
+import { normalizeEmail } from './identifiers/email.ts'
+
 /** One result of a delivery, as far as matching is concerned. */
 export interface MatchableResult {
   readonly requestId: string | null
   /** `data.email`, if there is one. */
   readonly email: string | null
+  /** What it holds. Two results with one identifier and the same content are one result, repeated. */
+  readonly content?: unknown
+}
+
+/** A job, as far as matching is concerned. */
+export interface MatchableJob {
+  /** The members' addresses, in the order of submission; empty for a member that has none. */
+  readonly emails: readonly string[]
+  /** What the 202 gave: a list, or a map from address to identifier. */
+  readonly requestIds: unknown
+  /** A single lookup that was accepted for later: its only result is its own, whatever it is called. */
+  readonly isSingle?: boolean
 }
 
 /**
- * Ties the results of a delivery to the members of its job, each to at most one. In this order, because each is
- * weaker than the one before: the identifiers that the 202 gave, the email itself as identifier, `data.email`, and
- * the place in the list, where the counts are equal and nothing that is known contradicts.
+ * Matches the results of a delivery to the members of its job: a result is used for its own input or for none.
  *
- * @param emails the members' addresses, in the order of submission
- * @param requestIds what the 202 gave: a list in the order of submission, or a map from address to identifier
- * @param byPlace false where the delivery names another job than ours: then its order says nothing
- * @returns for each result the member's index, or null when it matches nothing
+ * The service may say whose a result is: by an identifier that the 202 gave for an address, by the address as
+ * identifier, or by `data.email`. Only then an order is believed: that of a list of identifiers as long as the job,
+ * and last the order of the results, where there are as many as members. An order is an inference, so that one
+ * contradiction in the delivery disproves it for all of its results.
+ *
+ * What is contradicted is matched to nothing: an identifier of one member beside the `data.email` of another, or two
+ * different results for one member. To take the weaker of two statements would be a guess, and a record in the wrong
+ * row costs more than a second request.
+ *
+ * @param isCertain false where it is unknown whether the delivery is for this job: only addresses count then
+ * @returns for each result the member's index, or null when it matches nothing; a repeated result has that of the first
  */
 export function matchResults(
-  emails: readonly string[],
-  requestIds: unknown,
+  job: MatchableJob,
   results: readonly MatchableResult[],
-  byPlace = true,
+  isCertain = true,
 ): (number | null)[] {
-  const byEmail = new Map(emails.map((email, index) => [email.toLowerCase(), index]))
-  const byRequestId = indexRequestIds(requestIds, byEmail)
-  const places = results.map((): number | null => null)
-  const taken = new Set<number>()
-  const place = (find: (result: MatchableResult, at: number) => number | undefined): void => {
-    results.forEach((result, at) => {
-      if (places[at] !== null) return
-      const index = find(result, at)
-      if (index === undefined || index >= emails.length || taken.has(index)) return
-      places[at] = index
-      taken.add(index)
-    })
-  }
-  const emailIndex = (text: string | null): number | undefined =>
-    text === null ? undefined : byEmail.get(text.trim().toLowerCase())
-
-  place((result) => (result.requestId === null ? undefined : byRequestId.get(result.requestId)))
-  place((result) => emailIndex(result.requestId))
-  place((result) => emailIndex(result.email))
-
-  if (byPlace && results.length === emails.length) {
-    const order = numberedFrom(results) ?? results.map((_, at) => at)
-    const contradicted = results.some(
-      (result, at) =>
-        (places[at] !== null && places[at] !== order[at]) ||
-        (places[at] === null && result.email !== null && emailIndex(result.email) !== order[at]),
-    )
-    if (!contradicted) place((_, at) => order[at])
-  }
-  return places
+  const { firsts, shared } = withoutRepetitions(results)
+  const unique = results.filter((_, at) => firsts[at] === at)
+  const places = new Map(
+    matchUnique(job, unique, isCertain, shared).map((place, n) => [unique[n], place] as const),
+  )
+  return firsts.map((at) => places.get(results[at]) ?? null)
 }
 
-function indexRequestIds(requestIds: unknown, byEmail: ReadonlyMap<string, number>): Map<string, number> {
-  if (Array.isArray(requestIds))
-    return new Map(requestIds.flatMap((id, index) => (typeof id === 'string' ? [[id, index] as const] : [])))
-  if (typeof requestIds !== 'object' || requestIds === null) return new Map()
-  return new Map(
-    Object.entries(requestIds).flatMap(([email, id]) => {
-      const index = byEmail.get(email.toLowerCase())
-      return typeof id === 'string' && index !== undefined ? [[id, index] as const] : []
-    }),
+function matchUnique(
+  job: MatchableJob,
+  results: readonly MatchableResult[],
+  isCertain: boolean,
+  shared: ReadonlySet<string>,
+): (number | null)[] {
+  const { emails } = job
+  if (job.isSingle && isCertain && emails.length === 1 && results.length === 1) return [0]
+  const memberOf = addressIndex(emails)
+  const named = isCertain ? namedMembers(job.requestIds, memberOf) : new Map<string, number>()
+  const byData = results.map(({ email }) => memberOf(email))
+  const byName = results.map(({ requestId }, at) => {
+    if (requestId === null || shared.has(requestId)) return undefined
+    const said = [named.get(requestId), memberOf(requestId)]
+    const members = new Set(said.filter((member) => member !== undefined))
+    const [member] = members
+    // An address that is no member's is of somebody else, whose record may name a member all the same.
+    if (member === undefined)
+      return requestId.includes('@') && byData[at] !== undefined ? CONTRADICTED : undefined
+    return members.size > 1 || (byData[at] !== undefined && byData[at] !== member) ? CONTRADICTED : member
+  })
+
+  const claims = new Claims(results.length)
+  byName.forEach((member, at) => {
+    if (member === CONTRADICTED) claims.refuse(at)
+  })
+  claims.claim(byName)
+  claims.claim(byData)
+  if (!isCertain) return claims.places
+
+  const listed = listedMembers(job.requestIds, emails.length, memberOf)
+  const byList = results.map(({ requestId }) =>
+    requestId === null || shared.has(requestId) ? undefined : listed.get(requestId),
   )
+  const isListTrue = byList.every(
+    (place, at) => place === undefined || byData[at] === undefined || byData[at] === place,
+  )
+  if (isListTrue) claims.claim(byList)
+
+  // Where the 202 named every member, an identifier that it did not give is of another job.
+  const given = named.size === emails.length ? named : listed.size === emails.length ? listed : null
+  const order = numberedFrom(results) ?? results.map((_, at) => at)
+  const isOrderTrue =
+    shared.size === 0 &&
+    results.length === emails.length &&
+    results.every(({ requestId, email }, at) => {
+      const place = order[at] ?? -1
+      const known = claims.places[at] ?? byName[at] ?? byData[at]
+      if (claims.isRefused(at) || (known !== undefined && known !== place)) return false
+      if (given !== null && requestId !== null && !given.has(requestId) && memberOf(requestId) === undefined)
+        return false
+      // A member without an address, erased or asked for by another identifier, is contradicted by none.
+      if (emails[place] === '') return true
+      return isKnownOrNone(requestId) && isKnownOrNone(email)
+    })
+  if (isOrderTrue) claims.claim(order)
+  return claims.places
+
+  function isKnownOrNone(text: string | null): boolean {
+    return text === null || !text.includes('@') || memberOf(text) !== undefined
+  }
+}
+
+const CONTRADICTED = -1
+
+/** Which result is whose, in the order in which it is established. */
+class Claims {
+  readonly places: (number | null)[]
+  readonly #taken = new Set<number>()
+  readonly #refused = new Set<number>()
+
+  constructor(results: number) {
+    this.places = Array.from({ length: results }, () => null)
+  }
+
+  /** This result is matched to nothing. */
+  refuse(at: number): void {
+    this.#refused.add(at)
+  }
+
+  isRefused(at: number): boolean {
+    return this.#refused.has(at)
+  }
+
+  /** Gives each free member the one result that claims it; where two claim it, neither has it. */
+  claim(members: readonly (number | undefined)[]): void {
+    const claimants = new Map<number, number[]>()
+    members.forEach((member, at) => {
+      if (member === undefined || this.places[at] !== null || this.#refused.has(at)) return
+      if (!this.#taken.has(member)) claimants.set(member, [...(claimants.get(member) ?? []), at])
+    })
+    for (const [member, results] of claimants) {
+      const [only] = results
+      if (only === undefined || results.length > 1) continue
+      this.places[only] = member
+      this.#taken.add(member)
+    }
+  }
+}
+
+/** The member whose address a text is, whatever its case or the form of its host. */
+function addressIndex(emails: readonly string[]): (text: string | null) => number | undefined {
+  const members = new Map(
+    emails.flatMap((email, index) => (email === '' ? [] : [[email.toLowerCase(), index] as const])),
+  )
+  return (text) => {
+    if (text === null || !text.includes('@')) return undefined
+    const plain = members.get(text.trim().toLowerCase())
+    if (plain !== undefined) return plain
+    const email = normalizeEmail(text)
+    return email?.ok ? members.get(email.key) : undefined
+  }
+}
+
+/** The members by the identifiers that the 202 gave for their addresses. One that it gave twice names none. */
+function namedMembers(
+  requestIds: unknown,
+  memberOf: (text: string) => number | undefined,
+): Map<string, number> {
+  if (typeof requestIds !== 'object' || requestIds === null || Array.isArray(requestIds)) return new Map()
+  const named = new Map<string, number>()
+  const twice = new Set<string>()
+  for (const [email, id] of Object.entries(requestIds)) {
+    if (typeof id !== 'string') continue
+    if (named.has(id)) twice.add(id)
+    const member = memberOf(email)
+    if (member !== undefined) named.set(id, member)
+  }
+  for (const id of twice) named.delete(id)
+  return named
+}
+
+/**
+ * The members by a list of identifiers, which is believed to be in the order of submission only when it is as long as
+ * the job: a service that refuses two of 100 addresses gives 98. An element that is an address means that address, so
+ * that one in another's place shows that the list has an order of its own.
+ */
+function listedMembers(
+  requestIds: unknown,
+  size: number,
+  memberOf: (text: string) => number | undefined,
+): Map<string, number> {
+  const none = new Map<string, number>()
+  if (!Array.isArray(requestIds) || requestIds.length !== size) return none
+  const ids = requestIds as readonly unknown[]
+  const listed = new Map<string, number>()
+  for (const [index, id] of ids.entries()) {
+    if (typeof id !== 'string' || listed.has(id)) return none
+    if (!id.includes('@')) listed.set(id, index)
+    else if (memberOf(id) !== index) return none
+  }
+  return listed
+}
+
+/**
+ * `firsts`: for each result the first that is the same, mostly itself.
+ * `shared`: identifiers of two different results, which therefore say nothing of either.
+ */
+function withoutRepetitions(results: readonly MatchableResult[]): {
+  firsts: number[]
+  shared: Set<string>
+} {
+  const byId = new Map<string, number[]>()
+  const shared = new Set<string>()
+  const textOf = (at: number): string => JSON.stringify([results[at]?.email, results[at]?.content])
+  const firsts = results.map(({ requestId }, at) => {
+    if (requestId === null) return at
+    const before = byId.get(requestId)
+    if (before === undefined) {
+      byId.set(requestId, [at])
+      return at
+    }
+    const text = textOf(at)
+    const first = before.find((other) => textOf(other) === text)
+    if (first !== undefined) return first
+    before.push(at)
+    shared.add(requestId)
+    return at
+  })
+  return { firsts, shared }
 }
 
 /** Identifiers that count the inputs, from 0 or from 1, say the place better than the order of arrival does. */

@@ -4,6 +4,7 @@ import { verdictOf } from './verdict.ts'
 
 /** What a piece of JSON says about a person or a company. */
 export type Reading =
+  /** `confidence` is null for a company alone, which has none. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
   /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the answer. */
@@ -95,22 +96,25 @@ function readObject(value: JsonObject, kind: Kind, outer: unknown, depth: number
     if (reading.outcome === 'found') return reading
     if (!described) return verdict?.reading ?? reading
   }
-  if (confidence !== undefined && (described || inner !== null)) return found(value, confidence)
+  if (confidence !== undefined && (described || inner !== null)) return found(value, kind, confidence)
   if (verdict?.strength === 'error') return verdict.reading
   if (described) {
-    if (kind.what === 'company') return found(value, undefined)
-    return outer === undefined || outer === null ? { outcome: 'not_found' } : found(value, outer)
+    if (kind.what === 'company') return found(value, kind, undefined)
+    return outer === undefined || outer === null ? { outcome: 'not_found' } : found(value, kind, outer)
   }
   if (verdict !== null) return verdict.reading
   if (inner !== undefined || depth > 0 || onlyNulls(value, kind)) return { outcome: 'not_found' }
   return { outcome: 'unreadable', reason: `an object that is no ${kind.what} record` }
 }
 
-const found = (record: JsonObject, confidence: unknown): Reading => ({
-  outcome: 'found',
-  record,
-  confidence: readConfidence(confidence),
-})
+/**
+ * A person's confidence that can't be read (`"low"`, -0.3, 250) is none: taken for unknown, no bound would be held
+ * against it, and the record would be written at whatever `minConfidence`.
+ */
+function found(record: JsonObject, kind: Kind, confidence: unknown): Reading {
+  const read = readConfidence(confidence)
+  return { outcome: 'found', record, confidence: kind.what === 'person' ? (read ?? 0) : read }
+}
 
 function readFirst(values: readonly unknown[], kind: Kind, outer: unknown, depth: number): Reading {
   let first: Reading | null = null

@@ -55,9 +55,24 @@ export function actOnJob(
         )
       return nothing('it has ended. What it left open is asked singly, by the next run')
     }
-    if (!waits && job.state !== Job.submitting) return nothing('it has ended already')
+    const free = (): Promise<number> =>
+      lookups.askSingly(tx, [job.id], {
+        reason: 'its job was given up by hand',
+        mayBeBilled: job.state !== Job.submitting,
+        attempts: null,
+      })
+    if (!waits && job.state !== Job.submitting) {
+      if (job.open === 0) return nothing('it has ended already')
+      const freed = await free()
+      return {
+        ...nothing('it is over. The next run asks its inputs without a result singly'),
+        state: job.state,
+        freed,
+        maybe_paid: freed,
+      }
+    }
     await jobActions.expireNow(tx, job.id, 'given up by hand, before its deadline')
-    const freed = await lookups.askSingly(tx, [job.id], 'its job was given up by hand')
+    const freed = await free()
     deps.log.warn({ job: job.id, freed }, 'a job was given up by hand')
     return {
       job: job.id,

@@ -39,8 +39,12 @@ export interface Rules extends Freshness {
   readonly attempts: number
   /** Calls under way at once. */
   readonly concurrency: number
+  /** The longest that one call may take. */
+  readonly callTimeoutMs: number
   readonly bulkMinimum: number
   readonly bulkDeadlineMs: number
+  /** How long a job that is over waits for a further delivery with the results that are missing. */
+  readonly bulkGraceMs: number
   /** Bounds every statement on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number
   /** How long to wait for rows that other transactions have locked, when nothing else moves, in milliseconds. */

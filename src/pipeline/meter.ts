@@ -54,6 +54,11 @@ export class Meter {
       this.#observe('fillrate_delivery_lag_seconds', '', Math.max(0, ms) / 1_000, DELIVERY_BOUNDS)
   }
 
+  /** Results of deliveries that match no input of their job, and were used for none. */
+  quarantined(results: number): void {
+    if (results > 0) this.#count('fillrate_quarantined_results_total', '', results)
+  }
+
   /** Adds what is counted so far. Never throws. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#flush())

@@ -1,10 +1,11 @@
+import { release } from '../store/delivered-jobs.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
-import type { Deps } from './deps.ts'
+import type { Deps, Rules } from './deps.ts'
 
 const AT_ONCE = 1_000
 
@@ -16,6 +17,8 @@ export interface RecoverResult {
   /** Jobs that nobody would have posted again; their inputs are free for another. */
   readonly dissolvedJobs: number
   readonly expiredJobs: number
+  /** Jobs that are over, and whose inputs without a result are requested again. */
+  readonly releasedJobs: number
   readonly attachedDeliveries: number
 }
 
@@ -24,7 +27,7 @@ export interface RecoverResult {
  * seconds, not only when it starts: the one that died may have been the last to start.
  */
 export async function tick(
-  deps: Pick<Deps, 'db' | 'log'>,
+  deps: Pick<Deps, 'db' | 'log'> & { readonly rules: Pick<Rules, 'attempts'> },
   ownRuns: number | readonly number[] | null,
 ): Promise<RecoverResult> {
   const own = ownRuns === null ? [] : [ownRuns].flat()
@@ -39,8 +42,21 @@ export async function tick(
   })
   const expiredJobs = await inTransaction(deps.db, async (tx) => {
     const expired = await jobs.expire(tx, AT_ONCE)
-    await lookups.askSingly(tx, expired, 'its job was not delivered in time')
+    await lookups.askSingly(tx, expired, {
+      reason: 'its job was not delivered in time',
+      mayBeBilled: true,
+      attempts: deps.rules.attempts,
+    })
     return expired.length
+  })
+  const releasedJobs = await inTransaction(deps.db, async (tx) => {
+    const released = await release(tx, AT_ONCE)
+    await lookups.askSingly(tx, released, {
+      reason: 'the delivery held no result for it',
+      mayBeBilled: true,
+      attempts: deps.rules.attempts,
+    })
+    return released.length
   })
   await inTransaction(deps.db, (tx) => rows.clearUnwanted(tx, AT_ONCE * 5))
   const attachedDeliveries = await deliveries.attachOrphans(deps.db)
@@ -59,6 +75,7 @@ export async function tick(
     doubtfulJobs,
     dissolvedJobs,
     expiredJobs,
+    releasedJobs,
     attachedDeliveries,
   }
 }

@@ -11,8 +11,10 @@ const LEFT_WAIT_MS = 10_000
 export const rulesOf = (config: Config): Rules => ({
   attempts: config.attempts,
   concurrency: config.service.concurrency,
+  callTimeoutMs: config.service.timeoutMs,
   bulkMinimum: config.bulk.minimum,
   bulkDeadlineMs: config.bulk.deadlineMs,
+  bulkGraceMs: config.bulk.graceMs,
   refreshAfterMs: config.refreshAfterMs,
   retryNotFoundAfterMs: config.retryNotFoundAfterMs,
   sourceTimeoutMs: SOURCE_TIMEOUT_MS,

@@ -15,6 +15,8 @@ export interface Status {
   readonly rows: Readonly<Record<string, { readonly total: number } & Record<RowState, number>>>
   readonly jobs: Partial<Record<JobState, number>>
   readonly deliveries: Partial<Record<DeliveryState, number>>
+  /** Results that match no input of their job: kept in their deliveries, and used for none. */
+  readonly quarantined_results: number
   readonly limit: KnownLimit | null
   readonly live_runs: number
   readonly last_run: runs.StoredRun | null
@@ -40,6 +42,7 @@ export async function status(
     rows: Object.fromEntries(bySource),
     jobs: await jobs.countStates(db, null),
     deliveries: await deliveries.countStates(db),
+    quarantined_results: await deliveries.countQuarantinedResults(db),
     limit: scope === null ? null : await rateLimits.recall(db, scope),
     live_runs: (await runs.live(db)).length,
     last_run: (await runs.list(db, 1))[0] ?? null,

@@ -132,9 +132,13 @@ export function decide(
     failure === undefined
       ? doWork(question, moment, made, context)
       : { answer: failureAnswer(failure, options) }
+  const isLostByGateway = failure === undefined && made('504')
+  const answer = isLostByGateway
+    ? errorAnswer(504, 'gateway_timeout', 'fault 504 of the sandbox')
+    : decision.answer
   return {
     ...decision,
-    answer: withLimit(decision.answer, verdict, moment, options),
+    answer: withLimit(answer, verdict, moment, options),
     isDropped: made('drop-after'),
     isSlow: made('slow'),
   }

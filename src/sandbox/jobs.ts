@@ -7,7 +7,7 @@ import { isMade, momentText } from './faults.ts'
 import type { FaultName, Moment } from './faults.ts'
 import type { SandboxOptions } from './options.ts'
 import { pause } from './pause.ts'
-import { requestIdOf, resultsOf } from './results.ts'
+import { isRefused, requestIdOf, resultsOf } from './results.ts'
 import type { JobInput } from './results.ts'
 import type { Recorder } from './stats.ts'
 
@@ -66,8 +66,26 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
     if (job.webhookUrl === null) return finish(job, status, 'nowhere')
     if (made('lost', job)) return finish(job, status, 'lost')
     const results = resultsOf(job, status === 'failed', settings(), (fault) => recorder.fault(fault))
-    const event = { event_id: `evt_${randomUUID()}`, job_id: job.jobId, status, results }
-    const body = Buffer.from(JSON.stringify(event))
+    const { webhookUrl } = job
+    const bodyOf = (changes: object): Buffer =>
+      Buffer.from(
+        JSON.stringify({ event_id: `evt_${randomUUID()}`, job_id: job.jobId, status, results, ...changes }),
+      )
+    if (made('progress', job))
+      await deliveries.sendUntilAcknowledged(
+        webhookUrl,
+        bodyOf({ status: 'processing', results: [] }),
+        () => {},
+      )
+    const isInParts = made('in-parts', job)
+    const half = isInParts ? Math.ceil(results.length / 2) : 0
+    if (isInParts)
+      await deliveries.sendUntilAcknowledged(
+        webhookUrl,
+        bodyOf({ results: results.slice(0, half) }),
+        () => {},
+      )
+    const body = bodyOf({ results: results.slice(half) })
     if (made('bad-signature', job)) {
       const choice = chance(settings().seed, `signature ${momentText(job.moment)}`).between(0, 2)
       await deliveries.sendBadlySigned(job.webhookUrl, body, choice)
@@ -106,8 +124,12 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
     },
     /** The body of the 202. */
     accepted(job: Job): object {
-      if (settings().acceptedShape === 'job_id') return { job_id: job.jobId }
-      return { job_id: job.jobId, request_ids: job.inputs.map((_, at) => requestIdOf(job, at, settings())) }
+      const { acceptedShape } = settings()
+      if (acceptedShape === 'job_id') return { job_id: job.jobId }
+      const accepted = job.inputs.flatMap((input, at) => (isRefused(input, settings()) ? [] : { input, at }))
+      return acceptedShape === 'job_id+emails'
+        ? { job_id: job.jobId, requests: accepted.map(({ input }) => input.asWritten).toSorted() }
+        : { job_id: job.jobId, request_ids: accepted.map(({ at }) => requestIdOf(job, at, settings())) }
     },
     isEarly: (job: Job): boolean => made('early', job),
     /** Starts the job after its delay; does not wait for it. */

@@ -53,8 +53,13 @@ export interface SandboxOptions {
   /** The share of person records in which any one field is missing (a phone twice as often). */
   readonly missingShare: number
 
-  /** What a 202 says: the job's identifier, or also one request_id per email in the order of the emails. */
-  readonly acceptedShape: 'job_id' | 'job_id+request_ids'
+  /**
+   * What a 202 says: the job's identifier, or also one request_id per accepted email in the order of the emails, or the
+   * accepted emails in alphabetical order.
+   */
+  readonly acceptedShape: 'job_id' | 'job_id+request_ids' | 'job_id+emails'
+  /** The share of a job's emails that are refused when it is accepted: no request_id, no result. */
+  readonly refusedShare: number
   /** What a request_id looks like: made up, the email as it was sent, or the position from 0. */
   readonly requestIds: 'opaque' | 'email' | 'index'
   /** The wait between the 202 and the delivery. */
@@ -103,6 +108,7 @@ export const defaultOptions: SandboxOptions = {
   notFoundShare: 0.125,
   missingShare: 0.15,
   acceptedShape: 'job_id',
+  refusedShare: 0,
   requestIds: 'opaque',
   jobDelayMs: [200, 1_000],
   ackTimeoutMs: 5_000,

@@ -74,6 +74,15 @@ function shuffled(results: readonly Result[], seed: number, text: string): Resul
     .map(({ result }) => result)
 }
 
+/** Whether the service refuses this email when it accepts a job. */
+export function isRefused(
+  { lookup }: JobInput,
+  options: Pick<SandboxOptions, 'refusedShare' | 'seed'>,
+): boolean {
+  const { refusedShare, seed } = options
+  return refusedShare > 0 && chance(seed, `refused ${lookup.key}`).below(refusedShare)
+}
+
 /** The results that a job delivers: one per input, but for the faults that are made. */
 export function resultsOf(
   job: ResultsJob,
@@ -83,7 +92,9 @@ export function resultsOf(
 ): readonly Result[] {
   if (failed && options.failedResults === 'none') return []
   const part = chance(options.seed, `part ${momentText(job.moment)}`)
-  const results = job.inputs.flatMap(({ lookup }, at): Result[] => {
+  const results = job.inputs.flatMap((input, at): Result[] => {
+    const { lookup } = input
+    if (isRefused(input, options)) return []
     if (failed && part.below(0.5)) return []
     if (isMade('missing-result', { ...job.moment, inputs: [lookup.key] }, options)) {
       made('missing-result')

@@ -1,12 +1,14 @@
 import { z } from 'zod'
-import { firstOf, identifier, isObject, withPlainNumbers } from '../domain/json.ts'
+import { cleanText } from '../domain/clean-text.ts'
+import { jobIdentifier } from '../domain/job.ts'
+import { firstOf, isObject, withPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 
 /** What a 202 says of the work it accepts. Its shape is not shown, so every usual one is read. */
 export type Acceptance = {
   /** The service's own name for the job; null where it gave none. */
   jobId: string | null
-  /** What will tie each result to its input: by email, or in the order of the emails. Null where not told. */
+  /** What ties results to inputs: identifiers by email, or a list, perhaps in the order of the emails. Null: not said. */
   requestIds: string[] | Record<string, string> | null
 }
 
@@ -21,10 +23,13 @@ const idsByKey = z.record(z.string(), id).refine((map) => Object.keys(map).lengt
 
 const namedIds = z.array(z.looseObject({})).min(1)
 
-/** Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. */
+/**
+ * Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. Freed of what cannot
+ * be stored, as deliveries are.
+ */
 export function readAcceptance(answer: unknown): Acceptance {
-  const value = withPlainNumbers(answer)
-  if (!isObject(value)) return { jobId: identifier(value), requestIds: null }
+  const value = cleanText(withPlainNumbers(answer))
+  if (!isObject(value)) return { jobId: jobIdentifier(value), requestIds: null }
   const wrapped = ['data', 'job', 'batch', 'result'].map((field) => firstOf(value, [field])).filter(isObject)
   const levels = [value, ...wrapped]
   return { jobId: jobIdOf(levels), requestIds: requestIdsOf(levels) }
@@ -34,7 +39,7 @@ function jobIdOf(levels: readonly JsonObject[]): string | null {
   // The plain names last: beside a job_id, an id may be that of the request.
   for (const fields of [['job_id', 'jobId', 'batch_id', 'batchId'], ['job', 'batch'], ['id']]) {
     for (const level of levels) {
-      const found = identifier(firstOf(level, fields))
+      const found = jobIdentifier(firstOf(level, fields))
       if (found !== null) return found
     }
   }
@@ -64,14 +69,17 @@ function readNamed(items: readonly JsonObject[]): Acceptance['requestIds'] {
   const pairs: Array<[email: string | null, id: string]> = []
   for (const item of items) {
     const itemId = id.safeParse(firstOf(item, ['request_id', 'requestId', 'id']))
-    if (!itemId.success) return null
     const email = firstOf(item, ['email', 'input'])
-    pairs.push([typeof email === 'string' && email.includes('@') ? email : null, itemId.data])
+    const isNamed = typeof email === 'string' && email.includes('@')
+    if (itemId.success) pairs.push([isNamed ? email : null, itemId.data])
+    // An address that was refused has no identifier. Without either, the others' order says nothing any more.
+    else if (!isNamed) return null
   }
   const named = pairs.filter((pair): pair is [string, string] => pair[0] !== null)
+  if (pairs.length === 0) return null
   if (named.length === pairs.length) return Object.fromEntries(named)
   // Some with an email and some without cannot be told apart by order either.
-  return named.length === 0 ? pairs.map(([, itemId]) => itemId) : null
+  return named.length === 0 && pairs.length === items.length ? pairs.map(([, itemId]) => itemId) : null
 }
 
 /** A map from email to identifier, or the other way round. */

@@ -1,4 +1,4 @@
-import { firstOf, identifier, isObject } from '../domain/json.ts'
+import { firstOf, isObject } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 import { readCompany, readPerson } from '../domain/record.ts'
 import type { Reading } from '../domain/record.ts'
@@ -137,7 +137,7 @@ function readSuccess(heard: Heard): unknown {
 /** The job of a lookup that was put in a queue with a status of 200. */
 function queuedAs(value: unknown): string | null {
   if (!isObject(value) || verdictOf(value) !== null) return null
-  return identifier(firstOf(value, ['job_id', 'jobId']))
+  return readAcceptance({ job_id: firstOf(value, ['job_id', 'jobId']) }).jobId
 }
 
 const malformed = (reason: string, { exchanged, context }: Heard): ServiceError =>

@@ -46,30 +46,59 @@ export interface OpenDelivery {
   readonly waitedMs: number
 }
 
-/** Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one. */
-export async function claim(tx: StoreTransaction, limit: number): Promise<OpenDelivery[]> {
+/**
+ * Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one.
+ * @param bytes of bodies in all, of which the last may be in excess: one that is longer than this comes alone
+ */
+export async function claim(tx: StoreTransaction, limit: number, bytes: number): Promise<OpenDelivery[]> {
   const { rows } = await sql<OpenDelivery>`
-    select event_id as "eventId", job, job_id as "jobId", body,
-           extract(epoch from clock_timestamp() - received_at)::float8 * 1000 as "waitedMs" from fillrate.deliveries
-     where state = ${sql.lit(Delivery.received)}
-     order by received_at limit ${limit} for no key update skip locked`.execute(tx)
+    with claimed as materialized (
+      select event_id, received_at, octet_length(body) as size from fillrate.deliveries
+       where state = ${sql.lit(Delivery.received)}
+       order by received_at limit ${limit} for no key update skip locked
+    ), summed as (
+      select event_id, received_at, sum(size) over (order by received_at, event_id) - size as before from claimed
+    )
+    select d.event_id as "eventId", d.job, d.job_id as "jobId", d.body,
+           extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs"
+      from summed join fillrate.deliveries d on d.event_id = summed.event_id
+     where summed.before < ${bytes}::bigint
+     order by summed.received_at, summed.event_id`.execute(tx)
   return rows
 }
 
+export interface ClosedDelivery {
+  readonly eventId: string
+  readonly state: DeliveryState
+  readonly reason: string | null
+  /** Results that were used for no input. */
+  readonly quarantinedResults: number
+}
+
 /** Where deliveries went. */
-export async function close(
-  tx: Connection,
-  closed: readonly {
-    readonly eventId: string
-    readonly state: DeliveryState
-    readonly reason: string | null
-  }[],
-): Promise<void> {
+export async function close(tx: Connection, closed: readonly ClosedDelivery[]): Promise<void> {
   if (closed.length === 0) return
   await sql`
-    update fillrate.deliveries d set state = v.state, reason = v.reason, settled_at = now()
-      from jsonb_to_recordset(${jsonBatch(closed)}) as v ("eventId" text, state text, reason text)
+    update fillrate.deliveries d
+       set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
+      from jsonb_to_recordset(${jsonBatch(closed)}) as v
+           ("eventId" text, state text, reason text, "quarantinedResults" integer)
      where d.event_id = v."eventId"`.execute(tx)
+}
+
+/** A delivery that can't be settled is kept whole, with the reason, and holds up no other. */
+export async function quarantine(db: Connection, eventId: string, reason: string): Promise<void> {
+  await sql`
+    update fillrate.deliveries set state = ${Delivery.quarantined}, reason = ${reason}, settled_at = now()
+     where event_id = ${eventId} and state = ${sql.lit(Delivery.received)}`.execute(db)
+}
+
+/** Results of settled and quarantined deliveries that match no input of their job, and were used for none. */
+export async function countQuarantinedResults(db: Connection): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select coalesce(sum(quarantined_results), 0)::bigint as count from fillrate.deliveries
+     where quarantined_results > 0`.execute(db)
+  return rows[0]?.count ?? 0
 }
 
 /** Puts other bodies in the place of these: those without what was erased. */

@@ -138,18 +138,21 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
   )
 }
 
-/** The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. */
+/**
+ * The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. It
+ * counts as an attempt, or a service that accepts and never delivers would be asked without an end.
+ */
 export async function acceptSingle(
   db: Connection,
   lookup: { readonly id: number; readonly token: string },
   jobId: string | null,
-  run: number,
+  run: number | null,
   deadlineMs: number,
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (id, job_id, state, reason, size, run, scope, members, submitted_at, deadline_at)
-      select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, ${run},
+      insert into fillrate.jobs (id, job_id, state, reason, size, single, run, scope, members, submitted_at, deadline_at)
+      select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${interval(deadlineMs)}
         from fillrate.lookups l
@@ -157,53 +160,9 @@ export async function acceptSingle(
       returning id
     )
     update fillrate.lookups l
-       set state = ${Lookup.submitted}, job = made.id, single = true, asked_at = now(), lease_token = null, leased_until = null
+       set state = ${Lookup.submitted}, job = made.id, single = true, attempts = l.attempts + 1, asked_at = now(),
+           lease_token = null, leased_until = null
       from made where l.id = ${lookup.id}`.execute(db)
-}
-
-export interface JobOfDelivery {
-  readonly id: string
-  readonly jobId: string | null
-  readonly state: JobState
-  readonly requestIds: unknown
-  /** In the order of submission. One that was erased keeps its place, without an address. */
-  readonly members: { readonly id: number; readonly email: string; readonly open: boolean }[]
-}
-
-/** The jobs that deliveries name, by our id or by the service's, with their members. Locked until the end. */
-export async function ofDeliveries(
-  tx: StoreTransaction,
-  ids: readonly string[],
-  jobIds: readonly string[],
-): Promise<JobOfDelivery[]> {
-  const { rows } = await sql<JobOfDelivery>`
-    select j.id, j.job_id as "jobId", j.state, j.request_ids as "requestIds",
-           (select jsonb_agg(jsonb_build_object('id', m.id, 'email', coalesce(l.input ->> 'email', ''),
-                     'open', coalesce(l.state = ${Lookup.submitted} and l.job = j.id, false)) order by m.n)
-              from unnest(j.members) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
-      from fillrate.jobs j
-     where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
-     order by j.id for no key update of j`.execute(tx)
-  return rows.map((row) => ({ ...row, members: row.members ?? [] }))
-}
-
-/** A delivery ends its job, in whatever state it was. */
-export async function delivered(
-  tx: StoreTransaction,
-  jobs: readonly {
-    readonly id: string
-    readonly state: JobState
-    readonly reason: string | null
-    readonly jobId: string | null
-  }[],
-): Promise<void> {
-  if (jobs.length === 0) return
-  await sql`
-    update fillrate.jobs j
-       set state = v.state, reason = v.reason, job_id = coalesce(j.job_id, v."jobId"), finished_at = now(),
-           lease_token = null, leased_until = null, not_before = null
-      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text)
-     where j.id = v.id`.execute(tx)
 }
 
 /** Submissions whose process is gone: it is unknown whether they arrived. @returns how many */

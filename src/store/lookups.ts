@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, type LookupState } from '../domain/lookup.ts'
-import { jsonBatch, unindexed } from './batch.ts'
+import { Lookup, RETRY_FAILED_AFTER_MS, type LookupState } from '../domain/lookup.ts'
+import { interval, jsonBatch, unindexed } from './batch.ts'
 import type { Database } from './open.ts'
 import type { StoreTransaction } from './transaction.ts'
 
@@ -115,28 +115,54 @@ export async function paidBefore(
   return wanted.map((_, n) => paid.has(n))
 }
 
-/** Members of these jobs that still wait for a result are asked again, singly, once. @returns how many */
-export function askSingly(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
-  return freeMembers(tx, jobs, reason, true)
+export interface Singly {
+  readonly reason: string
+  /** The service may have done and billed them already. */
+  readonly mayBeBilled: boolean
+  /** Tries of one lookup before it is failed; null: however many it had. */
+  readonly attempts: number | null
+}
+
+/**
+ * Members of these jobs that still wait for a result are requested again, singly, once. Those that used up their
+ * attempts, accepted for later again and again and never delivered, are failed. @returns how many
+ */
+export async function askSingly(tx: Connection, jobs: readonly string[], how: Singly): Promise<number> {
+  if (jobs.length === 0) return 0
+  const isFailed = sql`l.attempts >= ${how.attempts}::integer`
+  const { rows } = await sql<{ count: number }>`
+    with stored as (
+      update fillrate.lookups l
+         set state = case when ${isFailed} then ${Lookup.failed} else ${pending} end, single = true,
+             reason = case when ${isFailed} then ${how.reason} || ' (' || l.attempts || ' tries)' else ${how.reason} end,
+             in_doubt = l.in_doubt + ${how.mayBeBilled}::boolean::integer, not_before = null,
+             resolved_at = case when ${isFailed} then now() end,
+             due_at = case when ${isFailed} then now() + ${interval(RETRY_FAILED_AFTER_MS)} end
+       where l.state = ${submitted} and l.job = any(${[...jobs]}::uuid[])
+      returning l.id, l.state
+    ), unwritten as (
+      insert into fillrate.unwritten (lookup) select id from stored where state = ${Lookup.failed}
+      on conflict do nothing
+    )
+    select count(*) as count from stored`.execute(tx)
+  return rows[0]?.count ?? 0
 }
 
 /** Members of these jobs, which the service never took, are asked again in whatever way. @returns how many */
-export function askAgain(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
-  return freeMembers(tx, jobs, reason, false)
-}
-
-async function freeMembers(
-  tx: Connection,
-  jobs: readonly string[],
-  reason: string,
-  single: boolean,
-): Promise<number> {
+export async function askAgain(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
   if (jobs.length === 0) return 0
   const result = await sql`
-    update fillrate.lookups
-       set state = ${pending}, single = single or ${single}, reason = ${reason}, not_before = null
+    update fillrate.lookups set state = ${pending}, reason = ${reason}, not_before = null
      where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
+}
+
+/** Members of these jobs may have been billed by a submission that is posted again. */
+export async function doubt(tx: Connection, jobs: readonly string[]): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.lookups set in_doubt = in_doubt + 1
+     where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
 }
 
 export interface Expired {

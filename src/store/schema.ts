@@ -101,6 +101,8 @@ export interface Schema {
     submitted_at: Date | null
     deadline_at: Date
     finished_at: Date | null
+    release_at: Date | null
+    single: Generated<boolean>
   }
   'fillrate.deliveries': {
     event_id: string
@@ -112,6 +114,7 @@ export interface Schema {
     body: string | null
     raw: Buffer | null
     settled_at: Date | null
+    quarantined_results: Generated<number>
   }
   'fillrate.kept_answers': { lookup: number; received_at: Generated<Date>; status: number; body: string }
   'fillrate.changes': {

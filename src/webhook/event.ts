@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { cleanText } from '../domain/clean-text.ts'
+import { jobIdentifier } from '../domain/job.ts'
 import { firstOf, identifier, isObject, parseJson } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 import { readItem } from './result.ts'
@@ -49,7 +50,7 @@ export function parseEvent(body: Buffer): ParsedEvent {
   const results = listOf(firstOf(value, ['results']))
   if (results === null) return unreadable('results is no list', eventId)
   if (results.length > mostResults) return unreadable(`there are more than ${mostResults} results`, eventId)
-  const jobId = identifier(firstOf(value, ['job_id', 'jobId']))
+  const jobId = jobIdentifier(firstOf(value, ['job_id', 'jobId']))
   return {
     ok: true,
     event: { eventId, jobId, status: statusOf(value['status']), results: results.map(readItem) },

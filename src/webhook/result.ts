@@ -1,13 +1,13 @@
 import { firstOf, identifier, isObject } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
-import { readPerson } from '../domain/record.ts'
+import { readCompany, readPerson } from '../domain/record.ts'
 import { verdictOf } from '../domain/verdict.ts'
 
 /** One item of a delivery's results. */
 export type ResultItem = {
   /** What ties it to its input; null when it has none. */
   requestId: string | null
-  /** What it holds about the input: give it to `readResult`. Null when it holds nothing. */
+  /** What it holds about the input. Null when it holds nothing. */
   data: unknown
   /** The item as it came. */
   raw: unknown
@@ -15,9 +15,9 @@ export type ResultItem = {
 
 export type ResultReading = {
   found: boolean
-  /** The person record, out of its wrapper; null unless found. */
+  /** The record, out of its wrapper; null unless found. */
   record: JsonObject | null
-  /** 0 to 1; null unless found, and where none can be read of it. */
+  /** 0 to 1; null unless found, and for a company. */
   confidence: number | null
   /** The email that the result itself names, as it came; also when nothing was found. */
   email: string | null
@@ -37,10 +37,13 @@ export function readItem(raw: unknown): ResultItem {
   return { requestId, data: firstOf(raw, ['data', 'person', 'result', 'record']) ?? null, raw }
 }
 
-/** Reads the data of a result. Null, empty or without confidence is not found. */
-export function readResult(data: unknown): ResultReading {
+/**
+ * Reads a result about a person or a company. Null, empty or, for a person, without confidence is not found.
+ * @param kind of what was requested: a company read as a person would be a miss
+ */
+export function readResult(data: unknown, kind: 'person' | 'company' = 'person'): ResultReading {
   // The data is the inside of a wrapper already, where nothing means that there was no match.
-  const reading = readPerson({ data })
+  const reading = kind === 'person' ? readPerson({ data }) : readCompany({ data })
   const none = { found: false, record: null, confidence: null, email: emailIn(data, 0), fault: null }
   if (reading.outcome === 'not_found') return none
   if (reading.outcome === 'unreadable') return { ...none, fault: reading.reason }

@@ -13,7 +13,7 @@ export interface Damage {
   readonly rowsLost: number
   readonly recordsLost: number
   /**
-   * Inputs paid more often than once, once for each time that they were counted as in doubt, and once where their job
+   * Inputs paid more often than once, and once for each time that they were counted as in doubt: also where their job
    * gave them no result, so that they were asked singly.
    */
   readonly paidTwice: number
@@ -57,11 +57,11 @@ export async function compare(
   slots: number,
 ): Promise<Damage> {
   const found = await snapshot(pool)
-  const { rows } = await pool.query<{ key: string; doubt: number; single: number }>(
-    'select key, in_doubt as doubt, single::int from fillrate.lookups where in_doubt > 0 or single',
+  const { rows } = await pool.query<{ key: string; doubt: number; single: boolean }>(
+    'select key, in_doubt as doubt, single from fillrate.lookups where in_doubt > 0',
   )
-  const again = new Map(rows.map((row) => [row.key, row.doubt + row.single]))
-  const doubtful = rows.filter((row) => row.doubt > 0).length
+  const again = new Map(rows.map((row) => [row.key, row.doubt]))
+  const doubtful = rows.filter((row) => !row.single).length
   const paid = Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {})
   const unexplained = paid.filter(
     ([key, one]) => one.single + one.bulk + one.unanswered > 1 + (again.get(key.replace(/^\w+:/, '')) ?? 0),

@@ -25,7 +25,7 @@ const config = {
       inputs: { email: 't.email', linkedin_url: 't.linkedin' },
     },
   },
-  bulk: { minimum: 20 },
+  bulk: { minimum: 20, grace: '0s' },
   service: { concurrency: 8 },
 }
 export const CONCURRENCY = config.service.concurrency

@@ -10,6 +10,8 @@ const RULES: Rules = {
   attempts: 5,
   concurrency: 8,
   bulkMinimum: 50,
+  bulkGraceMs: 0,
+  callTimeoutMs: 30_000,
   bulkDeadlineMs: 3_600_000,
   refreshAfterMs: 3_600_000_000,
   retryNotFoundAfterMs: 3_600_000_000,

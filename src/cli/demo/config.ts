@@ -56,7 +56,7 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): 
           touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
         },
       },
-      bulk: { deadline: jobDeadline },
+      bulk: { deadline: jobDeadline, grace: '1s' },
       budget: 'unlimited',
     }),
     null,

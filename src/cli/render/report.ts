@@ -85,7 +85,7 @@ function asked(report: RunReport): Field[] {
   if (lookups.in_doubt > 0)
     list.push([
       'In doubt',
-      `${counted(lookups.in_doubt, 'call')} whose answer was lost with the process that made ${lookups.in_doubt === 1 ? 'it' : 'them'}`,
+      `${counted(lookups.in_doubt, 'request')} without an answer: the service may have billed ${lookups.in_doubt === 1 ? 'it' : 'them'}`,
     ])
   const all = jobs.completed + jobs.failed + jobs.expired + jobs.in_doubt + jobs.waiting
   const words = {

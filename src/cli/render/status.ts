@@ -70,7 +70,7 @@ export function coverageLines({ eligible, columns }: Coverage, output: Output): 
 }
 
 function workFields(
-  { jobs, deliveries, live_runs: live, last_run: last }: StatusReport,
+  { jobs, deliveries, quarantined_results: quarantined, live_runs: live, last_run: last }: StatusReport,
   now: number,
 ): Field[] {
   const ended =
@@ -78,7 +78,11 @@ function workFields(
   return [
     ['Runs', live > 0 ? `${count(live)} under way` : ended, live > 0 ? ended : (last?.reason ?? '')],
     ['Jobs', summed(jobs)],
-    ['Deliveries', summed(deliveries)],
+    [
+      'Deliveries',
+      summed(deliveries),
+      quarantined > 0 ? `${counted(quarantined, 'result')} matched no input, used for none` : '',
+    ],
   ]
 }
 

@@ -21,6 +21,11 @@ const COUNTED: ReadonlyArray<readonly [name: string, type: 'counter' | 'histogra
   ['fillrate_cells_written_total', 'counter', 'Cells written into the columns of a source.'],
   ['fillrate_write_back_batch_seconds', 'histogram', 'How long one batch of writing back took.'],
   ['fillrate_delivery_lag_seconds', 'histogram', 'From the receipt of a delivery to its settling.'],
+  [
+    'fillrate_quarantined_results_total',
+    'counter',
+    'Results of deliveries that match no input of their job: kept, and used for none.',
+  ],
 ]
 
 /** Everything, in Prometheus' text format 0.0.4. Pure. */

@@ -1,9 +1,9 @@
 import type { Deps } from '../deps.ts'
 import * as erase from '../../store/erase.ts'
-import * as jobs from '../../store/jobs.ts'
 import * as search from '../../store/search.ts'
 import * as suppressions from '../../store/suppressions.ts'
 import { inTransaction, type StoreTransaction } from '../../store/transaction.ts'
+import { jobsOf } from '../settle/job-of-delivery.ts'
 import { resultsOf, takeOut, type Body, type TellingResult } from './in-deliveries.ts'
 import type { Target } from './target.ts'
 
@@ -123,11 +123,7 @@ async function eraseInDeliveries(
   pattern: string,
 ): Promise<{ results: number; bodies: number }> {
   const kept = await erase.deliveriesToLookAt(tx, await erase.jobsOf(tx, ids), pattern)
-  const known = await jobs.ofDeliveries(
-    tx,
-    kept.flatMap((one) => one.job ?? []),
-    kept.flatMap((one) => one.jobId ?? []),
-  )
+  const known = await jobsOf(tx, kept)
   const readable = kept.flatMap((one): Body[] => (one.body === null ? [] : [{ ...one, body: one.body }]))
   const named = new RegExp(pattern, 'iu')
   const theirs = (result: TellingResult): boolean =>

@@ -1,11 +1,11 @@
-import { matchResults } from '../../domain/matching.ts'
 import * as deliveries from '../../store/deliveries.ts'
 import { eraseLookups } from '../../store/erase.ts'
-import type { JobOfDelivery } from '../../store/jobs.ts'
+import type { JobOfDelivery } from '../../store/delivered-jobs.ts'
 import * as suppressions from '../../store/suppressions.ts'
 import type { StoreTransaction } from '../../store/transaction.ts'
 import { parseEvent } from '../../webhook/event.ts'
-import { readResult } from '../../webhook/result.ts'
+import { candidatesOf } from '../settle/job-of-delivery.ts'
+import { matchItems } from '../settle/match.ts'
 import { identifiersIn, withoutResults, type Identifier } from './redact.ts'
 
 export interface Body {
@@ -25,25 +25,24 @@ export interface TellingResult {
   readonly raw: unknown
 }
 
-/** The results of deliveries with what each tells of. Those that can't be read are left out. */
+/**
+ * The results of deliveries with what each tells of. Those that can't be read are left out. Where several jobs may be
+ * meant, the first that a result matches: what may be of the person is erased.
+ */
 export function resultsOf(bodies: readonly Body[], known: readonly JobOfDelivery[]): TellingResult[] {
   return bodies.flatMap(({ eventId, job, jobId, body }) => {
     const parsed = parseEvent(Buffer.from(body))
     if (!parsed.ok) return []
-    const its = known.find((one) => (one.jobId !== null && one.jobId === jobId) || one.id === job)
     const { results } = parsed.event
-    const places = its
-      ? matchResults(
-          its.members.map((member) => member.email),
-          its.requestIds,
-          results.map((item) => ({ requestId: item.requestId, email: readResult(item.data).email })),
-        )
-      : []
+    const matched = candidatesOf({ job, jobId }, known).map((candidate) => ({
+      members: candidate.job.members,
+      places: matchItems(candidate, results),
+    }))
     return results.map((item, at) => ({
       eventId,
       at,
       identifiers: identifiersIn(item.raw),
-      member: its?.members[places[at] ?? -1] ?? null,
+      member: matched.flatMap(({ members, places }) => members[places[at] ?? -1] ?? [])[0] ?? null,
       raw: item.raw,
     }))
   })

@@ -28,7 +28,10 @@ export interface RunReport {
     readonly not_found: number
     readonly refused: number
     readonly failed: number
-    /** Calls whose answer was lost with the process that made them: they may have been paid. */
+    /**
+     * Requests that brought no answer, and that the service may have billed: calls that were lost or whose process died,
+     * jobs posted again after a 500, and inputs for which a job brought no result.
+     */
     readonly in_doubt: number
   }
   /** Calls that this process made, for whichever run. */

@@ -1,16 +1,21 @@
-import { Delivery, type DeliveryState } from '../../domain/delivery.ts'
+import { Delivery } from '../../domain/delivery.ts'
+import { afterDelivery, type TerminalStatus } from '../../domain/job.ts'
 import { answerFromResults } from '../../store/answers.ts'
 import * as deliveries from '../../store/deliveries.ts'
-import * as jobs from '../../store/jobs.ts'
-import * as lookups from '../../store/lookups.ts'
+import * as jobs from '../../store/delivered-jobs.ts'
+import { isOutage } from '../../store/outage.ts'
 import { inTransaction } from '../../store/transaction.ts'
-import { parseEvent, type WebhookEvent } from '../../webhook/event.ts'
+import { parseEvent } from '../../webhook/event.ts'
 import type { Deps } from '../deps.ts'
 import { withoutErased } from '../forget/in-deliveries.ts'
-import { settleDelivery, type Settlement } from './match.ts'
+import { candidatesOf, jobsOf } from './job-of-delivery.ts'
+import { mergeAnswers, settleDelivery, type Settlement } from './match.ts'
 
 /** Deliveries of one tick, 100 results each. */
 const DELIVERIES_A_TICK = 20
+
+/** Their bodies in all, but for the last: each may be 10 MiB, and all records go in one parameter. */
+const BYTES_A_TICK = 8 * 2 ** 20
 
 export interface SettleResult {
   readonly deliveries: number
@@ -19,13 +24,26 @@ export interface SettleResult {
   readonly orphaned: number
 }
 
+type SettleDeps = Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>
+
 /** Settles deliveries, oldest first: their results answer lookups, and end their jobs. */
-export async function tick(
-  deps: Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>,
-): Promise<SettleResult> {
-  const { lagsMs, outcomes, ...result } = await settleBatch(deps)
+export async function tick(deps: SettleDeps): Promise<SettleResult> {
+  const { lagsMs, outcomes, quarantinedResults, ...result } = await settleBatch(
+    deps,
+    DELIVERIES_A_TICK,
+    () => {},
+  ).catch((error: unknown) => {
+    if (!isOfDelivery(error)) throw error
+    return settleOneByOne(deps)
+  })
   deps.meter?.settled(lagsMs)
   deps.meter?.lookedUp(outcomes)
+  deps.meter?.quarantined(quarantinedResults)
+  if (quarantinedResults > 0)
+    deps.log.warn(
+      { results: quarantinedResults },
+      'results that match no input of their job were quarantined',
+    )
   return result
 }
 
@@ -33,63 +51,97 @@ interface SettledBatch extends SettleResult {
   /** How long each delivery had waited, in milliseconds. */
   readonly lagsMs: readonly number[]
   readonly outcomes: readonly string[]
+  readonly quarantinedResults: number
 }
 
-const NOTHING: SettledBatch = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
+const NOTHING: SettledBatch = {
+  deliveries: 0,
+  answered: 0,
+  orphaned: 0,
+  lagsMs: [],
+  outcomes: [],
+  quarantinedResults: 0,
+}
 
-function settleBatch(deps: Pick<Deps, 'db' | 'rules' | 'now'>): Promise<SettledBatch> {
+/**
+ * SQLSTATEs that the data itself can cause: a value or a row that Postgres does not take. Not a missing right, column
+ * or disk, for which no delivery is to blame.
+ */
+const OF_DATA = /^(?:22|23|54)/
+
+/** Whether an error may be that of one delivery, and not of the database: a fault in our own reading is too. */
+function isOfDelivery(error: unknown): boolean {
+  if (!(error instanceof Error) || isOutage(error)) return false
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' ? OF_DATA.test(code) : true
+}
+
+/** Settles each delivery by itself, so that one that can't be settled is quarantined alone, and holds up no other. */
+async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
+  let sum = NOTHING
+  for (let n = 0; n < DELIVERIES_A_TICK; n++) {
+    let eventId: string | null = null
+    const one = await settleBatch(deps, 1, (claimed) => {
+      eventId = claimed
+    }).catch(async (error: unknown) => {
+      if (eventId === null || !isOfDelivery(error)) throw error
+      const { code, name } = error as { code?: string; name: string }
+      const reason = `it could not be settled: ${code === undefined ? name : `SQLSTATE ${code}`}`
+      await deliveries.quarantine(deps.db, eventId, reason)
+      deps.log.error({ event: eventId, reason }, 'a delivery was quarantined; the others are settled')
+      return { ...NOTHING, deliveries: 1 }
+    })
+    if (one.deliveries === 0) break
+    sum = {
+      deliveries: sum.deliveries + one.deliveries,
+      answered: sum.answered + one.answered,
+      orphaned: sum.orphaned + one.orphaned,
+      lagsMs: [...sum.lagsMs, ...one.lagsMs],
+      outcomes: [...sum.outcomes, ...one.outcomes],
+      quarantinedResults: sum.quarantinedResults + one.quarantinedResults,
+    }
+  }
+  return sum
+}
+
+/** @param onClaim is given the first delivery's identifier before anything is made of it */
+function settleBatch(
+  deps: SettleDeps,
+  limit: number,
+  onClaim: (eventId: string) => void,
+): Promise<SettledBatch> {
   return inTransaction(deps.db, async (tx) => {
-    const claimed = await deliveries.claim(tx, DELIVERIES_A_TICK)
-    if (claimed.length === 0) return NOTHING
-    const known = await jobs.ofDeliveries(
-      tx,
-      claimed.flatMap((delivery) => delivery.job ?? []),
-      claimed.flatMap((delivery) => delivery.jobId ?? []),
-    )
+    const claimed = await deliveries.claim(tx, limit, BYTES_A_TICK)
+    const [first] = claimed
+    if (first === undefined) return NOTHING
+    onClaim(first.eventId)
+    const known = await jobsOf(tx, claimed)
     const kept = await withoutErased(tx, claimed, known)
     const settled = kept.map((delivery) => settleOne(deps, delivery, known))
 
     const done = settled.flatMap((one) => one.done ?? [])
-    const answers = new Map(
-      done.flatMap((one) => one.settlement.answers).map((answer) => [answer.id, answer]),
-    )
-    await answerFromResults(tx, [...answers.values()])
-    await lookups.askSingly(
-      tx,
-      done.map((one) => one.job.id),
-      'the delivery held no result for it',
-    )
-    await jobs.delivered(
-      tx,
-      [...new Map(done.map((one) => [one.job.id, one])).values()].map(({ job, jobId, settlement }) => ({
-        id: job.id,
-        jobId,
-        ...settlement.job,
-      })),
-    )
-    await deliveries.close(
-      tx,
-      settled.map(({ eventId, state, reason }) => ({ eventId, state, reason })),
-    )
+    const answers = mergeAnswers(done.flatMap((one) => one.settlement.answers))
+    await answerFromResults(tx, answers)
+    await jobs.delivered(tx, deliveredJobs(done), deps.rules.bulkGraceMs)
+    await deliveries.close(tx, settled)
     return {
       deliveries: claimed.length,
-      answered: answers.size,
+      answered: answers.length,
       orphaned: settled.filter((one) => one.state === Delivery.orphaned).length,
       lagsMs: claimed.map((delivery) => delivery.waitedMs),
-      outcomes: [...answers.values()].map((answer) => answer.state),
+      outcomes: answers.map((answer) => answer.state),
+      quarantinedResults: settled.reduce((count, one) => count + one.quarantinedResults, 0),
     }
   })
 }
 
-interface SettledDelivery {
-  readonly eventId: string
-  readonly state: DeliveryState
-  readonly reason: string | null
-  readonly done?: {
-    readonly job: jobs.JobOfDelivery
-    readonly jobId: string | null
-    readonly settlement: Settlement
-  }
+interface DoneDelivery {
+  readonly jobId: string | null
+  readonly settlement: Settlement
+}
+
+interface SettledDelivery extends deliveries.ClosedDelivery {
+  readonly done?: DoneDelivery
 }
 
 function settleOne(
@@ -99,33 +151,48 @@ function settleOne(
 ): SettledDelivery {
   const { eventId } = delivery
   const parsed = parseEvent(Buffer.from(delivery.body))
-  if (!parsed.ok) return { eventId, state: Delivery.quarantined, reason: parsed.reason }
-  const job = jobOf(parsed.event, delivery, known)
-  if (!job)
-    return { eventId, state: Delivery.orphaned, reason: 'no job of this database has this identifier' }
-
-  const settlement = settleDelivery(parsed.event, job, deps.rules, deps.now())
-  const { unmatched } = settlement
-  const done = { job, jobId: parsed.event.jobId, settlement }
-  if (unmatched > 0 && settlement.answers.length === 0)
+  if (!parsed.ok)
+    return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
+  const { event } = parsed
+  const candidates = candidatesOf({ job: delivery.job, jobId: event.jobId }, known)
+  const settlement = settleDelivery(event, candidates, deps.rules, deps.now())
+  if (settlement === null)
     return {
       eventId,
-      state: Delivery.quarantined,
-      reason: `none of its ${unmatched} results matches an input of the job`,
+      state: Delivery.orphaned,
+      reason: 'no job of this database has this identifier',
+      quarantinedResults: 0,
     }
-  const reason = unmatched > 0 ? `${unmatched} results match no input of the job` : null
-  return { eventId, state: Delivery.settled, reason, done }
+  const { unmatched, answers } = settlement
+  const isQuarantined = unmatched > 0 && answers.length === 0
+  return {
+    eventId,
+    state: isQuarantined ? Delivery.quarantined : Delivery.settled,
+    reason: isQuarantined
+      ? `none of its ${unmatched} results matches an input of the job`
+      : unmatched > 0
+        ? `${unmatched} results match no input of the job`
+        : null,
+    quarantinedResults: unmatched,
+    // What it says of the job counts all the same: that it is over.
+    ...(settlement.isItsOwn && { done: { jobId: event.jobId, settlement } }),
+  }
 }
 
-/**
- * The address says which job a delivery is for. Where its body names another job that we know as well, the body
- * counts: it is signed, the address is not.
- */
-function jobOf(
-  event: WebhookEvent,
-  delivery: deliveries.OpenDelivery,
-  known: readonly jobs.JobOfDelivery[],
-): jobs.JobOfDelivery | undefined {
-  const byBody = event.jobId === null ? undefined : known.find((job) => job.jobId === event.jobId)
-  return byBody ?? known.find((job) => job.id === delivery.job)
+/** What the deliveries of a batch make of their jobs, each once. */
+function deliveredJobs(done: readonly DoneDelivery[]): jobs.DeliveredJob[] {
+  return [...Map.groupBy(done, (one) => one.settlement.job.id).values()].map((its) => {
+    const [{ settlement }] = its as [DoneDelivery]
+    const { id, members } = settlement.job
+    const answered = new Set(its.flatMap((one) => one.settlement.answers.map((answer) => answer.id)))
+    const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
+    const statuses = its.flatMap((one) => one.settlement.status ?? [])
+    const status: TerminalStatus | null = statuses.includes('completed') ? 'completed' : (statuses[0] ?? null)
+    return {
+      id,
+      jobId: its.find((one) => one.jobId !== null)?.jobId ?? null,
+      ...afterDelivery(status, unanswered),
+      isOpen: unanswered > 0,
+    }
+  })
 }

@@ -3,7 +3,7 @@ import pLimit from 'p-limit'
 import { Job, afterSubmit, type SubmitEvent } from '../../domain/job.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
-import { RateLimitedError, ServiceError } from '../../service/errors.ts'
+import { AbortedError, RateLimitedError, ServiceError } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/quota/permits.ts'
 import * as giveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
@@ -52,42 +52,56 @@ export async function tick(
   const there = await jobs.toSubmit(deps.db, run.id, bulkFrom)
   if (!there.enough && !there.again) return NOTHING
 
-  const permits = await deps.limiter
-    .acquire(open, priorityOf(run.trigger), options.signal)
-    .catch((error: unknown) => {
-      if (options.signal.aborted) return null
-      throw error
-    })
+  const priority = priorityOf(run.trigger)
+  // The slots come first: a lease that waited for one would run out before its job is posted.
+  if (deps.slots.free(priority) === 0) await deps.slots.wait(priority, options.signal)
+  if (options.signal.aborted) return NOTHING
+  const permits = await deps.limiter.acquire(open, priority, options.signal).catch((error: unknown) => {
+    if (options.signal.aborted) return null
+    throw error
+  })
   if (permits === null) return NOTHING
   const token = randomUUID()
+  // While the permits were waited for, others may have taken the slots.
+  const slots = deps.slots.take(permits.count, priority)
+  let held = slots
+  const give = (count: number): void => {
+    held -= count
+    deps.slots.give(count)
+  }
   try {
+    if (slots === 0) return NOTHING
     const outgoing = await leaseJobs(deps, run, {
       limit: permits.count,
       token,
       least: bulkFrom,
       again: there.again,
+      leaseMs: submitLeaseMs(permits.count, slots, deps.rules.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
       await throughOutage(() => giveBack.jobs(deps.db, token), {})
       throw error
     })
-    const slots = pLimit(deps.rules.concurrency)
+    give(Math.max(0, slots - outgoing.length))
+    // Fewer slots than jobs: each slot posts several, one after the other, and is given back when none is left for it.
+    const inSlots = pLimit(slots)
     const store = gather((ended: Ended[]) => keep(deps, ended))
-    const results = await Promise.all(
-      outgoing.map((job) => {
-        const call = permits.use()
-        return slots(async () => {
-          const { event, stop, throttled } = await post(deps, job, webhookUrl(job.id), call)
-          await store({
-            id: job.id,
-            token,
-            refusesUs: stop !== null,
-            ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
-          })
-          return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
+    const posts = outgoing.map((job) => {
+      const call = permits.use()
+      return inSlots(async () => {
+        const { event, stop, throttled } = await post(deps, job, webhookUrl(job.id), call)
+        await store({
+          id: job.id,
+          token,
+          refusesUs: stop !== null,
+          mayBeBilled: event.type === 'not_taken' && event.mayBeBilled,
+          ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
         })
-      }),
-    )
+        if (inSlots.pendingCount === 0) give(1)
+        return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
+      })
+    })
+    const results = await Promise.all(posts).finally(() => Promise.allSettled(posts))
     const accepted = results.filter((result) => result.accepted)
     return {
       submitted: accepted.length,
@@ -98,7 +112,16 @@ export async function tick(
     }
   } finally {
     permits.release()
+    give(held)
   }
+}
+
+/**
+ * How long a submission is leased: it is not extended while it is under way, so that the lease outlasts the time-out of
+ * its call and of those that its slot makes before it. Pure.
+ */
+export function submitLeaseMs(jobs: number, slots: number, callTimeoutMs: number): number {
+  return Math.ceil(jobs / slots) * callTimeoutMs + LEASE_MS + 60_000
 }
 
 /** First those that the service certainly did not take before, then new ones. */
@@ -111,26 +134,22 @@ async function leaseJobs(
     readonly least: number
     /** Also jobs that were not taken before. */
     readonly again: boolean
+    readonly leaseMs: number
   },
 ): Promise<jobs.OutgoingJob[]> {
-  const { limit, token, least } = options
-  const again = options.again
-    ? await jobs.leaseAgain(deps.db, { run: run.id, limit, token, leaseMs: SUBMIT_LEASE_MS })
-    : []
+  const { limit, token, least, leaseMs } = options
+  const again = options.again ? await jobs.leaseAgain(deps.db, { run: run.id, limit, token, leaseMs }) : []
   if (again.length === limit) return again
   const made = await jobs.create(deps.db, {
     run: run.id,
     ids: Array.from({ length: limit - again.length }, () => randomUUID()),
     least,
     token,
-    leaseMs: SUBMIT_LEASE_MS,
+    leaseMs,
     deadlineMs: deps.rules.bulkDeadlineMs,
   })
   return [...again, ...made]
 }
-
-/** A submission is not extended while it is under way, so its lease outlasts its call's own time-out. */
-const SUBMIT_LEASE_MS = LEASE_MS + 60_000
 
 async function post(
   deps: CallDeps,
@@ -159,47 +178,60 @@ async function post(
   }
 }
 
+/** Statuses by which the service itself says that it did not accept: its interface says to try them again. */
+const NOT_TAKEN: ReadonlySet<number> = new Set([429, 500, 503])
+
 /**
- * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again.
+ * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again: a 502 or a
+ * 504 comes from a gateway, after the job was handed on.
  * @param isDown the circuit is open: a service that is down uses up no job's attempts
  */
 export function afterFailure(error: ServiceError, isDown = false): SubmitEvent {
   const reason = describeFailure(error)
-  const { retryAfterMs } = error
+  const { retryAfterMs, status } = error
+  const mayBeTaken = status === null ? error.maybeSent : !NOT_TAKEN.has(status)
+  const mayBeBilled = status === 500
   switch (error.remedy) {
     case 'refuse':
-      return { type: 'rejected', reason }
     case 'stop':
       return { type: 'rejected', reason }
-    case 'wait':
     case 'next_key':
-      return { type: 'not_taken', reason, retryAfterMs, counts: false }
+      return { type: 'not_taken', reason, retryAfterMs, counts: false, mayBeBilled }
+    case 'wait':
+      return error instanceof AbortedError && mayBeTaken
+        ? { type: 'unknown', reason }
+        : { type: 'not_taken', reason, retryAfterMs, counts: false, mayBeBilled }
     case 'retry':
-      // A 5xx is an answer: the service says that it did not accept. Without an answer nobody knows.
-      return error.status !== null && error.status >= 500
-        ? { type: 'not_taken', reason, retryAfterMs, counts: !isDown }
-        : error.maybeSent
-          ? { type: 'unknown', reason }
-          : { type: 'not_taken', reason, retryAfterMs, counts: !isDown }
+      return mayBeTaken
+        ? { type: 'unknown', reason }
+        : { type: 'not_taken', reason, retryAfterMs, counts: !isDown, mayBeBilled }
   }
 }
 
 interface Ended extends jobs.SubmittedJob {
   /** The service refuses us, whatever we ask: the inputs are not at fault, and may go in bulk again. */
   readonly refusesUs: boolean
+  /** It may have been taken all the same, and billed. */
+  readonly mayBeBilled: boolean
 }
 
 async function keep(deps: CallDeps, ended: Ended[]): Promise<void> {
   const rejected = ended.filter((job) => job.state === Job.rejected)
   const ids = (refusesUs: boolean): string[] =>
     rejected.filter((job) => job.refusesUs === refusesUs).map((job) => job.id)
+  const doubted = ended.filter((job) => job.mayBeBilled).map((job) => job.id)
   const told = (): Promise<void> =>
     // Mostly all were taken, and one statement says so.
-    rejected.length === 0
+    rejected.length + doubted.length === 0
       ? jobs.submitted(deps.db, ended)
       : inTransaction(deps.db, async (tx) => {
           await jobs.submitted(tx, ended)
-          await lookups.askSingly(tx, ids(false), 'its bulk submission was rejected')
+          await lookups.doubt(tx, doubted)
+          await lookups.askSingly(tx, ids(false), {
+            reason: 'its bulk submission was rejected',
+            mayBeBilled: false,
+            attempts: null,
+          })
           await lookups.askAgain(tx, ids(true), 'the service refused the key')
         })
   await throughOutage(told, {

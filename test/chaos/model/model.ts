@@ -44,8 +44,8 @@ export function faultsOf(model: Model, rows: readonly FinalRow[], lookups: reado
   const byKey = new Map(lookups.map((lookup) => [lookup.key, lookup]))
   for (const [key, times] of model.paid) {
     const lookup = byKey.get(key)
-    // In doubt: its answer was lost with its process. Single: its job gave it no result.
-    const allowed = 1 + (lookup?.in_doubt ?? 0) + (lookup?.single ? 1 : 0)
+    // In doubt: its answer was lost with its process, or its job gave it no result.
+    const allowed = 1 + (lookup?.in_doubt ?? 0)
     if (times > allowed) faults.push(`${key} was paid ${times} times, ${allowed} are explained`)
   }
   for (const key of model.given)

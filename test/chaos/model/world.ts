@@ -7,6 +7,8 @@ export const RULES = {
   concurrency: 32,
   bulkMinimum: 1,
   bulkDeadlineMs: HOUR,
+  bulkGraceMs: 0,
+  callTimeoutMs: 30_000,
   refreshAfterMs: 1_000 * HOUR,
   retryNotFoundAfterMs: 1_000 * HOUR,
   sourceTimeoutMs: 60_000,

@@ -11,7 +11,7 @@ const log = pino({ level: 'silent' })
 let harness: Harness
 beforeEach(async () => {
   harness = await startHarness({
-    config: { ...crmConfig, bulk: { minimum: 20 } },
+    config: { ...crmConfig, bulk: { minimum: 20, grace: '0s' } },
     sandbox: { notFoundShare: 0, missingShare: 0 },
     prepare: ({ pool }) => createCrm(pool, 60),
   })

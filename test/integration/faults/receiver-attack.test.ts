@@ -14,7 +14,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
 const log = pino({ level: 'silent' })
-const rules = { refreshAfterMs: 1, retryNotFoundAfterMs: 1 }
+const rules = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulkGraceMs: 1 }
 let database: TestDatabase
 let server: HttpServer
 

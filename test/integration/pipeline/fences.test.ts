@@ -73,7 +73,9 @@ test('two workers never lease the same lookup', async () => {
 test('a lease that ran out is asked again, and counted as in doubt', async () => {
   await want('a@example.com')
   await lease(1, 0)
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredLeases: { inDoubt: 1 } })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
+    expiredLeases: { inDoubt: 1 },
+  })
   expect(await stored()).toMatchObject([{ state: 'pending', in_doubt: 1 }])
   expect(await totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
@@ -96,7 +98,7 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
   await database.pool.query(
     `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
   )
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
     expiredLeases: { inDoubt: 2, unasked: 1 },
   })
   expect(await stored()).toMatchObject([
@@ -122,7 +124,7 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
   await database.pool.query(
     `update fillrate.lookups set leased_until = now() - interval '1 s' where key = 'a@example.com'`,
   )
-  await recover.tick({ db: database.db, log }, run)
+  await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
   await lease(1)
   await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
   expect(await leases.begin(database.db, [a, b, c])).toEqual([c])
@@ -131,7 +133,7 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
 test('a lookup is given back under its own token alone, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
   const [first] = await lease(1, 0)
-  await recover.tick({ db: database.db, log }, run)
+  await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
   const again = await lease(2)
   const other = again.find((lookup) => lookup.id !== first?.id)
   if (!first || !other) throw new Error('one should have been leased twice')
@@ -149,7 +151,7 @@ test('how far a token came is forgotten once nothing is leased under it', async 
   if (!a) throw new Error('nothing was leased')
   await leases.answer(database.db, [found(a, 'answered')])
   await database.pool.query(`update fillrate.asking set at = now() - interval '2 minutes'`)
-  await recover.tick({ db: database.db, log }, run)
+  await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
   const { rows } = await database.pool.query<{ token: string }>(`select token from fillrate.asking`)
   expect(rows).toHaveLength(1)
   expect(rows[0]?.token).not.toBe(a.token)
@@ -158,7 +160,7 @@ test('how far a token came is forgotten once nothing is leased under it', async 
 test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, 0)
-  await recover.tick({ db: database.db, log }, run)
+  await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
   const again = await lease(2)
   const newer = again.find((lookup) => lookup.id === b?.id)
   if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
@@ -176,11 +178,11 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   const [first] = await lease(1, 0)
   if (!first) throw new Error('nothing was leased')
   expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
     expiredLeases: { inDoubt: 0, unasked: 0 },
   })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
-  await recover.tick({ db: database.db, log }, run)
+  await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
   expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set())
 })
 
@@ -227,12 +229,16 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
     deadlineMs: MINUTE,
   })
   expect(job?.emails).toHaveLength(60)
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ doubtfulJobs: 1 })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
+    doubtfulJobs: 1,
+  })
   expect(
     await jobs.leaseAgain(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
   ).toEqual([])
   await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ expiredJobs: 1 })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
+    expiredJobs: 1,
+  })
   expect(
     await leases.lease(database.db, {
       run,
@@ -257,17 +263,25 @@ test('a job that was certainly not taken is dissolved when its run is no more, a
   await database.pool.query(
     `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
   )
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ dissolvedJobs: 0 })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
+    dissolvedJobs: 0,
+  })
   await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
-  expect(await recover.tick({ db: database.db, log }, null)).toMatchObject({ dissolvedJobs: 1 })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, null)).toMatchObject({
+    dissolvedJobs: 1,
+  })
   const { rows } = await database.pool.query('select distinct state, single from fillrate.lookups')
   expect(rows).toEqual([{ state: 'pending', single: false }])
 })
 
 test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
   const dead = await startRun(0)
-  expect(await recover.tick({ db: database.db, log }, dead)).toMatchObject({ interruptedRuns: 0 })
-  expect(await recover.tick({ db: database.db, log }, run)).toMatchObject({ interruptedRuns: 1 })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, dead)).toMatchObject({
+    interruptedRuns: 0,
+  })
+  expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
+    interruptedRuns: 1,
+  })
 })
 
 test('one process is the caller; another follows when the lease runs out, or at once when it is given up', async () => {

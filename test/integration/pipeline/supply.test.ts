@@ -36,6 +36,8 @@ beforeEach(async () => {
     concurrency: 32,
     bulkMinimum: 50,
     bulkDeadlineMs: 1,
+    bulkGraceMs: 1,
+    callTimeoutMs: 30_000,
     sourceTimeoutMs: 1,
     leftWaitMs: 0,
     refreshAfterMs: 1,

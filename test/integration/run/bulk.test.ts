@@ -10,7 +10,7 @@ let typed: string
 
 beforeAll(async () => {
   harness = await startHarness({
-    config: crmConfig,
+    config: { ...crmConfig, bulk: { grace: '0s' } },
     sandbox: {
       jobDelayMs: [10, 300],
       retryDelaysMs: [100, 200, 500],

@@ -8,7 +8,7 @@ afterEach(() => harness.close())
 
 const start = async (sandbox: Partial<SandboxOptions>, deadline = '6h'): Promise<void> => {
   harness = await startHarness({
-    config: { ...crmConfig, bulk: { deadline } },
+    config: { ...crmConfig, bulk: { deadline, grace: '0s' } },
     sandbox: { jobDelayMs: [5, 50], retryDelaysMs: [50, 100], ...sandbox },
     prepare: ({ pool }) => createCrm(pool, 400),
   })

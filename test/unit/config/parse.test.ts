@@ -42,7 +42,7 @@ describe('a right configuration', () => {
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
       service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1 },
-      bulk: { minimum: 50, deadlineMs: 6 * 3_600_000 },
+      bulk: { minimum: 50, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
       refreshAfterMs: 90 * 86_400_000,
       retryNotFoundAfterMs: 30 * 86_400_000,
       attempts: 5,
@@ -101,7 +101,7 @@ describe('a right configuration', () => {
     expect(config).toMatchObject({
       path: null,
       service: { concurrency: 4, timeoutMs: 1500, reserve: 0.2 },
-      bulk: { minimum: 1, deadlineMs: 7_200_000 },
+      bulk: { minimum: 1, deadlineMs: 7_200_000, graceMs: 300_000 },
       refreshAfterMs: 604_800_000,
       retryNotFoundAfterMs: 0,
       attempts: 1,

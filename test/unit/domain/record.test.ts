@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { afterAnswer } from '../../../src/domain/row.ts'
 import { describe, expect, test } from 'vitest'
 import { readCompany, readConfidence, readPerson } from '../../../src/domain/record.ts'
 
@@ -44,12 +45,23 @@ describe('readPerson', () => {
     expect(readPerson(odd)).toEqual({ outcome: 'found', record: odd, confidence: 0.8 })
   })
 
-  test('a confidence that cannot be read is no reason to lose the record', () => {
+  test('a confidence that cannot be read keeps the record, and is below every bound', () => {
     expect(readPerson({ ...person, confidence: 'high' })).toMatchObject({
       outcome: 'found',
-      confidence: null,
+      confidence: 0,
     })
   })
+
+  test.each(['low', -0.3, 250, [], {}, true])(
+    'a person whose confidence is %j is below every bound, and is never written at it',
+    (confidence) => {
+      const reading = readPerson({ ...person, confidence })
+      expect(reading).toMatchObject({ outcome: 'found', confidence: 0 })
+      expect(afterAnswer({ state: 'found', reason: null, confidence: 0 }, 0.1)?.state).toBe(
+        'below_confidence',
+      )
+    },
+  )
 
   test.each([
     { data: null },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff.ts'
-import { afterDelivery, afterSubmit } from '../../../src/domain/job.ts'
+import { afterDelivery, afterSubmit, isTerminal, jobIdentifier } from '../../../src/domain/job.ts'
 import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
 import { routeEmails } from '../../../src/domain/route.ts'
@@ -105,6 +105,7 @@ describe('a job', () => {
       reason: 'unavailable (503)',
       retryAfterMs: null,
       counts: true,
+      mayBeBilled: false,
     } as const
     expect(submit(event)).toMatchObject({ state: 'submitting', attempt: 2 })
     expect(submit(event, 3)).toMatchObject({ state: 'rejected', finishedAt: new Date(1_000) })
@@ -113,7 +114,18 @@ describe('a job', () => {
   test('says how many of its inputs got no result', () => {
     expect(afterDelivery('completed', 0)).toEqual({ state: 'completed', reason: null })
     expect(afterDelivery('failed', 3).reason).toContain('3 inputs without a result')
-    expect(afterDelivery('cancelled', 0).state).toBe('failed')
+    expect(afterDelivery('failed', 0).state).toBe('failed')
+  })
+  test('is not ended by a status that is not terminal, but by the last of its results', () => {
+    expect(['completed', 'failed', 'processing', null].map(isTerminal)).toEqual([true, true, false, false])
+    expect(afterDelivery(null, 3)).toEqual({ state: null, reason: null })
+    expect(afterDelivery(null, 0)).toEqual({ state: 'completed', reason: null })
+  })
+  test('has an identifier that an index can hold, whatever the service calls it', () => {
+    expect(jobIdentifier(42)).toBe('42')
+    expect(jobIdentifier('x'.repeat(512))).toBe('x'.repeat(512))
+    expect(jobIdentifier('é'.repeat(6_000))).toMatch(/^sha256:[0-9a-f]{64}$/)
+    expect(jobIdentifier('é'.repeat(6_000))).not.toBe(jobIdentifier('é'.repeat(6_001)))
   })
 })
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { afterFailure } from '../../../src/pipeline/submit/submit.ts'
+import { afterFailure, submitLeaseMs } from '../../../src/pipeline/submit/submit.ts'
 import {
+  AbortedError,
   BadRequestError,
   CircuitOpenError,
   ConnectionError,
@@ -18,6 +19,22 @@ describe('a bulk call that failed', () => {
     expect(afterFailure(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
       type: 'unknown',
     })
+  })
+  test.each([502, 504, 520, 524, 599])('is in doubt where a gateway answered it: %i', (status) => {
+    expect(afterFailure(new ServerError('broken', { endpoint, status }))).toMatchObject({ type: 'unknown' })
+  })
+  test('is in doubt where it was aborted after it was sent', () => {
+    expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
+      type: 'unknown',
+    })
+    expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: false }))).toMatchObject({
+      type: 'not_taken',
+    })
+  })
+  test('is posted again after a 500, as the interface says, and counted as possibly billed', () => {
+    const failure = (status: number) => afterFailure(new ServerError('broken', { endpoint, status }))
+    expect(failure(500)).toMatchObject({ type: 'not_taken', mayBeBilled: true })
+    expect(failure(503)).toMatchObject({ type: 'not_taken', mayBeBilled: false })
   })
   test('is posted again where it certainly was not taken', () => {
     expect(afterFailure(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject({
@@ -54,4 +71,10 @@ describe('a bulk call that failed', () => {
       counts: false,
     })
   })
+})
+
+test('a submission is leased for longer than its call may take, and those that its slot makes before it', () => {
+  const timeoutMs = 10 * 60_000
+  expect(submitLeaseMs(10, 10, timeoutMs)).toBeGreaterThan(timeoutMs)
+  expect(submitLeaseMs(10, 3, timeoutMs)).toBeGreaterThan(4 * timeoutMs)
 })

@@ -70,6 +70,7 @@ describe('status', () => {
     rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
     jobs: { completed: 28, in_doubt: 2 },
     deliveries: {},
+    quarantined_results: 0,
     live_runs: 0,
     last_run: {
       id: 3,
@@ -150,6 +151,7 @@ describe('status', () => {
       rows: {},
       jobs: {},
       deliveries: {},
+      quarantined_results: 0,
       live_runs: 2,
       last_run: null,
       paused: [],

@@ -1,0 +1,240 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Rules } from '../../../src/pipeline/deps.ts'
+import { createReceiver, type Receipt } from '../../../src/pipeline/receive.ts'
+import * as recover from '../../../src/pipeline/recover.ts'
+import * as settle from '../../../src/pipeline/settle/settle.ts'
+import { acceptSingle } from '../../../src/store/jobs.ts'
+import { signWebhook } from '../../../src/webhook/signature.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const SECRET = 'secret'
+const log = pino({ level: 'silent' })
+const rules = { attempts: 5, bulkGraceMs: 300_000, refreshAfterMs: 1e9, retryNotFoundAfterMs: 1e9 } as Rules
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(() => database.pool.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs cascade'))
+
+const EMAILS = ['a@x.example', 'b@x.example', 'c@x.example']
+
+/** A job that the service has accepted. */
+async function submittedJob(jobId: string | null, emails: readonly string[] = EMAILS): Promise<string> {
+  const id = randomUUID()
+  await database.pool.query(
+    `with made as (
+       insert into fillrate.lookups (kind, key, input, state)
+       select 'email', email, jsonb_build_object('email', email), 'pending' from unnest($2::text[]) email
+       returning id
+     )
+     insert into fillrate.jobs (id, job_id, state, size, members, submitted_at, deadline_at)
+     select $1, $3, 'submitted', count(*), array_agg(id order by id), now(), now() + interval '6 h' from made`,
+    [id, emails, jobId],
+  )
+  await database.pool.query(
+    `update fillrate.lookups set state = 'submitted', job = $1 where key = any($2::text[])`,
+    [id, emails],
+  )
+  return id
+}
+
+const deliver = (changes: object, path: string | null): Promise<Receipt> => {
+  const event = { event_id: randomUUID(), job_id: 'j', status: 'completed', results: [], ...changes }
+  const body = Buffer.from(JSON.stringify(event))
+  const signature = signWebhook(body, SECRET)
+  return createReceiver(database.db, [SECRET])({ body, signature, job: path })
+}
+const resultsFor = (list: readonly string[]): object[] =>
+  list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
+const settleAll = async (): Promise<number> => {
+  let ticks = 0
+  while ((await settle.tick({ db: database.db, log, rules, now: Date.now })).deliveries > 0) ticks++
+  return ticks
+}
+const recoverOnce = () => recover.tick({ db: database.db, log, rules }, [])
+const passGrace = () => database.pool.query(`update fillrate.jobs set release_at = now() - interval '1 s'`)
+
+/** `a found: T a@x.example` … */
+const lookups = async (): Promise<string[]> =>
+  (
+    await database.pool.query<{ told: string }>(
+      `select split_part(key, '@', 1) || ' ' || state || coalesce(': ' || (record ->> 'title'), '')
+                || case when in_doubt > 0 then ', in doubt ' || in_doubt else '' end as told
+         from fillrate.lookups order by id`,
+    )
+  ).rows.map((row) => row.told)
+const job = async (id: string): Promise<object> =>
+  (
+    await database.pool.query<{ state: string; reason: string | null }>(
+      'select state, reason from fillrate.jobs where id = $1',
+      [id],
+    )
+  ).rows[0] ?? {}
+const deliveries = async (): Promise<object[]> =>
+  (
+    await database.pool.query<{ state: string; reason: string | null; quarantined_results: number }>(
+      'select state, reason, quarantined_results from fillrate.deliveries order by received_at, event_id',
+    )
+  ).rows
+
+test('a record that a failed job delivered is not lost to the miss that a completed one delivers in the same batch', async () => {
+  const id = await submittedJob('j')
+  await deliver({ status: 'failed', results: resultsFor(['a@x.example']) }, id)
+  await deliver({ results: EMAILS.map((email) => ({ request_id: email, data: null })) }, id)
+  expect(await settleAll()).toBe(1)
+  expect(await lookups()).toEqual(['a found: T a@x.example', 'b not_found', 'c not_found'])
+  expect(await job(id)).toEqual({ state: 'completed', reason: null })
+})
+
+test('a status that is not terminal ends nothing, and what it delivered is used', async () => {
+  const id = await submittedJob('j')
+  const miss = { request_id: 'b@x.example', data: null }
+  await deliver({ status: 'processing', results: [...resultsFor(['a@x.example']), miss] }, id)
+  await settleAll()
+  await recoverOnce()
+  expect(await lookups()).toEqual(['a found: T a@x.example', 'b submitted', 'c submitted'])
+  expect(await job(id)).toEqual({ state: 'submitted', reason: null })
+  await deliver({ status: 'done', results: resultsFor(['b@x.example', 'c@x.example']) }, id)
+  await settleAll()
+  expect(await job(id)).toEqual({ state: 'completed', reason: null })
+})
+
+test('an input without a result waits some minutes for a further delivery, and is then requested once', async () => {
+  const id = await submittedJob('j')
+  await deliver({ results: resultsFor(['a@x.example']) }, id)
+  await settleAll()
+  await recoverOnce()
+  expect(await lookups()).toEqual(['a found: T a@x.example', 'b submitted', 'c submitted'])
+  await deliver({ results: resultsFor(['b@x.example']) }, id)
+  await settleAll()
+  await passGrace()
+  expect(await recoverOnce()).toMatchObject({ releasedJobs: 1 })
+  const after = ['a found: T a@x.example', 'b found: T b@x.example', 'c pending, in doubt 1']
+  expect(await lookups()).toEqual(after)
+  expect(await recoverOnce()).toMatchObject({ releasedJobs: 0 })
+  expect(await lookups()).toEqual(after)
+})
+
+test('a failed delivery of which nothing matches is quarantined, and ends its job all the same', async () => {
+  const id = await submittedJob('j')
+  await deliver({ status: 'failed', results: resultsFor(['x@elsewhere.example', 'y@elsewhere.example']) }, id)
+  await settleAll()
+  expect(await deliveries()).toMatchObject([{ state: 'quarantined', quarantined_results: 2 }])
+  expect(await job(id)).toMatchObject({ state: 'failed' })
+  await passGrace()
+  await recoverOnce()
+  expect(await lookups()).toEqual(['a', 'b', 'c'].map((name) => `${name} pending, in doubt 1`))
+})
+
+test('a delivery that Postgres does not take is quarantined alone, and those behind it are settled', async () => {
+  const id = await submittedJob('j')
+  // Whatever it is about a record that a statement fails of.
+  await database.pool.query(
+    `alter table fillrate.lookups add constraint poison check (record ->> 'title' is distinct from 'poison')`,
+  )
+  try {
+    const poison = [{ request_id: 'a@x.example', data: { title: 'poison', confidence: 1 } }]
+    await deliver({ status: 'processing', results: poison }, id)
+    await deliver({ status: 'processing', results: resultsFor(['b@x.example']) }, id)
+    await settleAll()
+  } finally {
+    await database.pool.query('alter table fillrate.lookups drop constraint poison')
+  }
+  expect(await deliveries()).toMatchObject([
+    { state: 'quarantined', reason: 'it could not be settled: SQLSTATE 23514' },
+    { state: 'settled' },
+  ])
+  expect(await lookups()).toEqual(['a submitted', 'b found: T b@x.example', 'c submitted'])
+})
+
+test('a job identifier that no index could hold neither stops settling nor loses its job', async () => {
+  const jobId = randomBytes(20_000).toString('base64')
+  await deliver({ job_id: jobId, results: resultsFor(EMAILS) }, null)
+  const id = await submittedJob(null)
+  await deliver({ job_id: jobId, results: resultsFor(EMAILS.slice(1)) }, id)
+  await settleAll()
+  expect((await deliveries()).map((one) => (one as { state: string }).state)).toEqual(['orphaned', 'settled'])
+  expect(await lookups()).toEqual(['a submitted', 'b found: T b@x.example', 'c found: T c@x.example'])
+  // The job's identifier is known now, and what came before it is attached.
+  await recoverOnce()
+  await settleAll()
+  expect(await job(id)).toEqual({ state: 'completed', reason: null })
+})
+
+test('a job_id that the service gave twice: the webhook address says whose the results are', async () => {
+  const old = await submittedJob('j', ['old@x.example'])
+  const fresh = await submittedJob('j', ['new@x.example'])
+  const result = (title: string): object => ({
+    results: [{ request_id: 'q', data: { title, confidence: 0.9 } }],
+  })
+  await deliver(result('New'), fresh)
+  await settleAll()
+  expect(await lookups()).toEqual(['old submitted', 'new found: New'])
+  // Without an address, and without anything else that says whose it is, a result is used for none.
+  await deliver(result('Whose?'), null)
+  await settleAll()
+  expect(await lookups()).toEqual(['old submitted', 'new found: New'])
+  expect(await job(old)).toMatchObject({ state: 'submitted' })
+  expect(await deliveries()).toMatchObject([{ state: 'settled' }, { state: 'quarantined' }])
+  await deliver({ results: resultsFor(['old@x.example']) }, null)
+  await settleAll()
+  expect(await lookups()).toEqual(['old found: T old@x.example', 'new found: New'])
+})
+
+test('an address of one job with the identifier of another: only addresses match', async () => {
+  const one = await submittedJob('one', ['one@x.example'])
+  await submittedJob('two', ['two@x.example'])
+  await deliver(
+    { job_id: 'two', results: [{ request_id: 'q', data: { title: 'Whose?', confidence: 0.9 } }] },
+    one,
+  )
+  await settleAll()
+  expect(await lookups()).toEqual(['one submitted', 'two submitted'])
+  expect(await job(one)).toMatchObject({ state: 'submitted' })
+  await deliver({ job_id: 'two', results: resultsFor(['two@x.example']) }, one)
+  await settleAll()
+  expect(await lookups()).toEqual(['one submitted', 'two found: T two@x.example'])
+})
+
+test('a batch of deliveries is bounded by bytes as well as by count', async () => {
+  const id = await submittedJob('j', [...EMAILS, 'd@x.example'])
+  const padding = 'x'.repeat(5 * 2 ** 20)
+  for (const email of [...EMAILS, 'd@x.example'])
+    await deliver({ status: 'processing', padding, results: resultsFor([email]) }, id)
+  expect(await settleAll()).toBe(2)
+  expect(await job(id)).toMatchObject({ state: 'completed' })
+})
+
+test('a single lookup that is accepted for later is settled by its only result, and read by its kind', async () => {
+  await acceptedSingles()
+  const company = { name: 'Acme', industry: 'Tools', title: 'a company' }
+  const person = { email: 'somebody@else.example', title: 'CEO', confidence: 0.9 }
+  await deliver({ job_id: 'single domain', results: [{ request_id: 'r', data: company }] }, null)
+  await deliver({ job_id: 'single linkedin_url', results: [{ request_id: 'r', data: person }] }, null)
+  await settleAll()
+  expect(await lookups()).toEqual(['ada found: CEO', 'acme.example found: a company'])
+})
+
+test('a service that accepts a single lookup for later and never delivers uses up its attempts', async () => {
+  await acceptedSingles()
+  await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
+  await recover.tick({ db: database.db, log, rules: { attempts: 1 } }, [])
+  const { rows } = await database.pool.query('select state, reason, attempts from fillrate.lookups')
+  const failed = { state: 'failed', reason: 'its job was not delivered in time (1 tries)', attempts: 1 }
+  expect(rows).toEqual([failed, failed])
+})
+
+/** A profile and a domain, each accepted as a job of one. */
+async function acceptedSingles(): Promise<void> {
+  const { rows } = await database.pool.query<{ id: string; kind: string; token: string }>(
+    `insert into fillrate.lookups (kind, key, input, state, lease_token, leased_until)
+     select kind, key, jsonb_build_object(kind, key), 'leased', gen_random_uuid(), now() + interval '1 h'
+       from (values ('linkedin_url', 'ada'), ('domain', 'acme.example')) v (kind, key)
+     returning id, kind, lease_token as token`,
+  )
+  for (const { id, kind, token } of rows)
+    await acceptSingle(database.db, { id: Number(id), token }, `single ${kind}`, null, 3_600_000)
+}

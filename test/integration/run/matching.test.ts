@@ -1,0 +1,141 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const start = async (sandbox: Partial<SandboxOptions>, changes: object = {}): Promise<void> => {
+  harness = await startHarness({
+    config: { ...crmConfig, bulk: { grace: '0s' }, ...changes },
+    sandbox: { jobDelayMs: [5, 50], retryDelaysMs: [50, 100], missingShare: 0, ...sandbox },
+    prepare: ({ pool }) => createCrm(pool, 200),
+  })
+}
+const count = async (query: string): Promise<number> =>
+  (await harness.database.pool.query<{ count: number }>(`select count(*)::int as count from ${query}`))
+    .rows[0]?.count ?? Number.NaN
+/** Rows whose stored record is of another address. */
+const rowsWithAnother = (): Promise<number> =>
+  count(
+    `fillrate.rows r join fillrate.lookups l on l.id = r.lookup where lower(l.record ->> 'email') <> l.key`,
+  )
+
+test('a service that refuses some addresses and lists identifiers for the others gives no row the data of another', async () => {
+  await start({ acceptedShape: 'job_id+request_ids', refusedShare: 0.02 })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 200, waiting: 0 } })
+  expect(await rowsWithAnother()).toBe(0)
+  // The list was shorter than the job: the addresses in the results tied them, and no misses were invented.
+  expect(report.rows.enriched).toBeGreaterThan(100)
+  // What was refused is requested singly, once, and counted: the service may have billed it.
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  expect(inputs.max_asked).toBe(2)
+  expect(report.requests.person).toBeGreaterThan(0)
+  expect(report.lookups.in_doubt).toBe(report.requests.person)
+})
+
+test('a service that echoes the addresses in an order of its own gives no row the data of another', async () => {
+  await start({ acceptedShape: 'job_id+emails', requestIds: 'email' })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
+  expect(await rowsWithAnother()).toBe(0)
+})
+
+test('a bulk call that a gateway answered 504 is in doubt, and never posted again', async () => {
+  await start({
+    plan: (fault, { endpoint }) => (fault === '504' ? endpoint.endsWith('bulk') : undefined),
+    faults: { lost: 1 },
+  })
+  const first = await harness.run({ route: 'bulk', waitMs: 0 })
+  expect(first.jobs).toMatchObject({ in_doubt: 2, waiting: 0 })
+  const second = await harness.run({ route: 'bulk', waitMs: 0 })
+  expect(second.requests).toMatchObject({ bulk: 0, person: 0 })
+  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, asked_singly: 0 })
+})
+
+test('its delivery is accepted all the same', async () => {
+  await start({ faults: { '504': 1 } })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
+  expect(report.jobs).toMatchObject({ completed: report.requests.bulk, in_doubt: 0 })
+})
+
+test('a bulk call that was answered 500 is posted again, and its members are counted as in doubt', async () => {
+  await start({
+    plan: (fault, { endpoint, nth }) => fault === '500' && endpoint.endsWith('bulk') && nth === 0,
+  })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 }, lookups: { in_doubt: 180 } })
+})
+
+test('a delivery of progress ends nothing, and results in two deliveries are paid once', async () => {
+  await start({ faults: { progress: 1, 'in-parts': 1 }, requestIds: 'email' }, { bulk: { grace: '10m' } })
+  const report = await harness.run({ route: 'bulk' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
+  expect(report.lookups.in_doubt).toBe(0)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('service.concurrency bounds jobs and single calls together', async () => {
+  await start({ latencyAfterMs: 30, requestIds: 'email' })
+  await harness.database.pool.query(
+    `update crm.contacts set linkedin = 'https://www.linkedin.com/in/p-' || id, email = null where id > 160`,
+  )
+  await using counting = await startCountingProxy(harness.sandbox.url)
+  const { contacts } = crmConfig.sources
+  const app = await harness.open({
+    config: {
+      ...crmConfig,
+      service: { concurrency: 1 },
+      bulk: { minimum: 1, grace: '0s' },
+      sources: { contacts: { ...contacts, inputs: { email: 't.email', linkedin_url: 't.linkedin' } } },
+    },
+    environment: { baseUrl: counting.url },
+  })
+  const report = await app.run(runRequest())
+  expect(report.requests.bulk).toBeGreaterThan(1)
+  expect(report.requests.person).toBe(40)
+  expect(counting.most()).toBe(1)
+})
+
+/** Forwards calls, and counts those that are under way at once. */
+async function startCountingProxy(
+  target: string,
+): Promise<{ url: string; most: () => number } & AsyncDisposable> {
+  let underWay = 0
+  let most = 0
+  const server = createServer((request, response) => {
+    most = Math.max(most, ++underWay)
+    response.once('close', () => {
+      underWay--
+    })
+    const forwarded = forward(target + request.url, request, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers)
+      answer.pipe(response)
+    })
+    request.pipe(forwarded)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    most: () => most,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+const forward = (
+  url: string,
+  { method, headers }: IncomingMessage,
+  answered: (answer: IncomingMessage) => void,
+): ClientRequest => httpRequest(url, { method, headers }, answered)

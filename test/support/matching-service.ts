@@ -1,0 +1,256 @@
+import fc from 'fast-check'
+
+/** A job as the service and Fillrate know it. */
+interface ServiceJob {
+  readonly key: string
+  readonly jobId: string
+  /** In the order of submission. */
+  readonly addresses: readonly string[]
+  /** What the 202 gave. */
+  readonly requestIds: readonly string[] | Readonly<Record<string, string>> | null
+}
+
+/**
+ * A service of some form and with some faults, and what it does with the first of its jobs. The interface shows neither
+ * what a 202 holds nor what a `request_id` looks like, so every reasonable form is among them.
+ */
+export interface Service {
+  /** The first is the one that is delivered; the second, if there is one, has the same `job_id`. */
+  readonly jobs: readonly ServiceJob[]
+  readonly people: readonly string[]
+  /** Those of whom it knows nothing. */
+  readonly missing: ReadonlySet<string>
+  /** It says whose each result is or keeps the order, and makes no fault. */
+  readonly isPlain: boolean
+  readonly deliveries: readonly { readonly address: string | null; readonly body: object }[]
+}
+
+export const deliveriesOf = (service: Service): Service['deliveries'] => service.deliveries
+
+const form = fc.record({
+  /** What a `request_id` is. */
+  naming: fc.constantFrom('opaque', 'address', 'shouted address', 'from 0', 'from 1', 'none'),
+  /** What the 202 gives beside the job's identifier. */
+  accepted: fc.constantFrom('nothing', 'list', 'disordered list', 'addresses', 'sorted addresses', 'map'),
+  /** Whose `data` holds their address. */
+  echo: fc.constantFrom('all', 'found', 'some', 'none'),
+  order: fc.constantFrom('kept', 'kept', 'shuffled', 'reversed'),
+  parts: fc.integer({ min: 1, max: 3 }),
+  /** The words before the last. */
+  progress: fc.constantFrom('processing', 'completed', 'failed', null),
+  last: fc.constantFrom('completed', 'completed', 'completed', 'failed'),
+})
+
+const faults = fc.record({
+  /** Addresses that it refuses: no identifier, no result. */
+  refused: fc.constantFrom(0, 0, 0, 1, 2),
+  /** Results that it loses. */
+  dropped: fc.constantFrom(0, 0, 0, 1, 2),
+  /** Results that come twice. */
+  repeated: fc.constantFrom(0, 0, 0, 1),
+  /** Results for addresses that were never submitted. */
+  foreign: fc.constantFrom(0, 0, 0, 1, 2),
+  /** Two results with the identifier of one of them. */
+  sharesIdentifier: fc.constantFrom(false, false, false, true),
+  /** Records with another address than the one that was submitted: a stranger's, or another member's. */
+  alias: fc.constantFrom('none', 'none', 'none', 'stranger', 'member'),
+  /** Another job has the same `job_id`. */
+  jobIdTwice: fc.constantFrom(false, false, true),
+  /** The whole delivery comes again, as another event. */
+  redelivers: fc.boolean(),
+  /** Whether it posts to the job's own address. */
+  address: fc.constantFrom('own', 'own', 'own', 'none'),
+})
+
+type Form = typeof form extends fc.Arbitrary<infer Value> ? Value : never
+type Faults = typeof faults extends fc.Arbitrary<infer Value> ? Value : never
+type Random = (below: number) => number
+
+/**
+ * Services whose results can be told apart at all. Excluded is what no reader could decide: one that keeps no order
+ * and gives neither identifier nor address; a list of made-up identifiers in an order of its own for results that hold
+ * no address; a record that names another member, where nothing else says whose it is; an identifier that is right in
+ * one delivery and another's in the next.
+ */
+export const services: fc.Arbitrary<Service> = fc
+  .record({
+    form,
+    faults: fc.oneof(faults, faults.map(noFaults)),
+    size: fc.oneof(
+      { weight: 20, arbitrary: fc.integer({ min: 1, max: 8 }) },
+      { weight: 1, arbitrary: fc.integer({ min: 9, max: 100 }) },
+    ),
+    seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  })
+  .map(({ form: wanted, faults: made, size, seed }) => {
+    const service = decidable(wanted, made)
+    return build(service.form, service.faults, size, randomFrom(seed))
+  })
+
+function noFaults({ address }: Faults): Faults {
+  return {
+    refused: 0,
+    dropped: 0,
+    repeated: 0,
+    foreign: 0,
+    sharesIdentifier: false,
+    alias: 'none',
+    jobIdTwice: false,
+    redelivers: false,
+    address,
+  }
+}
+
+function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
+  const isNamed = wanted.naming.endsWith('address')
+  const byNumber = wanted.naming.startsWith('from')
+  const listIsTrue = wanted.naming === 'opaque' && (wanted.accepted === 'list' || wanted.accepted === 'map')
+  const alias = made.alias === 'member' && !(isNamed && !made.sharesIdentifier) ? 'none' : made.alias
+  const isLost = made.refused + made.dropped + made.repeated + made.foreign > 0 || made.sharesIdentifier
+  const isDisordered = wanted.order !== 'kept' && !byNumber
+  const listIsFalse = wanted.naming === 'opaque' && wanted.accepted === 'disordered list'
+  const needsEcho = listIsFalse || (wanted.naming === 'none' && isLost)
+  const needsFound = (isDisordered || isLost) && !isNamed && !(listIsTrue && !made.sharesIdentifier)
+  const echo = needsEcho ? 'all' : needsFound && wanted.echo !== 'all' ? 'found' : wanted.echo
+  return {
+    form: { ...wanted, echo, parts: made.sharesIdentifier ? 1 : wanted.parts },
+    faults: { ...made, alias: needsEcho || (needsFound && alias === 'stranger') ? 'none' : alias },
+  }
+}
+
+interface Result {
+  readonly request_id?: string | undefined
+  readonly data: Record<string, unknown> | null
+}
+
+function build(how: Form, made: Faults, size: number, random: Random): Service {
+  const own = Array.from({ length: size }, (_, n) => `p${n}@x.example`)
+  const others = Array.from({ length: random(6) }, (_, n) => `o${n}@x.example`)
+  const people = [...own, ...others]
+  const missing = new Set(people.filter(() => random(3) === 0))
+  const shuffled = <T>(list: readonly T[]): T[] =>
+    list
+      .map((item) => ({ item, at: random(1_000_000) }))
+      .sort((a, b) => a.at - b.at)
+      .map(({ item }) => item)
+  const accepted = own.toSpliced(random(size), made.refused)
+
+  const ids = new Map(own.map((email, n) => [email, `r${random(2 ** 30)}-${n}`]))
+  const idOf = (email: string): string => ids.get(email) ?? ''
+  const requestIds = {
+    nothing: null,
+    list: accepted.map(idOf),
+    'disordered list': shuffled(accepted).map(idOf),
+    addresses: accepted,
+    'sorted addresses': accepted.toSorted().toReversed(),
+    map: Object.fromEntries(accepted.map((email) => [email, idOf(email)])),
+  }[how.accepted]
+
+  const aliased = made.alias === 'none' ? -1 : random(size)
+  const nameOf = (email: string): string | undefined =>
+    ({
+      opaque: idOf(email),
+      address: email,
+      'shouted address': ` ${email.toUpperCase()}`,
+      'from 0': String(own.indexOf(email)),
+      'from 1': String(own.indexOf(email) + 1),
+      none: undefined,
+    })[how.naming]
+  const dataOf = (email: string): Result['data'] => {
+    const isMissing = missing.has(email)
+    const says =
+      how.echo === 'all' || (how.echo === 'found' && !isMissing) || (how.echo === 'some' && random(2) === 0)
+    const isAliased = own.indexOf(email) === aliased
+    const named = !isAliased
+      ? email
+      : made.alias === 'member'
+        ? (own[random(size)] ?? email)
+        : 'alias@y.example'
+    if (isMissing) return says ? { email: named } : ([null, {}][random(2)] ?? null)
+    return { title: `Title of ${email}`, confidence: 0.9, ...(says && { email: named }) }
+  }
+  const resultOf = (email: string): Result => ({ request_id: nameOf(email), data: dataOf(email) })
+
+  const kept = accepted.toSpliced(random(Math.max(1, accepted.length)), made.dropped)
+  let results = kept.map(resultOf)
+  if (made.sharesIdentifier && results.length > 1) {
+    const [from, to] = [random(results.length), random(results.length)]
+    results = results.map((one, at) => (at === to ? { ...one, request_id: results[from]?.request_id } : one))
+  }
+  for (let n = 0; n < made.repeated && results.length > 0; n++)
+    results.push(results[random(results.length)] as Result)
+  for (let n = 0; n < made.foreign; n++) {
+    const stranger = `stranger${n}@z.example`
+    const id = how.naming.endsWith('address')
+      ? stranger
+      : how.naming === 'none'
+        ? undefined
+        : `f${random(1_000)}`
+    results.push({
+      request_id: id,
+      data: { email: stranger, title: `Title of ${stranger}`, confidence: 0.9 },
+    })
+  }
+  if (how.order === 'shuffled') results = shuffled(results)
+  if (how.order === 'reversed') results = results.toReversed()
+
+  const known: ServiceJob[] = [{ key: KEYS[0], jobId: 'job-1', addresses: own, requestIds }]
+  if (made.jobIdTwice && others.length > 0)
+    known.push({
+      key: KEYS[1],
+      jobId: 'job-1',
+      // An older job may hold some of the same people.
+      addresses: shuffled([...others, ...own.filter(() => random(4) === 0)]).slice(0, Math.max(1, size)),
+      requestIds: null,
+    })
+  return {
+    jobs: known,
+    people,
+    missing,
+    isPlain: isPlain(how, made),
+    deliveries: deliver(how, made, results, random),
+  }
+}
+
+const KEYS = ['0a000000-0000-4000-8000-000000000001', '0a000000-0000-4000-8000-000000000000'] as const
+
+function deliver(how: Form, made: Faults, results: readonly Result[], random: Random): Service['deliveries'] {
+  const cuts = Array.from({ length: how.parts - 1 }, () => random(results.length + 1)).sort((a, b) => a - b)
+  const bounds = [0, ...cuts, results.length]
+  const deliveries = bounds.slice(1).map((end, n) => {
+    const status = n === how.parts - 1 ? how.last : how.progress
+    const part = results.slice(bounds[n], end).map((result) =>
+      // Where the work is not done, an empty result says nothing of its input.
+      status !== 'completed' && random(3) === 0 ? { ...result, data: null } : result,
+    )
+    const body = { event_id: `event-${n}`, job_id: 'job-1', status, results: part }
+    return { address: made.address === 'own' ? KEYS[0] : null, body }
+  })
+  return made.redelivers ? [...deliveries, ...deliveries] : deliveries
+}
+
+/** Whether every result can be used: nothing is lost, and what it says is enough. */
+function isPlain(how: Form, made: Faults): boolean {
+  const { refused, dropped, repeated, foreign, sharesIdentifier, alias, jobIdTwice, address } = made
+  if (refused + dropped + repeated + foreign > 0 || sharesIdentifier || alias !== 'none') return false
+  if (how.last !== 'completed' || (how.parts > 1 && how.progress !== 'completed')) return false
+  if (how.naming.endsWith('address') || how.echo === 'all') return true
+  if (jobIdTwice && address === 'none') return false
+  if (how.naming === 'opaque' && how.accepted === 'disordered list') return false
+  if (how.naming === 'opaque' && (how.accepted === 'list' || how.accepted === 'map')) return true
+  // Identifiers that the 202 announced, and results with others: it contradicts itself.
+  const isAnnounced = how.accepted === 'map' || how.accepted.endsWith('list')
+  if (how.naming.startsWith('from') && isAnnounced) return false
+  return how.parts === 1 && (how.order === 'kept' || how.naming.startsWith('from'))
+}
+
+/** Mulberry32: the same service for the same seed, so that a failure can be looked at again. */
+function randomFrom(seed: number): Random {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
