@@ -80,12 +80,17 @@ interface Bound {
 
 /** How long a value may be; null where there is no bound, or where the type's own cast refuses what is too long. */
 function boundOf({ fit, type }: Output, value: string): Bound | null {
-  if (fit.kind === 'bits')
+  if (fit.kind === 'bits') {
+    const cut = `${value}::${type.cast}`
+    if (fit.length === null) return { isTooLong: 'false', cut, cast: `::${type.cast}` }
+    // The cast of what is too short would fill it up with zeros.
+    const whole = fit.exact ? `case when length(${value}) > ${fit.length} then ${cut} end` : cut
     return {
-      isTooLong: fit.length === null ? 'false' : `length(${value}) > ${fit.length}`,
-      cut: `${value}::${type.cast}`,
+      isTooLong: `length(${value}) ${fit.exact ? '<>' : '>'} ${fit.length}`,
+      cut: whole,
       cast: `::${type.cast}`,
     }
+  }
   if (fit.kind !== 'text') return null
   if (fit.maxBytes !== undefined) {
     // `"char"` would keep the first byte of a letter that has several.
@@ -105,10 +110,14 @@ function boundOf({ fit, type }: Output, value: string): Bound | null {
 export function isWritten({ output, n }: Numbered, all: readonly Numbered[]): string {
   const group = groupOf(output, all)
     .filter((one) => one.n !== n)
-    .map((one) => `"~new${one.n}" is not null and ("~ready${one.n}" or not ${isDifferent(one)})`)
-  const whole = [`"~ready${n}"`, `"~new${n}" is not null`, ...group, isDifferent({ output, n })]
+    .map((one) => `${isMade(one)} and ("~ready${one.n}" or not ${isDifferent(one)})`)
+  const whole = [`"~ready${n}"`, isMade({ output, n }), ...group, isDifferent({ output, n })]
   return `coalesce(${whole.join(' and ')}, false)`
 }
+
+/** Whether there is a new value. A row value `(a,)` of which one field is NULL is neither null nor not null. */
+export const isMade = ({ output, n }: Numbered): string =>
+  output.fit.kind === 'other' ? `"~new${n}"::text is not null` : `"~new${n}" is not null`
 
 const isDifferent = ({ output, n }: Numbered): string =>
   differs(`"~new${n}"`, currentCell(output), output.fit)

@@ -3,7 +3,7 @@ import { cellJson } from './cell.ts'
 import { parentsOf } from './json-cells.ts'
 import type { Cell, Source } from './mapped.ts'
 import type { Numbered } from './numbered.ts'
-import { isTouched } from './new-value.ts'
+import { isMade, isTouched } from './new-value.ts'
 import { quoteLiteral } from './quote.ts'
 
 /** What the write statement tells of one row. */
@@ -74,9 +74,13 @@ export function skippedJson(cells: readonly Numbered[]): string {
     )
     .map(({ output, n }) => {
       const isNothing = `"~made${n}" is null or ${blankValue(`"~made${n}"`, output.fit)}`
-      const reason = `case when ${isNothing} then 'no_value' else 'too_long' end`
+      const isShort =
+        output.fit.kind === 'bits' && output.fit.exact
+          ? `length("~made${n}") < ${output.fit.length}`
+          : 'false'
+      const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
       const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason})`
-      const when = `"~same" and "~ready${n}" and "~new${n}" is null`
+      const when = `"~same" and "~ready${n}" and not (${isMade({ output, n })})`
       return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
     })
   return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`

@@ -1,0 +1,372 @@
+import pg from 'pg'
+import pino from 'pino'
+import { openApp, type App } from '../../src/app.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
+import { runRequest, testEnvironment } from '../support/environment.ts'
+import { startRecordService, type RecordService } from '../support/record-service.ts'
+import { Random } from './random.ts'
+import { HOLDERS, KEYS, literal, TYPES, type FuzzType, type Sent, type TooLong } from './types.ts'
+
+/** How much was held against the oracle. */
+export interface Held {
+  readonly cells: number
+}
+
+interface Column {
+  readonly name: string
+  readonly type: FuzzType
+  readonly policy: 'blank' | 'tracked' | 'always'
+  readonly tooLong: TooLong
+  /** A key inside it is filled, and not the column itself. */
+  readonly isKey: boolean
+  /** Filled through an `sql` expression of its own. */
+  readonly hasSql: boolean
+}
+
+/** One row: the texts of its columns, and of the whole row. */
+interface Row {
+  readonly cells: readonly (string | null)[]
+  readonly whole: string
+}
+type Table = ReadonlyMap<number, Row>
+
+const ROWS = 14
+/** Rows without an email, now and then: a page has a thousand. */
+const FILLERS = 1_150
+
+const SETTINGS: Readonly<Record<string, readonly string[]>> = {
+  DateStyle: [`'ISO, MDY'`, `'SQL, DMY'`, `'SQL, MDY'`, `'German'`, `'Postgres, DMY'`, `'ISO, DMY'`],
+  extra_float_digits: ['1', '0', '-3', '3'],
+  IntervalStyle: ['postgres', 'sql_standard', 'postgres_verbose', 'iso_8601'],
+  bytea_output: ['hex', 'escape'],
+  TimeZone: [`'UTC'`, `'Europe/Oslo'`, `'Asia/Kathmandu'`, `'America/New_York'`],
+  search_path: ['public', 'public, ext', `"$user", public`],
+}
+
+/**
+ * One random database, held against the oracle at every step of its life: dry run, run, the same run again, people's
+ * edits, a run with other records, undo, redo, undo.
+ * @throws what is other than the oracle says
+ */
+export async function fuzzCase(server: string, seed: number): Promise<Held> {
+  const service = await startRecordService()
+  const database = await cloneDatabase(server)
+  try {
+    return await new FuzzCase(database, service, new Random(seed)).play()
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error })
+  } finally {
+    await service.close()
+    await database.drop()
+  }
+}
+
+class FuzzCase {
+  readonly #database: TestDatabase
+  readonly #service: RecordService
+  readonly #random: Random
+  readonly #columns: Column[]
+  #key: (typeof KEYS)[number]
+  #oracle!: pg.Client
+  /** What the service says of each row, by column; null where it knows nobody. */
+  #sent = new Map<number, readonly (Sent | null)[] | null>()
+  /** What Fillrate wrote last into each cell, as the oracle writes it. */
+  readonly #claims = new Map<string, string | null>()
+  #cells = 0
+
+  constructor(database: TestDatabase, service: RecordService, random: Random) {
+    this.#database = database
+    this.#service = service
+    this.#random = random
+    this.#key = random.pick(KEYS)
+    this.#columns = Array.from({ length: random.int(3, 8) }, (_, n) => {
+      const isKey = random.chance(0.12)
+      const type = isKey ? (TYPES.find(({ sql }) => sql === 'jsonb') as FuzzType) : random.pick(TYPES)
+      return {
+        name: `c${n}`,
+        type,
+        policy: random.pick(['blank', 'tracked', 'always']),
+        tooLong: random.pick(['skip', 'truncate']),
+        isKey,
+        hasSql:
+          !isKey &&
+          /^(?:text|ext\.citext|varchar\(8\)|name|bit\(4\)|inet)$/.test(type.sql) &&
+          random.chance(0.3),
+      }
+    })
+  }
+
+  async play(): Promise<Held> {
+    const fillers = this.#random.chance(0.15) ? FILLERS : 0
+    await this.#create(fillers)
+    this.#oracle = new pg.Client({ connectionString: this.#database.url })
+    await this.#oracle.connect()
+    await this.#oracle.query(
+      `set DateStyle = 'ISO'; set extra_float_digits = 1; set IntervalStyle = 'postgres'; set bytea_output = 'hex';
+       set TimeZone = 'UTC'; set search_path = public, ext`,
+    )
+    try {
+      await this.#live(fillers)
+    } finally {
+      await this.#oracle.end()
+    }
+    return { cells: this.#cells }
+  }
+
+  async #live(fillers: number): Promise<void> {
+    const first = await this.#read()
+    this.#send()
+    const rehearsed = await this.#app((app) => app.run(runRequest({ dryRun: { sample: 5 } })))
+    if (rehearsed.rows.invalid_input !== fillers)
+      throw new Error(
+        `the dry run picked ${JSON.stringify(rehearsed.rows)} of ${fillers} rows without an email`,
+      )
+    await this.#expect('the dry run', first)
+    const expected = await this.#afterRun(first)
+    const run = await this.#app((app) => app.run(runRequest()))
+    if (run.status !== 'completed' || run.rows.waiting > 0)
+      throw new Error(
+        `the run ended with ${JSON.stringify({ status: run.status, reason: run.reason, ...run.rows })}`,
+      )
+    await this.#expect('the run', expected)
+    const written = await this.#read()
+    await this.#app((app) => app.run(runRequest()))
+    await this.#expect('the same run again', written, true)
+
+    const edited = await this.#edit(0.2)
+    this.#send()
+    await this.#database.pool.query(
+      `update fillrate.lookups set due_at = now() - interval '1 s'; update fillrate.rows set next_at = now() - interval '1 s'`,
+    )
+    const expectedOfSecond = await this.#afterRun(edited)
+    const second = await this.#app((app) => app.run(runRequest()))
+    await this.#expect('the run with other records', expectedOfSecond)
+    const after = await this.#read()
+    let last = second.run
+    for (const [name, table] of [
+      ['undo', edited],
+      ['redo', after],
+      ['undo again', edited],
+    ] as const) {
+      last = await this.#undo(last)
+      await this.#expect(name, table, true)
+    }
+    const later = await this.#edit(0.1)
+    await this.#undo(run.run)
+    await this.#expect('undo of the first run', afterUndo(later, written, first))
+    for (const [nr, row] of await this.#read())
+      if (later.get(nr)?.whole === written.get(nr)?.whole && row.whole !== first.get(nr)?.whole)
+        throw new Error(
+          `row ${nr} after undo of the first run is ${row.whole}, and was ${first.get(nr)?.whole}`,
+        )
+  }
+
+  async #create(fillers: number): Promise<void> {
+    const { pool } = this.#database
+    await pool.query(`
+      create schema ext; create extension citext schema ext; create extension hstore schema ext; create extension ltree schema ext;
+      create type public.mood as enum ('Good', 'so so'); create type public.pair as (word text, n int);
+      create domain public.short as varchar(5) check (value <> 'bad')`)
+    const keys = this.#key.map(([name, type]) => `${name} ${type}`)
+    const columns = this.#columns.map(({ name, type }) => `${name} ${type.sql}`)
+    await pool.query(`
+      create table public.x (${[...keys, 'nr int unique', 'email text', ...columns, 'touched timestamptz'].join(', ')},
+        primary key (${this.#key
+          .map(([name]) => name)
+          .toReversed()
+          .join(', ')}))`)
+    for (let nr = 1; nr <= ROWS; nr++)
+      await pool.query(`
+        insert into public.x (${[...this.#key.map(([name]) => name), 'nr', 'email', ...this.#columns.map(({ name }) => name)].join(', ')})
+        select ${[...this.#key.map(([, , value]) => value), 'g', literal(`p${nr}@example.com`), ...this.#columns.map((column) => this.#held(column))].join(', ')}
+          from (select ${nr} as g) as g`)
+    if (fillers > 0)
+      await pool.query(`
+        insert into public.x (${[...this.#key.map(([name]) => name), 'nr'].join(', ')})
+        select ${[...this.#key.map(([, , value]) => value), 'g'].join(', ')} from generate_series(${ROWS + 1}, ${ROWS + fillers}) g`)
+  }
+
+  /** SQL for what a person has typed into a column. */
+  #held({ type, isKey }: Column): string {
+    if (this.#random.chance(0.4)) return 'null'
+    if (isKey) return this.#random.pick(HOLDERS)[0]
+    if (type.blanks.length > 0 && this.#random.chance(0.2)) return this.#random.pick(type.blanks)
+    return type.held(this.#random)
+  }
+
+  /** Makes new records. */
+  #send(): void {
+    this.#service.records.clear()
+    for (let nr = 1; nr <= ROWS; nr++) {
+      const isKnown = this.#random.chance(0.9)
+      const sent = this.#columns.map((column) =>
+        this.#random.chance(0.9) ? column.type.sent(this.#random, column.tooLong) : null,
+      )
+      this.#sent.set(nr, isKnown ? sent : null)
+      if (!isKnown) continue
+      const fields = sent.flatMap((one, n) => (one === null ? [] : [`"f${n}": ${one.json}`]))
+      this.#service.records.set(
+        `p${nr}@example.com`,
+        `{${['"confidence": 0.90', '"title": "x"', ...fields].join(', ')}}`,
+      )
+    }
+  }
+
+  async #app<T>(act: (app: App) => Promise<T>): Promise<T> {
+    const name = new URL(this.#database.url).pathname.slice(1)
+    for (const [setting, values] of Object.entries(SETTINGS))
+      await this.#database.pool.query(`alter database ${name} set ${setting} = ${this.#random.pick(values)}`)
+    const outputs = this.#columns.map(({ name: column, policy, tooLong, isKey, hasSql }, n) => [
+      isKey ? `${column}.k` : column,
+      { field: `f${n}`, unlisted: true, policy, tooLong, ...(hasSql && { sql: '$value' }) },
+    ])
+    const config = {
+      sources: {
+        s: {
+          kind: 'person',
+          table: 'public.x',
+          inputs: { email: 't.email' },
+          outputs: Object.fromEntries(outputs) as object,
+          touch: { touched: 'clock_timestamp()' },
+        },
+      },
+      budget: 'unlimited',
+    }
+    const app = await openApp({
+      config: parseConfig(config, null),
+      environment: testEnvironment(this.#database.url, this.#service.url),
+      log: pino({ level: 'silent' }),
+    })
+    try {
+      return await act(app)
+    } finally {
+      await app.close()
+    }
+  }
+
+  /** @returns the run that it was */
+  async #undo(run: number): Promise<number> {
+    const { signal } = new AbortController()
+    const report = await this.#app((app) => app.undo({ run, dryRun: false, signal }))
+    if (report.changes.rejected + report.changes.gone > 0)
+      throw new Error(`undo of run ${run}: ${JSON.stringify(report.failed)}`)
+    return report.run ?? run
+  }
+
+  async #read(): Promise<Table> {
+    const { rows } = await this.#oracle.query<{ nr: number; cells: (string | null)[]; whole: string }>(
+      `select nr, array[${this.#columns.map(({ name }) => `${name}::text`).join(', ')}] as cells, x::text as whole
+         from public.x where nr <= ${ROWS} order by nr`,
+    )
+    return new Map(rows.map(({ nr, cells, whole }) => [nr, { cells, whole }]))
+  }
+
+  /** Has people change cells. */
+  async #edit(share: number): Promise<Table> {
+    for (let nr = 1; nr <= ROWS; nr++)
+      for (const column of this.#columns)
+        if (!column.isKey && this.#random.chance(share))
+          await this.#database.pool.query(
+            `update public.x set ${column.name} = ${this.#held(column)} where nr = ${nr}`,
+          )
+    return this.#read()
+  }
+
+  /** What a run must make of the table, cell by cell. */
+  async #afterRun(before: Table): Promise<Table> {
+    const after = new Map<number, Row>()
+    for (const [nr, row] of before) {
+      const sent = this.#sent.get(nr) ?? null
+      const cells: (string | null)[] = []
+      let isRefused = false
+      for (const [n, column] of this.#columns.entries()) {
+        const value = sent?.[n] ?? null
+        const made =
+          value !== null && value.text !== null && (await this.#isOpen(nr, n))
+            ? await this.#made(nr, column, value.text)
+            : null
+        isRefused ||= made === 'refused'
+        cells.push(made === null || made === 'refused' ? (row.cells[n] ?? null) : made)
+      }
+      const kept = isRefused ? row.cells : cells
+      for (const [n, cell] of kept.entries()) if (cell !== row.cells[n]) this.#claims.set(`${nr} ${n}`, cell)
+      after.set(nr, { cells: kept, whole: row.whole })
+    }
+    return after
+  }
+
+  /** Whether the policy lets the cell be written, in Postgres's own words. */
+  async #isOpen(nr: number, n: number): Promise<boolean> {
+    const { name, type, policy, isKey } = this.#columns[n] as Column
+    const blanks = isKey ? HOLDERS.filter(([, isOpen]) => isOpen).map(([held]) => held) : type.blanks
+    const [row] = await this.#ask<{ blank: boolean; reachable: boolean; now: string | null }>(`
+      select ${[`${name} is null`, ...blanks.map((blank) => `${name}::text = ${blank}::${type.sql}::text`)].join(' or ')} as blank,
+             ${isKey ? `coalesce(jsonb_typeof(${name}) in ('object', 'null'), true)` : 'true'} as reachable,
+             ${isKey ? `(${name} -> 'k')::text` : `${name}::text`} as now
+        from public.x where nr = ${nr}`)
+    if (!row?.reachable) return false
+    if (policy === 'always' || row.blank) return true
+    if (policy === 'blank') return false
+    const claim = this.#claims.get(`${nr} ${n}`)
+    return claim !== undefined && (isKey ? keyIn(claim) === keyIn(`{"k": ${row.now}}`) : claim === row.now)
+  }
+
+  /** What the cell must hold then; null: what it holds. */
+  async #made(nr: number, { name, type, isKey }: Column, text: string): Promise<string | null> {
+    const value = isKey ? `${literal(text)}::jsonb` : type.cast(literal(text))
+    const made = isKey
+      ? `coalesce(nullif(${name}, 'null'), '{}') || jsonb_build_object('k', ${value})`
+      : value
+    try {
+      const [row] = await this.#ask<{ made: string; same: boolean }>(
+        `select (${made})::text as made, (${type.same(name, `(${made})`)}) as same from public.x where nr = ${nr}`,
+      )
+      return row?.same ? null : (row?.made ?? null)
+    } catch (error) {
+      if (type.isForeign) return 'refused'
+      throw error
+    }
+  }
+
+  async #ask<One extends pg.QueryResultRow>(text: string): Promise<One[]> {
+    return (await this.#oracle.query<One>(text)).rows
+  }
+
+  async #expect(step: string, expected: Table, isWhole = false): Promise<void> {
+    const now = await this.#read()
+    for (const [nr, row] of expected) {
+      const is = now.get(nr)
+      for (const [n, cell] of row.cells.entries()) {
+        this.#cells++
+        if (is?.cells[n] === cell) continue
+        const { type, policy, isKey, hasSql } = this.#columns[n] as Column
+        const sent = this.#sent.get(nr)?.[n]?.json
+        throw new Error(
+          `after ${step}, row ${nr}, ${type.sql}${isKey ? ' (its key k)' : ''}, ${policy}${hasSql ? ', by sql' : ''}, sent ${sent}: ` +
+            `is ${is?.cells[n]}, expected ${cell}`,
+        )
+      }
+      if (isWhole && is?.whole !== row.whole)
+        throw new Error(`after ${step}, row ${nr} is ${is?.whole}, expected ${row.whole}`)
+    }
+  }
+}
+
+const keyIn = (object: string | null): string =>
+  object === null ? 'null' : JSON.stringify((JSON.parse(object) as { k?: unknown }).k ?? null)
+
+/** A cell that a run has written holds what it held before, unless somebody has changed it since. */
+function afterUndo(now: Table, written: Table, before: Table): Table {
+  return new Map(
+    [...now].map(([nr, row]) => [
+      nr,
+      {
+        ...row,
+        cells: row.cells.map((cell, n) =>
+          cell === written.get(nr)?.cells[n] ? (before.get(nr)?.cells[n] ?? null) : cell,
+        ),
+      },
+    ]),
+  )
+}

@@ -1,0 +1,350 @@
+import type { Random } from './random.ts'
+
+/** What a record holds for a column. */
+export interface Sent {
+  /** As it stands in the record. */
+  readonly json: string
+  /** As Postgres is to read it; null where Fillrate must find by itself that it does not fit. */
+  readonly text: string | null
+}
+
+/** A type of column, with what people and the service put into it. */
+export interface FuzzType {
+  readonly sql: string
+  /** SQL literals of values that people typed. */
+  readonly held: (random: Random) => string
+  /** SQL literals of what counts as blank besides NULL. */
+  readonly blanks: readonly string[]
+  readonly sent: (random: Random, tooLong: TooLong) => Sent
+  /** SQL for the value out of a text literal: the cast decides what the cell must hold. */
+  readonly cast: (literal: string) => string
+  /** SQL for whether two values are the same to Fillrate, so that none is written over the other. */
+  readonly same: (a: string, b: string) => string
+  /** What does not fit is refused by the database alone, and with it the row. */
+  readonly isForeign: boolean
+}
+
+export type TooLong = 'skip' | 'truncate'
+
+export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+const asText = (a: string, b: string): string => `${a}::text is not distinct from ${b}::text`
+const asValue = (a: string, b: string): string => `${a} is not distinct from ${b}`
+
+function type(sql: string, rest: Partial<FuzzType> & Pick<FuzzType, 'held' | 'sent'>): FuzzType {
+  return { sql, blanks: [], cast: (text) => `${text}::${sql}`, same: asText, isForeign: false, ...rest }
+}
+
+const WORDS = [
+  'CTO',
+  'Sales & Marketing',
+  `O'Brien "Bo"`,
+  String.raw`C:\dir\n`,
+  'æøå 😀',
+  'NULL',
+  '{a,b}',
+  '(x,1)',
+  'N/A',
+  '0',
+  'VP, EMEA',
+  'a\nb',
+  'ﬁne',
+  'x'.repeat(80),
+  'é'.repeat(40),
+  '$value',
+  '%s :x ?',
+]
+const word = (random: Random): string => random.pick(WORDS)
+const json = (value: unknown): string => JSON.stringify(value)
+const stringOf = (text: string): Sent => ({ json: json(text), text })
+const TEXT_BLANKS = [`''`, `'  '`, `E'\\t\\u00a0'`]
+
+/** Text of at most so many characters or bytes. */
+function textType(sql: string, characters: number | null, bytes: number | null = null): FuzzType {
+  const fit = (text: string): string => {
+    if (characters !== null) return [...text].slice(0, characters).join('')
+    if (bytes === null) return text
+    let kept = ''
+    for (const character of text) {
+      if (Buffer.byteLength(kept + character) > bytes) break
+      kept += character
+    }
+    return kept
+  }
+  return type(sql, {
+    blanks: TEXT_BLANKS,
+    held: (random) => literal(fit(word(random)).trimEnd()),
+    sent: (random, tooLong) => {
+      const text = random.chance(0.1)
+        ? random.digits(1, 9).replace(/^0+(?=\d)/, '') + random.pick(['', '.50', '.0'])
+        : word(random)
+      const isNumber = /^\d+(\.\d+)?$/.test(text) && random.chance(0.5)
+      const fitted = fit(text)
+      const isLong = fitted !== text
+      const kept = isLong && (tooLong === 'skip' || fitted === '') ? null : fitted
+      return { json: isNumber ? text : json(text), text: kept }
+    },
+  })
+}
+
+function wholeType(sql: string, bits: 16 | 32 | 64): FuzzType {
+  const most = 2n ** BigInt(bits - 1)
+  return type(sql, {
+    held: (random) => literal(String(BigInt(random.digits(1, 4)) - 500n)),
+    sent: (random) => {
+      if (random.chance(0.1)) return { json: json(random.pick(['abc', '1.5', '1e'])), text: null }
+      const number = random.chance(0.3)
+        ? random.pick([most - 1n, -most, most, -most - 1n])
+        : BigInt(random.digits(1, random.pick([2, 6, 17])))
+      const fits = BigInt.asIntN(bits, number) === number
+      const text = random.pick([String(number), `${number}.0`])
+      return { json: random.chance(0.5) ? text : json(text), text: fits ? String(number) : null }
+    },
+  })
+}
+
+const decimal = (random: Random, whole: number, fraction: number): string =>
+  `${random.pick(['', '-'])}${random.digits(1, whole).replace(/^0+(?=\d)/, '')}${random.chance(0.7) ? `.${random.digits(1, fraction)}` : ''}`
+
+function numberType(sql: string, whole: number, fraction: number, held: readonly string[]): FuzzType {
+  return type(sql, {
+    same: asValue,
+    held: (random) => (random.chance(0.3) ? literal(random.pick(held)) : literal(decimal(random, 3, 3))),
+    sent: (random) => {
+      if (random.chance(0.1)) return { json: json('12,5'), text: null }
+      // JSON has no `-0` that jsonb would keep.
+      const text = decimal(random, whole, fraction).replace(/^-(?=0*\.?0*$)/, '')
+      return { json: random.chance(0.6) ? text : json(text), text }
+    },
+  })
+}
+
+const pad = (n: number, digits = 2): string => String(n).padStart(digits, '0')
+const day = (random: Random): string =>
+  `${random
+    .pick([random.int(1900, 2100), random.int(1, 999)])
+    .toString()
+    .padStart(4, '0')}-${pad(random.int(1, 12))}-${pad(random.int(1, 28))}`
+const time = (random: Random): string =>
+  `${pad(random.int(0, 23))}:${pad(random.int(0, 59))}:${pad(random.int(0, 59))}${random.chance(0.4) ? `.${random.digits(1, 6)}` : ''}`
+const ZONES = ['Z', '+00:00', '+05:30', '-03:00']
+
+const NO_TIME: Sent = { json: json('yesterday-ish'), text: null }
+
+/** A type of which Fillrate knows no more than that text may be cast to it. */
+function foreignType(
+  sql: string,
+  good: readonly string[],
+  bad: readonly string[],
+  blanks: readonly string[] = [],
+): FuzzType {
+  return type(sql, {
+    isForeign: true,
+    blanks,
+    held: (random) => literal(random.pick(good)),
+    sent: (random) => stringOf(random.pick(random.chance(0.15) && bad.length > 0 ? bad : good)),
+  })
+}
+
+const element = (text: string): string => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`
+
+function arrayType(of: FuzzType, more: readonly string[], sameAs = of.same): FuzzType {
+  const sql = `${of.sql}[]`
+  return type(sql, {
+    blanks: [`'{}'`],
+    same: sameAs,
+    isForeign: of.isForeign,
+    held: (random) =>
+      random.chance(0.4) && more.length > 0
+        ? literal(random.pick(more))
+        : `array[${random.list(1, 3, () => of.held(random)).join(', ')}]::${sql}`,
+    sent: (random) => {
+      const items = random.list(1, 3, () => of.sent(random, 'skip'))
+      const texts = items.map((item) => item.text)
+      const text = texts.includes(null) ? null : `{${texts.map((one) => element(one ?? '')).join(',')}}`
+      const [only] = items
+      const isAlone = items.length === 1 && random.chance(0.3) && !only?.json.startsWith('[')
+      return { json: isAlone ? (only?.json ?? '') : `[${items.map((item) => item.json).join(', ')}]`, text }
+    },
+  })
+}
+
+const ANY_JSON = [
+  '{"b": 1,  "a": 2}',
+  '[1.0, 12345678901234567890, 0.10]',
+  '9007199254740993',
+  '"text"',
+  'true',
+  '{"n": {"deep": [1, "2", null]}}',
+  '12.50',
+  '"123"',
+]
+const jsonValue = (random: Random): Sent => {
+  const text = random.pick(ANY_JSON)
+  return { json: text, text }
+}
+const jsonb = type('jsonb', {
+  blanks: [`'null'`, `'[]'`, `'""'`, `'" "'`],
+  same: asValue,
+  held: (random) => literal(random.pick([...ANY_JSON, '{}', '0', 'false'])),
+  sent: jsonValue,
+})
+
+const mood = type('mood', {
+  held: (random) => literal(random.pick(['Good', 'so so'])),
+  sent: (random) => {
+    const text = random.pick(['Good', 'so so', 'good'])
+    return { json: json(text), text: text === 'good' ? null : text }
+  },
+})
+const int = wholeType('int', 32)
+const numeric = numberType('numeric', 20, 20, ['12.50', '0.00', 'NaN'])
+const float8 = numberType('float8', 8, 7, ['-0', '0.30000000000000004', 'Infinity', '1e-300'])
+const timestamptz = type('timestamptz', {
+  held: (random) =>
+    literal(random.pick([`${day(random)} ${time(random)}+00`, 'infinity', '0044-03-15 12:00:00+00 BC'])),
+  sent: (random) =>
+    random.chance(0.1) ? NO_TIME : stringOf(`${day(random)}T${time(random)}${random.pick(ZONES)}`),
+})
+const text = textType('text', null)
+const pair = foreignType('pair', ['("x y",2)', '(a,)', '("q""q",-1)'], ['(a', 'x'])
+const bits = (sql: string, length: number, isExact: boolean): FuzzType =>
+  type(sql, {
+    held: () => literal(isExact ? '0'.repeat(length - 1) + '1' : '01'),
+    sent: (random, tooLong) => {
+      const sent = random.pick(['', '0', '1']) + random.pick(['101', '0110', '1111111', '0'])
+      const isLong = sent.length > length
+      const kept = isLong ? (tooLong === 'skip' ? null : sent.slice(0, length)) : sent
+      return { json: json(sent), text: kept !== null && isExact && kept.length < length ? null : kept }
+    },
+  })
+
+export const TYPES: readonly FuzzType[] = [
+  text,
+  textType('varchar(8)', 8),
+  textType('char(6)', 6),
+  textType('ext.citext', null),
+  textType('name', null, 63),
+  { ...textType('"char"', null, 1), held: (random) => literal(random.pick(['x', 'Y', '7'])) },
+  wholeType('smallint', 16),
+  int,
+  wholeType('bigint', 64),
+  numeric,
+  numberType('numeric(30,2)', 20, 12, ['12.50', '0.10']),
+  float8,
+  numberType('real', 4, 2, ['-0', '0.1', 'NaN']),
+  type('boolean', {
+    held: (random) => random.pick(['true', 'false']),
+    sent: (random) =>
+      random.pick<Sent>([
+        { json: 'true', text: 'true' },
+        { json: 'false', text: 'false' },
+        { json: '"Yes"', text: 'true' },
+        { json: '0', text: 'false' },
+        { json: '1.0', text: 'true' },
+        { json: '"maybe"', text: null },
+      ]),
+  }),
+  type('date', {
+    held: (random) => literal(random.pick([day(random), '0044-03-15 BC', 'infinity'])),
+    sent: (random) =>
+      random.chance(0.1)
+        ? NO_TIME
+        : stringOf(day(random) + (random.chance(0.3) ? `T${time(random)}${random.pick(ZONES)}` : '')),
+    cast: (one) => `left(${one}, 10)::date`,
+  }),
+  type('timestamp', {
+    held: (random) =>
+      literal(random.pick([`${day(random)} ${time(random)}`, '-infinity', '0044-03-15 12:00:00 BC'])),
+    sent: (random) => (random.chance(0.1) ? NO_TIME : stringOf(`${day(random)}T${time(random)}`)),
+  }),
+  timestamptz,
+  type('uuid', {
+    held: (random) => `md5(${literal(random.digits(1, 5))})::uuid`,
+    sent: (random) =>
+      random.chance(0.15)
+        ? { json: json('no-uuid'), text: null }
+        : stringOf(`${random.digits(8, 8)}-1234-4234-8234-${random.digits(12, 12)}`),
+  }),
+  mood,
+  { ...textType('short', 5), isForeign: true },
+  jsonb,
+  {
+    ...jsonb,
+    sql: 'json',
+    held: (random) =>
+      literal(
+        random.pick([...ANY_JSON, '{"a":1,  "a": 2}', String.raw`"a\u0000b"`, String.raw`{"\u0000": 1e2}`]),
+      ),
+    cast: (one) => `(${one}::jsonb)::text::json`,
+    same: (a, b) =>
+      `case when strpos(${a}::text, '\\u0000') > 0 then false else ${a}::text::jsonb is not distinct from ${b}::text::jsonb end`,
+  },
+  arrayType(text, ['{{a,b},{c,d}}', '[0:1]={a,"b c"}', '{NULL,x}', '{NULL}']),
+  arrayType(int, ['{{1,2},{3,4}}', '[5:6]={1,NULL}'], asValue),
+  arrayType(numeric, ['{1.10,12345678901234567890.5}'], asValue),
+  arrayType(float8, ['{0.30000000000000004,-0}'], asValue),
+  arrayType(timestamptz, [], asValue),
+  arrayType(mood, ['{Good,NULL}'], asValue),
+  arrayType(textType('ext.citext', null), []),
+  // An array's elements are cast one by one: JSON null would be left out.
+  { ...arrayType(jsonb, ['{"\\"123\\"",123,null}'], asText) },
+  foreignType('interval', ['1 year -2 days 03:04:05.6', '-00:00:01', '24:00:00', '1 mon'], ['soon']),
+  foreignType('tstzrange', ['[2020-01-01 00:00:00+00,)', '(,2021-01-01 00:00:00+00]', 'empty'], ['[2,1)']),
+  foreignType('int4range', ['[1,5)', 'empty'], ['[5,1)', 'x']),
+  foreignType('int4multirange', ['{[1,5),[7,9)}', '{}'], ['[1,5)']),
+  pair,
+  arrayType(pair, []),
+  foreignType('ext.hstore', ['a=>1, "b c"=>NULL', 'k=>v'], ['not hstore'], [`''`]),
+  foreignType('ext.ltree', ['a.b', 'c'], ['Sales & Marketing'], [`''`]),
+  foreignType('bytea', [String.raw`\x00ff5c`, 'plain'], [String.raw`\x0`]),
+  bits('bit(4)', 4, true),
+  bits('bit varying(6)', 6, false),
+  foreignType('inet', ['10.0.0.1', '10.0.0.2/8', '::1'], ['10.0.0.300']),
+  foreignType('macaddr', ['08:00:2b:01:02:03'], ['x']),
+  foreignType('point', ['(0.30000000000000004,-0)', '(1,2)'], ['(1,']),
+  foreignType('box', ['(1,1),(0.1,0.2)'], ['()']),
+  foreignType('money', ['12.50', '-0.01'], ['lots']),
+  foreignType('xml', ['<a  b="1"/>', 'text &amp; <c/>'], ['<a>']),
+  foreignType('tsvector', [`'a b':1 c`, 'x:2'], [], [`''`]),
+  foreignType('tsquery', [`'a' & 'b'`, 'x'], ['a b']),
+  foreignType('jsonpath', ['$.a', '$[*] ? (@ > 1)'], ['$.']),
+  foreignType('pg_lsn', ['16/B374D848'], ['x']),
+]
+
+/** SQL for the n-th key of a table: columns, their types, and their values out of a number `g`. */
+export const KEYS: readonly (readonly (readonly [name: string, type: string, value: string])[])[] = [
+  [['id', 'int', 'g']],
+  [['id', 'bigint', '9007199254740993 + g * 900719925474099']],
+  [['id', 'text', `case when g % 2 = 0 then 'K' else 'k' end || md5(g::text)`]],
+  [['id', 'varchar(20)', `'k ' || g`]],
+  [['id', 'char(8)', 'g::text']],
+  [['id', 'uuid', 'md5(g::text)::uuid']],
+  [['id', 'ext.citext', `case when g % 2 = 0 then 'K' else 'k' end || md5(g::text)`]],
+  [['id', 'date', `date '1999-12-31' + g`]],
+  [['id', 'timestamptz', `'2000-01-01 00:00:00.000001+00'::timestamptz + g * interval '1 hour'`]],
+  [['id', 'numeric(10,2)', 'g * 1.10']],
+  [['id', 'bytea', "decode(md5(g::text), 'hex')"]],
+  [['id', 'inet', `'10.0.0.0'::inet + g`]],
+  [['id', 'interval', `g * interval '-1 day 1 hour'`]],
+  [
+    ['tenant', 'ext.citext', `case when g % 3 = 0 then 'A' when g % 3 = 1 then 'b' else 'C' end`],
+    ['id', 'int', 'g'],
+  ],
+  [
+    ['id', 'int', 'g'],
+    ['"a ""key"""', 'text', `'["' || g`],
+  ],
+]
+
+/** What a jsonb column holds in which a key is filled, and whether that key is blank and can be reached. */
+export const HOLDERS: readonly (readonly [held: string, isOpen: boolean, isReachable: boolean])[] = [
+  [`'{}'`, true, true],
+  [`'null'`, true, true],
+  [`'{"x": 1.50, "k": null}'`, true, true],
+  [`'{"k": " "}'`, true, true],
+  [`'{"k": "typed", "y": []}'`, false, true],
+  [`'{"k": 0}'`, false, true],
+  [`'"text"'`, false, false],
+  [`'[1]'`, false, false],
+]
