@@ -173,7 +173,8 @@ function build(
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
       onEnded: (endpoint, status) => meter.called(endpoint, status),
-      onKeyRefused: (refusal) => log.warn(refusal, 'the service refused a key'),
+      onKeyRefused: (refusal) => log.warn(refusal, 'the service refuses a key'),
+      onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
     }))
   const address = addressOf(environment)
   const scopeOf = (): string | null =>

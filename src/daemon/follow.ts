@@ -124,7 +124,8 @@ export class Follow {
         await this.#close(kind, 'done')
         continue
       }
-      if (run.isOver || run.budgetName !== (today?.name ?? null)) {
+      const isDone = run.isIdle && !(await waiting.anyWaiting(db, run.id))
+      if (run.isOver || isDone || run.budgetName !== (today?.name ?? null)) {
         this.#broken = 0
         await this.#close(kind, 'done')
         continue

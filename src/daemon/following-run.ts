@@ -87,9 +87,8 @@ export class OpenFollowingRun implements FollowingRun {
       run: id,
       sources: options.sources,
       tally: this.#tally,
-      onStop: (error) => {
-        this.#seen.stop ??= error
-      },
+      // It waits until the service takes our calls again: a run that is closed is followed by one that waits as well.
+      onStop: () => {},
       onFailure: (error) => this.#seen.failures.push(error),
     })
     this.#beating = heartbeat(options, id, token, this.#ended.signal).catch((error: unknown) => {
@@ -103,13 +102,17 @@ export class OpenFollowingRun implements FollowingRun {
 
   /** Something ended it that it could not go on from. */
   get isBroken(): boolean {
-    return this.#seen.stop !== null || this.#seen.failures.length > 0
+    return this.#seen.failures.length > 0
   }
 
-  /** It is time to close it, because nothing came, or because it has been open for long enough. */
+  /** Nothing came for a while: it is closed, unless rows of it wait for another try. */
+  get isIdle(): boolean {
+    return performance.now() - this.#pickedAt > IDLE_MS
+  }
+
+  /** It has been open for long enough. */
   get isOver(): boolean {
-    const now = performance.now()
-    return now - this.#pickedAt > IDLE_MS || now - this.#began > LONGEST_MS
+    return performance.now() - this.#began > LONGEST_MS
   }
 
   picked(rows: number): void {

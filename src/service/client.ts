@@ -54,7 +54,12 @@ export class EnrichmentClient {
     return this.#line.keys.allRefused
   }
 
-  /** Makes refused keys usable again, for a process that lives on after a fault of the service. */
+  /** How many calls may begin now, as far as the keys go: none while all are refused, one while they are tried again. */
+  get openCalls(): number {
+    return this.#line.keys.openCalls
+  }
+
+  /** Makes refused keys usable again, one call at a time until one is accepted, for a process that lives on after a fault of the service. */
   retryKeys(): void {
     this.#line.keys.forgetRefusals()
   }

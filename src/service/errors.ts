@@ -56,7 +56,7 @@ export class UnprocessableError extends ServiceError {
   readonly remedy = 'refuse'
 }
 
-/** 401: the service does not accept the key. */
+/** 401, or 403 to several inputs: the service does not accept the key. */
 export class UnauthorizedError extends ServiceError {
   readonly remedy: 'next_key' | 'stop'
   /** Which key, by its name that is no secret. */
@@ -72,8 +72,38 @@ export class UnauthorizedError extends ServiceError {
   }
 }
 
-/** 403 that is no rate limit: the key is known and may not do this. Treated like a refused key. */
-export class ForbiddenError extends UnauthorizedError {}
+/**
+ * 403 that is no rate limit, of which it is not known yet whether it is meant for the key or for this input. Where
+ * another input gets it too, the key is refused (UnauthorizedError).
+ */
+export class ForbiddenError extends ServiceError {
+  readonly remedy = 'retry'
+  /** How often this input got it. */
+  readonly times: number
+
+  constructor(message: string, facts: FailureFacts & { times: number }) {
+    super(message, facts)
+    this.times = facts.times
+  }
+}
+
+/** 403 for this input alone: others are let through. */
+export class InputForbiddenError extends ServiceError {
+  readonly remedy = 'refuse'
+}
+
+/** Not sent: one call at a time tries a key that the service had refused. */
+export class KeyOnTrialError extends ServiceError {
+  readonly remedy = 'wait'
+
+  constructor(endpoint: string) {
+    super('not sent: another call tries whether the service accepts the key again', {
+      endpoint,
+      maybeSent: false,
+      retryAfterMs: 1_000,
+    })
+  }
+}
 
 /** 429, or a 403 that speaks of a limit. */
 export class RateLimitedError extends ServiceError {

@@ -132,11 +132,15 @@ export function isMissingRoute(headers: Headers, body: Buffer): boolean {
   ) {
     return false
   }
-  if (/text\/html/i.test(String(headers['content-type'] ?? ''))) return true
+  if (isHtml(headers, body)) return true
   return /page not found|cannot (?:get|post) \/|route .{0,200}not found|default backend|(?:no[\s_-]such|unknown)[\s_-](?:route|endpoint|path)/i.test(
     excerpt(body),
   )
 }
+
+/** A page for people: no answer of the service, but of something before it. */
+export const isHtml = (headers: Headers, body: Buffer): boolean =>
+  /text\/html/i.test(String(headers['content-type'] ?? '')) || /^\s*<(?:!doctype|html)/i.test(excerpt(body))
 
 const remainingHeaders = ['x-ratelimit-remaining', 'x-rate-limit-remaining', 'ratelimit-remaining']
 

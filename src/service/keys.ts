@@ -13,6 +13,9 @@ export class KeyRing {
   readonly #keys: readonly Key[]
   readonly #refused = new Set<Key>()
   #current: Key
+  /** The keys are tried again: one call at a time, until the service accepts one. */
+  #isOnTrial = false
+  #isTrying = false
 
   /** Throws a TypeError that names the key by its place, never by its text. */
   constructor(secrets: string | readonly string[]) {
@@ -62,9 +65,37 @@ export class KeyRing {
     return { isNews: true }
   }
 
-  /** Makes every key usable again, the newest first: the service may have had a fault of its own. */
+  /** The service has taken a call with this key. */
+  accept(): void {
+    this.#isOnTrial = false
+  }
+
+  get isOnTrial(): boolean {
+    return this.#isOnTrial
+  }
+
+  /** How many calls may begin now. */
+  get openCalls(): number {
+    if (this.allRefused) return 0
+    if (!this.#isOnTrial) return Number.POSITIVE_INFINITY
+    return this.#isTrying ? 0 : 1
+  }
+
+  /** A call begins. @returns ends it; null where another one tries the key */
+  begin(): (() => void) | null {
+    if (!this.#isOnTrial) return () => {}
+    if (this.#isTrying) return null
+    this.#isTrying = true
+    return () => {
+      this.#isTrying = false
+    }
+  }
+
+  /** Makes every key usable again for one call, the newest first: somebody may have put it right. */
   forgetRefusals(): void {
+    if (this.#refused.size === 0) return
     this.#refused.clear()
     this.#current = this.#keys[0] ?? this.#current
+    this.#isOnTrial = true
   }
 }

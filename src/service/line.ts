@@ -3,11 +3,19 @@ import { credentialFor } from './auth.ts'
 import type { AuthStyle } from './auth.ts'
 import { parseBaseUrl } from './base-url.ts'
 import type { CallObserver } from './call.ts'
-import { ForbiddenError, UnauthorizedError } from './errors.ts'
+import {
+  ForbiddenError,
+  InputForbiddenError,
+  KeyOnTrialError,
+  RateLimitedError,
+  UnauthorizedError,
+} from './errors.ts'
+import type { ServiceError } from './errors.ts'
 import { exchange } from './exchange.ts'
 import type { Exchanged, ExchangeRequest } from './exchange.ts'
-import { brokenError, factsOf, isRateLimit } from './failure.ts'
+import { brokenError, factsOf, isHtml, isRateLimit } from './failure.ts'
 import type { FailureContext } from './failure.ts'
+import { ForbiddenAnswers } from './forbidden.ts'
 import { KeyRing } from './keys.ts'
 import type { Key } from './keys.ts'
 
@@ -25,8 +33,10 @@ export type LineOptions = {
   /** How many connections are kept, and so how many calls are on the wire at once; 32. */
   connections?: number
   userAgent?: string
-  /** Told once for each key that the service refuses. */
+  /** Told once for each key that the service refuses, until it accepts it again. */
   onKeyRefused?: (refusal: KeyRefusal) => void
+  /** Told once when the service accepts a key again. */
+  onKeyAccepted?: (keyId: string) => void
   /** Told of each call when it has ended; status null: no answer came. */
   onEnded?: (endpoint: Endpoint, status: number | null) => void
 }
@@ -52,7 +62,11 @@ export class Line {
   readonly #timeoutMs: number
   readonly #userAgent: string
   readonly #onKeyRefused: ((refusal: KeyRefusal) => void) | undefined
+  readonly #onKeyAccepted: LineOptions['onKeyAccepted']
   readonly #onEnded: LineOptions['onEnded']
+  readonly #forbidden = new ForbiddenAnswers()
+  /** Keys whose refusal was told. */
+  readonly #toldRefused = new Set<Key>()
   #closed: Promise<void> | null = null
 
   /** Opens no connection. Throws a TypeError for an option that cannot be right, without its secrets. */
@@ -65,6 +79,7 @@ export class Line {
     this.#timeoutMs = positive('timeoutMs', options.timeoutMs ?? 30_000)
     this.#userAgent = options.userAgent ?? 'fillrate'
     this.#onKeyRefused = options.onKeyRefused
+    this.#onKeyAccepted = options.onKeyAccepted
     this.#onEnded = options.onEnded
     this.#pool = new Pool(origin, {
       connections: positive('connections', options.connections ?? 32),
@@ -88,6 +103,22 @@ export class Line {
   ): Promise<Heard> {
     const key = this.keys.current
     if (this.keys.allRefused) throw this.#refusedBefore(endpoint, key)
+    const end = this.keys.begin()
+    if (end === null) throw new KeyOnTrialError(endpoint)
+    try {
+      return await this.#exchange(key, endpoint, parts, options)
+    } finally {
+      end()
+    }
+  }
+
+  async #exchange(
+    key: Key,
+    endpoint: Endpoint,
+    parts: { query?: string; body?: string },
+    options: CallOptions,
+  ): Promise<Heard> {
+    const began = this.#forbidden.begin()
     const exchanged = await exchange(this.#pool, this.#request(endpoint, parts, key), {
       timeoutMs: this.#timeoutMs,
       maxBodyBytes,
@@ -99,11 +130,15 @@ export class Line {
     this.#onEnded?.(endpoint, head?.status ?? null)
     if (head === null)
       throw brokenError(broken ?? { kind: 'connection', cause: undefined }, exchanged, context)
-    if (head.status === 401) throw this.#refuse(key, exchanged, context)
-    if (head.status === 403 && !isRateLimit(head.headers, exchanged.body)) {
-      throw this.#refuse(key, exchanged, context)
-    }
-    return { exchanged: { ...exchanged, head }, context }
+    const heard: Heard = { exchanged: { ...exchanged, head }, context }
+    const isLimited =
+      head.status === 429 || (head.status === 403 && isRateLimit(head.headers, exchanged.body))
+    if (isLimited) this.#forbidden.limited(performance.now())
+    else if (head.status === 401) throw this.#refuse(key, exchanged, context)
+    else if (head.status === 403)
+      throw this.#forbid(key, heard, { input: `${parts.query ?? ''}\n${parts.body ?? ''}`, began })
+    else if (head.status < 300 || [400, 404, 422].includes(head.status)) this.#accept(key)
+    return heard
   }
 
   /** Lets the calls under way end, and closes the connections. */
@@ -135,21 +170,59 @@ export class Line {
     }
   }
 
+  #accept(key: Key): void {
+    this.keys.accept()
+    this.#forbidden.accepted()
+    if (this.#toldRefused.delete(key)) this.#onKeyAccepted?.(key.id)
+  }
+
+  /** What a 403 means depends on what other inputs are answered. */
+  #forbid(
+    key: Key,
+    { exchanged, context }: Heard,
+    { input, began }: { readonly input: string; readonly began: number },
+  ): ServiceError {
+    const { head, body } = exchanged
+    const answer = { began, isHtml: isHtml(head.headers, body), now: performance.now() }
+    const { meaning, times } = this.#forbidden.judge(input, answer)
+    const facts = factsOf(exchanged, context)
+    if (meaning === 'ban')
+      return new RateLimitedError(
+        'the service bans the key for a while, because it was called too often (403 after 429)',
+        facts,
+      )
+    if (meaning === 'key' || this.keys.isOnTrial) return this.#refuse(key, exchanged, context)
+    return meaning === 'input'
+      ? new InputForbiddenError(
+          'the service, or a firewall before it, does not let this input through (403)',
+          facts,
+        )
+      : new ForbiddenError(
+          'forbidden (403): whether the input or the key is not let through, other calls tell',
+          {
+            ...facts,
+            times,
+          },
+        )
+  }
+
   #refuse(key: Key, exchanged: Exchanged, context: FailureContext): UnauthorizedError {
     const facts = factsOf(exchanged, context)
     const { isNews } = this.keys.refuse(key)
     const hasNextKey = !this.keys.allRefused
     const nextKeyId = hasNextKey ? this.keys.current.id : null
-    if (isNews) {
+    if (isNews) this.#forbidden.changeKey()
+    if (isNews && !this.#toldRefused.has(key)) {
+      this.#toldRefused.add(key)
       this.#onKeyRefused?.({ keyId: key.id, status: facts.status, nextKeyId, usable: this.keys.usable })
     }
     const next = hasNextKey
       ? `; the next call uses key ${nextKeyId}`
       : '. Put a valid key into FILLRATE_API_KEY'
     const full = { ...facts, keyId: key.id, hasNextKey }
-    return facts.status === 401
-      ? new UnauthorizedError(`the service does not accept key ${key.id} (401)${next}`, full)
-      : new ForbiddenError(`the service does not let key ${key.id} do this (403)${next}`, full)
+    const why = facts.status === 401 ? 'accept key' : 'let key'
+    const what = facts.status === 401 ? '(401)' : 'do this (403)'
+    return new UnauthorizedError(`the service does not ${why} ${key.id} ${what}${next}`, full)
   }
 
   #refusedBefore(endpoint: Endpoint, key: Key): UnauthorizedError {

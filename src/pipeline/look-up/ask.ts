@@ -5,6 +5,8 @@ import {
   AbortedError,
   CircuitOpenError,
   ConnectionError,
+  ForbiddenError,
+  KeyOnTrialError,
   MalformedAnswerError,
   RateLimitedError,
   ServiceError,
@@ -85,6 +87,12 @@ function afterFailure(error: ServiceError, lookup: LeasedLookup, breaker: Breake
       return decided({ type: 'refused', reason }, toKeep(error))
     case 'retry': {
       if (!error.maybeSent) return decided({ type: 'not_sent', reason })
+      // Until it is known that it is the input's, it is no attempt: the key may be locked for all of them.
+      if (error instanceof ForbiddenError) {
+        const { attempts } = lookup
+        const { retryAfterMs, times: tries } = error
+        return decided({ type: 'fault', reason, retryAfterMs, attempts, tries, isDown: true })
+      }
       const doubt = doubtOf(error)
       // Calls that were paid for are counted, whosever fault it was: an outage that charges must come to an end.
       const isCounted = doubt === 'lost' || doubt === 'done'
@@ -101,7 +109,8 @@ function afterFailure(error: ServiceError, lookup: LeasedLookup, breaker: Breake
     case 'next_key':
     case 'stop': {
       // The limiter holds a 429's Retry-After for every call; an open circuit's pause is this lookup's own.
-      const retryAfterMs = error instanceof CircuitOpenError ? error.retryAfterMs : null
+      const isOwnPause = error instanceof CircuitOpenError || error instanceof KeyOnTrialError
+      const retryAfterMs = isOwnPause ? error.retryAfterMs : null
       const inDoubt = error instanceof AbortedError && doubtOf(error) !== 'none'
       return {
         event: { type: 'put_back', reason, retryAfterMs, inDoubt },

@@ -17,6 +17,8 @@ import { Supply } from './supply.ts'
 
 export interface LookUpResult {
   readonly asked: number
+  /** Of these, those that the service decided. */
+  readonly answered: number
   readonly retried: number
   readonly throttled: number
   /** The service refuses us for good: no further call makes sense until somebody acts. */
@@ -45,7 +47,7 @@ export interface LookUpOptions {
  * hand their write is also the note of what these slots ask next.
  */
 export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
-  const count = { asked: 0, retried: 0, throttled: 0 }
+  const count = { asked: 0, answered: 0, retried: 0, throttled: 0 }
   const leases = new Leases(deps)
   const priority = priorityOf(run.trigger)
   const underWay = new Set<Promise<void>>()
@@ -68,7 +70,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const room = (): number =>
     stop !== null || options.signal.aborted
       ? 0
-      : Math.min(options.most - count.asked - underWay.size, openCalls(deps.breaker, deps.now()))
+      : Math.min(options.most - count.asked - underWay.size, openCalls(deps, deps.now()))
 
   const supply = new Supply(deps, run, leases, room)
 
@@ -123,7 +125,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     } else {
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
-      if (asked.event.type === 'fault') count.retried++
+      if (asked.event.type === 'fault' || asked.event.type === 'not_sent') count.retried++
+      else if (asked.event.type !== 'put_back') count.answered++
       if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
       await settle({

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { keyPauseMs } from '../../domain/backoff.ts'
 import { priorityOf } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import * as followed from '../../store/followed.ts'
@@ -28,6 +29,8 @@ export interface CallingOptions {
   /** Ends the calling when what is under way is done. */
   readonly signal: AbortSignal
   readonly onTurn: (turn: Turn | null) => void
+  /** A lookup was answered. */
+  readonly onAnswered?: () => void
   /** The service refuses us for good. */
   readonly onStop: (error: ServiceError) => void
 }
@@ -36,6 +39,9 @@ export interface CallingOptions {
 export async function callWhenever(options: CallingOptions): Promise<void> {
   const { deps, signal } = options
   const work = options.toLookUp.listen()
+  /** Turns in a row that ended because the service refuses us. */
+  let refusals = 0
+  let isFirst = true
   while (!signal.aborted) {
     const turn = await throughOutage(options.takeTurn, {
       signal,
@@ -50,25 +56,38 @@ export async function callWhenever(options: CallingOptions): Promise<void> {
       continue
     }
     options.onTurn(turn)
-    let refused = false
+    // What was refused in a run before this one of the same process is tried again.
+    if (isFirst) deps.client.retryKeys()
+    isFirst = false
+    let ended = { refused: false, answered: false }
     try {
-      refused = await callFor(options, { ...deps, limiter: turn.limiter }, turn)
+      ended = await callFor(options, { ...deps, limiter: turn.limiter }, turn)
     } finally {
       await turn.end()
       options.onTurn(null)
     }
-    if (refused) await sleep(REFUSED_PAUSE_MS, undefined, { signal }).catch(() => {})
+    if (ended.answered) refusals = 0
+    if (!ended.refused || signal.aborted) continue
+    // Somebody may have put the key right meanwhile.
+    await sleep(keyPauseMs(++refusals), undefined, { signal }).catch(() => {})
+    deps.client.retryKeys()
   }
 }
 
-/** A service that refuses us is asked again so much later: somebody may have put the key right meanwhile. */
-const REFUSED_PAUSE_MS = 60_000
+/** How a turn ended: whether the service refuses us, and whether it had answered before. */
+interface Ended {
+  readonly refused: boolean
+  readonly answered: boolean
+}
 
-/** @returns whether the service refuses us */
-async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promise<boolean> {
+async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promise<Ended> {
   let refused = false
+  let answered = false
   const options: CallingOptions = {
     ...given,
+    onAnswered: () => {
+      answered = true
+    },
     onStop: (error) => {
       refused = true
       ended.abort()
@@ -133,7 +152,7 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
     await Promise.allSettled(loops)
     throw error
   })
-  return refused
+  return { refused, answered }
 }
 
 /** Ticks under way at once, at the most: each has at least one call on the wire. */
@@ -215,6 +234,7 @@ async function lookUpFor(
     tally.retried += result.retried
     tally.throttled += result.throttled
   })
+  if (result.answered > 0) options.onAnswered?.()
   if (result.stop !== null) options.onStop(result.stop)
   return result.asked
 }

@@ -47,7 +47,7 @@ export async function tick(
     minimum: deps.rules.bulkMinimum,
   })
   if (webhookUrl === null || bulkFrom === null) return NOTHING
-  const open = Math.min(JOBS_A_TICK, openCalls(deps.breaker, deps.now()))
+  const open = Math.min(JOBS_A_TICK, openCalls(deps, deps.now()))
   if (open === 0) return NOTHING
   const there = await jobs.toSubmit(deps.db, run.id, bulkFrom)
   if (!there.enough && !there.again) return NOTHING

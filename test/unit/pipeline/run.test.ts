@@ -4,6 +4,7 @@ import { openCalls } from '../../../src/pipeline/look-up/open-calls.ts'
 import { callsFor } from '../../../src/pipeline/plan/cost.ts'
 import { endOf, outlastsRun } from '../../../src/pipeline/run/end.ts'
 import { exitCodeOf } from '../../../src/pipeline/run/report.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a run', () => {
@@ -122,8 +123,17 @@ describe('gathering', () => {
 })
 
 test('an open circuit lets nothing through, and one call when a probe is due', () => {
-  expect(openCalls({ state: 'closed', nextProbeAt: null }, 0)).toBe(Number.POSITIVE_INFINITY)
-  expect(openCalls({ state: 'open', nextProbeAt: 100 }, 99)).toBe(0)
-  expect(openCalls({ state: 'open', nextProbeAt: 100 }, 100)).toBe(1)
-  expect(openCalls({ state: 'half_open', nextProbeAt: 100 }, 100)).toBe(0)
+  const client = { openCalls: Number.POSITIVE_INFINITY }
+  const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
+    openCalls({ breaker: { state, nextProbeAt }, client }, now)
+  expect(at('closed', null, 0)).toBe(Number.POSITIVE_INFINITY)
+  expect(at('open', 100, 99)).toBe(0)
+  expect(at('open', 100, 100)).toBe(1)
+  expect(at('half_open', 100, 100)).toBe(0)
+})
+
+test('nothing is leased for keys that are refused, and one lookup for those that are tried again', () => {
+  const breaker = { state: 'closed', nextProbeAt: null } as const
+  expect(openCalls({ breaker, client: { openCalls: 0 } }, 0)).toBe(0)
+  expect(openCalls({ breaker, client: { openCalls: 1 } }, 0)).toBe(1)
 })

@@ -22,7 +22,7 @@ describe('a status for each failure', () => {
     [400, BadRequestError, 'refuse'],
     [401, UnauthorizedError, 'stop'],
     [402, UnexpectedStatusError, 'stop'],
-    [403, ForbiddenError, 'stop'],
+    [403, ForbiddenError, 'retry'],
     [405, UnexpectedStatusError, 'stop'],
     [408, UnexpectedStatusError, 'retry'],
     [413, UnexpectedStatusError, 'refuse'],
@@ -78,6 +78,7 @@ describe('a status for each failure', () => {
     const service = await serveAlways(403, '', { 'x-ratelimit-remaining': '10' })
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
+    await rejection(client.enrichPerson({ email: 'another@x.example' }), UnauthorizedError)
     expect(client.allKeysRefused).toBe(true)
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import type { KeyRefusal } from '../../../src/service/client.ts'
-import { UnauthorizedError } from '../../../src/service/errors.ts'
+import { ForbiddenError, KeyOnTrialError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { keyIdOf, KeyRing } from '../../../src/service/keys.ts'
 import { clientOf, recordingCall, rejection, serve } from './loopback-service.ts'
 
@@ -69,6 +69,49 @@ describe('several keys', () => {
     client.retryKeys()
     expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
     expect(client.keyId).toBe(keyIdOf('new'))
+  })
+})
+
+describe('refused keys that are tried again', () => {
+  test('are tried by one call at a time, and the refusal and its end are told once', async () => {
+    const valid = new Set<string>()
+    const service = await serveKeys(valid)
+    const told: string[] = []
+    const client = clientOf(service, {
+      apiKey: 'only',
+      onKeyRefused: () => told.push('refused'),
+      onKeyAccepted: () => told.push('accepted'),
+    })
+    await rejection(client.enrichPerson(input), UnauthorizedError)
+    expect(client.openCalls).toBe(0)
+    for (let again = 0; again < 3; again++) {
+      client.retryKeys()
+      expect(client.openCalls).toBe(1)
+      const first = client.enrichPerson(input)
+      expect(client.openCalls).toBe(0)
+      expect(await rejection(client.enrichPerson(input), KeyOnTrialError)).toMatchObject({
+        remedy: 'wait',
+        maybeSent: false,
+      })
+      await rejection(first, UnauthorizedError)
+    }
+    expect(service.heard).toHaveLength(4)
+    valid.add('only')
+    client.retryKeys()
+    await client.enrichPerson(input)
+    await client.enrichPerson(input)
+    expect(client.openCalls).toBe(Number.POSITIVE_INFINITY)
+    expect(told).toEqual(['refused', 'accepted'])
+  })
+
+  test('by a 403 are refused again by one', async () => {
+    const service = await serve((_, response) => response.writeHead(403).end())
+    const client = clientOf(service)
+    await rejection(client.enrichPerson(input), ForbiddenError)
+    await rejection(client.enrichPerson({ email: 'b@x.example' }), UnauthorizedError)
+    client.retryKeys()
+    await rejection(client.enrichPerson(input), UnauthorizedError)
+    expect(client.allKeysRefused).toBe(true)
   })
 })
 

@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest'
+import {
+  ForbiddenError,
+  InputForbiddenError,
+  RateLimitedError,
+  UnauthorizedError,
+} from '../../../src/service/errors.ts'
+import { ForbiddenAnswers } from '../../../src/service/forbidden.ts'
+import { clientOf, rejection, serve, type Heard } from './loopback-service.ts'
+
+const person = (name: string) => ({ email: `${name}@x.example` })
+
+/** A service that answers each call with the status that the test gives for its email; 404 without one. */
+async function serveStatuses(
+  statuses: Readonly<Record<string, number>>,
+  headers: Record<string, string> = {},
+) {
+  const service = await serve(({ body }: Heard, response) => {
+    const { email } = JSON.parse(body) as { email: string }
+    const status = statuses[email.split('@')[0] ?? ''] ?? 404
+    response.writeHead(status, status === 403 ? headers : {}).end()
+  })
+  return clientOf(service)
+}
+
+describe('a 403', () => {
+  test('to one input stops nothing, and refuses this input once others are answered', async () => {
+    const client = await serveStatuses({ blocked: 403 })
+    await rejection(client.enrichPerson(person('blocked')), ForbiddenError)
+    expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
+    const error = await rejection(client.enrichPerson(person('blocked')), InputForbiddenError)
+    expect(error).toMatchObject({ remedy: 'refuse', status: 403 })
+    expect(client.allKeysRefused).toBe(false)
+  })
+
+  test('to two inputs in a row is the key, to two with an answer between them is not', async () => {
+    const client = await serveStatuses({ a: 403, b: 403, c: 403 })
+    await rejection(client.enrichPerson(person('a')), ForbiddenError)
+    await client.enrichPerson(person('fine'))
+    await rejection(client.enrichPerson(person('b')), ForbiddenError)
+    expect(client.allKeysRefused).toBe(false)
+    const error = await rejection(client.enrichPerson(person('c')), UnauthorizedError)
+    expect(error).toMatchObject({ remedy: 'stop', status: 403 })
+    expect(client.allKeysRefused).toBe(true)
+  })
+
+  test('to one input that nothing else is asked beside decides nothing, however often it comes', async () => {
+    const client = await serveStatuses({ alone: 403 })
+    for (let times = 1; times <= 4; times++)
+      expect(await rejection(client.enrichPerson(person('alone')), ForbiddenError)).toMatchObject({ times })
+    expect(client.allKeysRefused).toBe(false)
+  })
+
+  test('with a page of a firewall refuses its input at the second time', async () => {
+    const client = await serveStatuses({ alone: 403 }, { 'content-type': 'text/html' })
+    await rejection(client.enrichPerson(person('alone')), ForbiddenError)
+    await rejection(client.enrichPerson(person('alone')), InputForbiddenError)
+    expect(client.allKeysRefused).toBe(false)
+  })
+
+  test('after a 429 is a ban: waited out, and held against neither key nor input', async () => {
+    const client = await serveStatuses({ often: 429, a: 403, b: 403 })
+    await rejection(client.enrichPerson(person('often')), RateLimitedError)
+    for (const name of ['a', 'b', 'a', 'b'])
+      expect(await rejection(client.enrichPerson(person(name)), RateLimitedError)).toMatchObject({
+        remedy: 'wait',
+      })
+    expect(client.allKeysRefused).toBe(false)
+    // It is over.
+    await client.enrichPerson(person('fine'))
+  })
+})
+
+test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none', () => {
+  const forbidden = new ForbiddenAnswers()
+  const judge = (input: string, now: number) =>
+    forbidden.judge(input, { began: forbidden.begin(), isHtml: false, now }).meaning
+  forbidden.limited(0)
+  expect(judge('a', 60_000)).toBe('ban')
+  expect(judge('b', 600_000)).toBe('ban')
+  forbidden.accepted()
+  expect(judge('a', 600_000)).toBe('unknown')
+})
+
+test('a 403 during which others were answered does not speak against the key', () => {
+  const forbidden = new ForbiddenAnswers()
+  const began = forbidden.begin()
+  forbidden.accepted()
+  const judge = (input: string) => forbidden.judge(input, { began, isHtml: false, now: 0 }).meaning
+  expect([judge('a'), judge('b'), judge('c')]).toEqual(['unknown', 'unknown', 'unknown'])
+  expect(judge('a')).toBe('input')
+})
