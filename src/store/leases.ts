@@ -76,23 +76,37 @@ export async function lease(
   return rows.map((row) => ({ ...row, token }))
 }
 
+/** How many lookups are leased under a token, and how many of these leases were extended. */
+export interface Extended {
+  readonly leased: number
+  readonly extended: number
+}
+
 /**
  * Extends the leases under these tokens. A lookup that somebody is writing at this moment is left out: it is most likely
  * being answered, and to wait for it while holding others is how two statements come to wait for each other.
- * @returns the tokens under which a lease was extended
+ * @returns by token; one under which nothing is leased any more is missing
  */
-export async function extend(db: Database, tokens: readonly string[], leaseMs: number): Promise<Set<string>> {
-  if (tokens.length === 0) return new Set()
-  const { rows } = await sql<{ token: string }>`
-    with held as (
-      select id from fillrate.lookups
-       where state = ${leased} and ${unindexed(sql`lease_token = any(${[...tokens]}::uuid[])`)}
-         for no key update skip locked
+export async function extend(
+  db: Database,
+  tokens: readonly string[],
+  leaseMs: number,
+): Promise<Map<string, Extended>> {
+  if (tokens.length === 0) return new Map()
+  const isOurs = sql`state = ${leased} and ${unindexed(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
+  const { rows } = await sql<Extended & { token: string }>`
+    with mine as (
+      select id, lease_token as token from fillrate.lookups where ${isOurs}
+    ), held as (
+      select id from fillrate.lookups where ${isOurs} for no key update skip locked
+    ), extended as (
+      update fillrate.lookups l set leased_until = now() + ${interval(leaseMs)}
+        from held where l.id = held.id
+      returning l.id
     )
-    update fillrate.lookups l set leased_until = now() + ${interval(leaseMs)}
-      from held where l.id = held.id
-    returning l.lease_token as token`.execute(db)
-  return new Set(rows.map((row) => row.token))
+    select token, count(*) as leased, count(extended.id) as extended
+      from mine left join extended using (id) group by token`.execute(db)
+  return new Map(rows.map(({ token, ...counts }) => [token, counts]))
 }
 
 /** Lookups that are leased and about to be asked, as SQL: how far each token has come, and which lookups are still ours. */

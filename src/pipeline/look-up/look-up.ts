@@ -52,6 +52,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const priority = priorityOf(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
+  /** The first error that is no failure of the service. It ends the tick; what else was answered is stored. */
+  let failure: { readonly error: unknown } | null = null
   /** Slots of answered calls in which the next is under way already. */
   let handedOn = 0
   const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
@@ -68,7 +70,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
 
   /** How many more may be begun. */
   const room = (): number =>
-    stop !== null || options.signal.aborted
+    stop !== null || failure !== null || options.signal.aborted
       ? 0
       : Math.min(options.most - count.asked - underWay.size, openCalls(deps, deps.now()))
 
@@ -97,25 +99,44 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       deps.meter?.lookedUp(answers.map((answer) => answer.state))
       options.onAnswer?.()
     },
-    { writers: 2 },
+    { writers: 2, weigh: (answer) => (answer.record === null ? 0 : JSON.stringify(answer.record).length) },
   )
 
   function begin(lookups: readonly store.LeasedLookup[], permits: Permits): void {
     for (const lookup of lookups) {
-      const task = handle(lookup, permits.use()).finally(() => {
-        underWay.delete(task)
-        if (handedOn > 0) handedOn--
-        else deps.slots.give(1)
-      })
-      task.catch(() => {}) // told below, when all are done
+      const task = handle(lookup, permits.use())
+        .catch((error: unknown) => setAside(lookup, error))
+        .finally(() => {
+          underWay.delete(task)
+          leases.drop(lookup.token)
+          if (handedOn > 0) handedOn--
+          else deps.slots.give(1)
+        })
       underWay.add(task)
     }
+  }
+
+  /**
+   * Something of ours failed in the middle of a call. The lookup has had a try that may be paid for: left leased, it
+   * would be asked again without an end, and its error be seen by nobody.
+   */
+  async function setAside(lookup: store.LeasedLookup, error: unknown): Promise<void> {
+    failure ??= { error }
+    deps.log.error({ lookup: lookup.id, err: error }, 'a lookup could not be asked, or its answer not stored')
+    const reason = `not asked or not stored: ${(error as Error).name}`
+    const event = { type: 'fault', reason, retryAfterMs: null, inDoubt: true } as const
+    const fields = afterAsk(lookup, event, deps.rules, deps.now(), deps.random())
+    const { id, token } = lookup
+    const one = { id, token, askedAt: new Date(deps.now()), ...fields }
+    await throughOutage(() => store.answer(deps.db, [one]), waiting).catch((second: unknown) => {
+      deps.log.error({ lookup: id, err: second }, 'a lookup stays leased until its lease runs out')
+    })
   }
 
   async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
     const askedAt = new Date(deps.now())
     options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
-    const asked = await ask(deps, lookup, call, leases.lost)
+    const asked = await ask(deps, lookup, call, leases.lostOf(lookup.token))
     if (asked.event === null) {
       const { acceptedAs } = asked
       await throughOutage(
@@ -138,7 +159,6 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       })
     }
     count.asked++
-    leases.drop(lookup.token)
   }
 
   try {
@@ -169,11 +189,12 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         deps.slots.give(unused)
       }
     }
-    await Promise.all(underWay)
   } finally {
-    await Promise.allSettled(underWay)
+    // Tasks that are begun while others end are waited for as well.
+    while (underWay.size > 0) await Promise.all(underWay)
     await supply.end()
     leases.end()
   }
+  if (failure !== null) throw (failure as { error: unknown }).error
   return { ...count, stop }
 }

@@ -29,6 +29,8 @@ export interface CallingOptions {
   /** Ends the calling when what is under way is done. */
   readonly signal: AbortSignal
   readonly onTurn: (turn: Turn | null) => void
+  /** How long to wait after so many refusals in a row, in milliseconds. */
+  readonly pauseMs?: (refusals: number) => number
   /** A lookup was answered. */
   readonly onAnswered?: () => void
   /** The service refuses us for good. */
@@ -37,7 +39,7 @@ export interface CallingOptions {
 
 /** Calls the service whenever it is this process's turn: for all live runs of its scope, the most urgent first. */
 export async function callWhenever(options: CallingOptions): Promise<void> {
-  const { deps, signal } = options
+  const { deps, signal, pauseMs = keyPauseMs } = options
   const work = options.toLookUp.listen()
   /** Turns in a row that ended because the service refuses us. */
   let refusals = 0
@@ -69,7 +71,7 @@ export async function callWhenever(options: CallingOptions): Promise<void> {
     if (ended.answered) refusals = 0
     if (!ended.refused || signal.aborted) continue
     // Somebody may have put the key right meanwhile.
-    await sleep(keyPauseMs(++refusals), undefined, { signal }).catch(() => {})
+    await sleep(pauseMs(++refusals), undefined, { signal }).catch(() => {})
     deps.client.retryKeys()
   }
 }

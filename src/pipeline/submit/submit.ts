@@ -179,7 +179,7 @@ async function post(
 }
 
 /** Statuses by which the service itself says that it did not accept: its interface says to try them again. */
-const NOT_TAKEN: ReadonlySet<number> = new Set([429, 500, 503])
+const NOT_TAKEN: ReadonlySet<number> = new Set([403, 429, 500, 503])
 
 /**
  * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again: a 502 or a

@@ -177,13 +177,15 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   await want('a@example.com')
   const [first] = await lease(1, 0)
   if (!first) throw new Error('nothing was leased')
-  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
+  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(
+    new Map([[first.token, { leased: 1, extended: 1 }]]),
+  )
   expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
     expiredLeases: { inDoubt: 0, unasked: 0 },
   })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
   await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
-  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Set())
+  expect(await leases.extend(database.db, [first.token], MINUTE)).toEqual(new Map())
 })
 
 test('extending waits for nobody: two statements that hold some and want others would wait for each other', async () => {
@@ -194,7 +196,10 @@ test('extending waits for nobody: two statements that hold some and want others 
   try {
     await other.query('begin')
     await other.query('select from fillrate.lookups where id = $1 for update', [a.id])
-    expect(await leases.extend(database.db, [a.token], 10 * MINUTE)).toEqual(new Set([a.token]))
+    // Who extends is told that one of them was left out.
+    expect(await leases.extend(database.db, [a.token], 10 * MINUTE)).toEqual(
+      new Map([[a.token, { leased: 2, extended: 1 }]]),
+    )
   } finally {
     await other.query('rollback')
     other.release()

@@ -2,7 +2,15 @@ import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { LEASE_MS } from '../../../src/pipeline/deps.ts'
 import { Leases } from '../../../src/pipeline/look-up/leases.ts'
+import type { Extended } from '../../../src/store/leases.ts'
 import { openDatabase, type Database } from '../../../src/store/open.ts'
+
+/** What extending says instead of asking Postgres, where a test gives it. */
+let extended: (() => Map<string, Extended>) | null = null
+vi.mock(import('../../../src/store/leases.ts'), async (original) => {
+  const store = await original()
+  return { ...store, extend: async (...args) => extended?.() ?? store.extend(...args) }
+})
 
 let db: Database
 beforeEach(() => {
@@ -11,27 +19,57 @@ beforeEach(() => {
   db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
 })
 afterEach(async () => {
+  extended = null
   vi.useRealTimers()
   await db.destroy()
 })
 
 test('leases that can not be extended abort their calls while they are certainly still ours', async () => {
   const leases = new Leases({ db, log: pino({ level: 'silent' }) })
-  leases.hold(crypto.randomUUID(), 3, performance.now())
+  const token = crypto.randomUUID()
+  leases.hold(token, 3, performance.now())
+  const lost = leases.lostOf(token)
   let waited = 0
-  for (; !leases.lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
+  for (; !lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
     vi.advanceTimersByTime(500)
     // The attempt to connect is a real one.
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
   leases.end()
-  expect(leases.lost.aborted).toBe(true)
+  expect(lost.aborted).toBe(true)
   expect(waited).toBeLessThanOrEqual(LEASE_MS)
 })
 
-test('without a lease there is nothing to abort', () => {
+test('what was left out of an extension is noticed, and aborted in time; the others go on', async () => {
+  const [whole, partial] = [crypto.randomUUID(), crypto.randomUUID()]
   const leases = new Leases({ db, log: pino({ level: 'silent' }) })
-  vi.advanceTimersByTime(3 * LEASE_MS)
+  leases.hold(whole, 2, performance.now())
+  leases.hold(partial, 2, performance.now())
+  const [kept, lost] = [leases.lostOf(whole), leases.lostOf(partial)]
+  // One of its lookups is locked by somebody each time.
+  extended = () =>
+    new Map([
+      [whole, { leased: 2, extended: 2 }],
+      [partial, { leased: 2, extended: 1 }],
+    ])
+  for (let waited = 0; waited < LEASE_MS; waited += 500) {
+    vi.advanceTimersByTime(500)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
   leases.end()
-  expect(leases.lost.aborted).toBe(false)
+  expect([kept.aborted, lost.aborted]).toEqual([false, true])
+})
+
+test('a token under which nothing is leased any more is lost', async () => {
+  const token = crypto.randomUUID()
+  const leases = new Leases({ db, log: pino({ level: 'silent' }) })
+  leases.hold(token, 1, performance.now())
+  const lost = leases.lostOf(token)
+  extended = () => new Map()
+  for (let waited = 0; waited < LEASE_MS; waited += 500) {
+    vi.advanceTimersByTime(500)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  leases.end()
+  expect(lost.aborted).toBe(true)
 })

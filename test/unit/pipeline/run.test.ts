@@ -108,17 +108,28 @@ describe('gathering', () => {
       [3, 4, 5],
     ])
   })
-  test('tells everyone of a batch that failed, and goes on with the next', async () => {
-    const add = gather<number>(
-      async (items) => {
-        if (items.includes(1)) throw new Error('not written')
-      },
-      { most: 1 },
-    )
-    await expect(Promise.allSettled([add(1), add(2)])).resolves.toMatchObject([
+  test('writes each item of a batch that failed alone, and tells only whose item it was', async () => {
+    const batches: number[][] = []
+    const add = gather<number>(async (items) => {
+      batches.push(items)
+      if (items.includes(2)) throw new Error('not written')
+    })
+    await expect(Promise.allSettled([add(1), add(2), add(3)])).resolves.toMatchObject([
+      { status: 'fulfilled' },
       { status: 'rejected' },
       { status: 'fulfilled' },
     ])
+    expect(batches).toEqual([[1, 2, 3], [1], [2], [3]])
+    await expect(add(4)).resolves.toBeUndefined()
+  })
+  test('bounds a batch by its bytes as well, and writes an item that is larger by itself', async () => {
+    const batches: number[][] = []
+    const add = gather<number>(async (items) => void batches.push(items), {
+      weigh: (item) => item,
+      mostBytes: 10,
+    })
+    await Promise.all([4, 4, 4, 25, 1, 9, 1].map((item) => add(item)))
+    expect(batches).toEqual([[4, 4], [4], [25], [1, 9], [1]])
   })
 })
 
