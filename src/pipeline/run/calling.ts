@@ -43,7 +43,8 @@ export async function callWhenever(options: CallingOptions): Promise<void> {
   const work = options.toLookUp.listen()
   /** Turns in a row that ended because the service refuses us. */
   let refusals = 0
-  let isFirst = true
+  // What was refused in a run before this one of the same process is tried again.
+  deps.client.retryKeys()
   while (!signal.aborted) {
     const turn = await throughOutage(options.takeTurn, {
       signal,
@@ -58,9 +59,6 @@ export async function callWhenever(options: CallingOptions): Promise<void> {
       continue
     }
     options.onTurn(turn)
-    // What was refused in a run before this one of the same process is tried again.
-    if (isFirst) deps.client.retryKeys()
-    isFirst = false
     let ended = { refused: false, answered: false }
     try {
       ended = await callFor(options, { ...deps, limiter: turn.limiter }, turn)

@@ -15,6 +15,7 @@ import { createLimiter } from '../../../src/service/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
+const SCOPE = 'the key'
 const rules = {
   attempts: 5,
   concurrency: 8,
@@ -60,6 +61,7 @@ async function start(emails: readonly string[], options: Partial<SandboxOptions>
     owner: 'test',
     token: randomUUID(),
     leaseMs: 10 * 60_000,
+    scope: SCOPE,
   })
   await database.pool.query(
     `insert into fillrate.lookups (kind, key, input, state, run)
@@ -73,6 +75,7 @@ async function start(emails: readonly string[], options: Partial<SandboxOptions>
     now: Date.now,
     random: Math.random,
     rules,
+    service: 0,
     client,
     breaker: createBreaker(),
     slots: slotsOf(rules.concurrency, []),
@@ -101,7 +104,7 @@ test('a key that was refused is tried again with one call each time, and calling
   const callsBefore: number[] = []
   const calling = callWhenever({
     deps,
-    takeTurn: () => takeTurn({ ...deps, scope: 'the key', owner: 'test', concurrency: 8, reserve: 0.1 }),
+    takeTurn: () => takeTurn({ ...deps, scope: () => SCOPE, owner: 'test', concurrency: 8, reserve: 0.1 }),
     tally: () => {},
     toLookUp: new Nudge(),
     toSync: new Nudge(),

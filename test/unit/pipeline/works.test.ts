@@ -28,7 +28,8 @@ test('a process that never calls tells the rate as the process that does has tol
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
   const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
   const db = { transaction: () => transaction }
-  const deps = { db, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
+  const client = { retryKeys: () => {} }
+  const deps = { db, client, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
   const works = new Works(deps, {
     sources: [],
     calls: {
