@@ -25,6 +25,8 @@ const rules = {
   refreshAfterMs: 60_000,
   retryNotFoundAfterMs: 60_000,
   leftWaitMs: 60_000,
+  callTimeoutMs: 30_000,
+  bulkGraceMs: 60_000,
 }
 
 interface Ground {
