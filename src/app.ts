@@ -28,6 +28,7 @@ import {
   toNumber,
 } from './pipeline/request.ts'
 import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
+import { addressOf, registerService } from './pipeline/scope.ts'
 import { rulesOf, SOURCE_TIMEOUT_MS } from './pipeline/rules.ts'
 import type { RunProgress } from './pipeline/run/progress.ts'
 import type { RunReport } from './pipeline/run/report.ts'
@@ -35,7 +36,6 @@ import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
 import type { UndoReport } from './pipeline/undo/report.ts'
 import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
-import { serviceAddress } from './service/base-url.ts'
 import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/where.ts'
 import { openSource, type Source } from './sources/source.ts'
@@ -142,10 +142,6 @@ export class SchemaMissing extends Error {
   }
 }
 
-/** Null: no service is configured. */
-const addressOf = ({ baseUrl }: Environment): string | null =>
-  baseUrl === null ? null : serviceAddress(baseUrl)
-
 function build(
   options: AppOptions,
   db: Database,
@@ -196,7 +192,7 @@ function build(
   /** What a run needs to call the service. */
   const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => ({
     ...deps,
-    service: address === null ? service : await services.register(db, address),
+    service: await registerService(deps, address),
     owner,
     scope: () => scopeOf() ?? '',
     client: openClient(),

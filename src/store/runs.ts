@@ -89,6 +89,13 @@ export async function extend(
   return result.numAffectedRows === 1n
 }
 
+/** The process of these runs calls with another key from now on. */
+export async function changeScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
+  await sql`
+    update fillrate.runs set scope = ${scope}
+     where id = any(${[...ids]}::bigint[]) and state = ${running}`.execute(db)
+}
+
 /** All rows are picked: what is left of a job may go singly now. */
 export async function donePicking(db: Connection, run: number, token: string): Promise<void> {
   await sql`

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
+import type { Environment } from '../../config/environment.ts'
 import type { Problem } from '../../config/problems.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
 import { openSource } from '../../sources/source.ts'
@@ -9,6 +10,7 @@ import type { ClockReading } from './clock.ts'
 import { checkFollow } from './follow.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 import { missingRights } from './rights.ts'
+import { checkScope } from './scope.ts'
 import { checkSource } from './source.ts'
 
 /**
@@ -16,10 +18,11 @@ import { checkSource } from './source.ts'
  * @returns what time it is there; null when it does not answer
  */
 export async function* checkDatabase(
-  url: string | null,
+  environment: Pick<Environment, 'databaseUrl' | 'baseUrl' | 'apiKeys'>,
   config: Config | null,
   { env, now }: { readonly env: NodeJS.ProcessEnv; readonly now: () => number },
 ): AsyncGenerator<Finding, ClockReading | null> {
+  const { databaseUrl: url } = environment
   if (url === null) {
     yield wrongBecause('database', [
       {
@@ -41,7 +44,9 @@ export async function* checkDatabase(
       return null
     }
     const clock = await readClock(db, now)
-    yield await checkSchema(db, env)
+    const schema = await checkSchema(db, env)
+    yield schema
+    if (schema.verdict === 'ok') yield* checkScope(db, environment)
     for (const mapping of Object.values(config?.sources ?? {})) {
       const checked = await checkSource(db, mapping, env)
       yield checked

@@ -44,7 +44,7 @@ async function* findings(command: Command<'check'>, context: Context): AsyncGene
     yield findingOf('environment', error, env)
     return
   }
-  const inDatabase = yield* checkDatabase(environment.databaseUrl, config, { env, now })
+  const inDatabase = yield* checkDatabase(environment, config, { env, now })
   const inService = yield* checkService(environment, now)
   yield checkKey(environment)
   yield await checkBulk(environment, openLog(command, context, environment))

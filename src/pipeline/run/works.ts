@@ -187,11 +187,18 @@ export class Works {
     }
   }
 
-  async #call({ deps, takeTurn, hearRate }: Calling): Promise<void> {
+  async #call({ deps, takeTurn, hearRate, scope }: Calling): Promise<void> {
     await this.#settleFirst()
+    let before = scope()
     return callWhenever({
       deps,
       takeTurn: async () => {
+        if (before !== scope()) {
+          const own = [...this.#members].map((member) => member.run)
+          // Their heartbeats would do it seconds later; until then nobody would serve them.
+          await runs.changeScope(this.#deps.db, own, scope())
+          before = scope()
+        }
         const turn = await takeTurn()
         if (turn === null) this.#heard = (await hearRate()) ?? this.#heard
         return turn

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { keyIdOf } from '../../../src/service/keys.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
@@ -339,4 +340,36 @@ test('a database without the schema says so, and who may not make it is told the
     await database.pool.query(`drop database ${name} with (force)`)
     await database.pool.query(`drop role ${role}`)
   }
+})
+
+test('a database that holds the answers of another service says so, and how to go on when it has only moved', async () => {
+  const { pool } = database
+  await pool.query(`insert into fillrate.services (id, host) values (0, 'api.old.example')`)
+  const { host } = new URL(sandbox.url)
+  const found = (await checks({})).get('scope')
+  expect(found).toMatchObject({ verdict: 'notice' })
+  expect(found?.text).toBe(`this database holds answers of api.old.example, and none of ${host}`)
+  const [statement = ''] = /update fillrate[^;]*/.exec(found?.todo ?? '') ?? []
+  await pool.query(statement)
+  expect((await checks({})).has('scope')).toBe(false)
+  await pool.query(`delete from fillrate.services`)
+})
+
+test('a run that is at work with another service or key is named', async () => {
+  const { pool } = database
+  const start = (scope: string) =>
+    pool.query(
+      `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, scope)
+       values ('manual', '{people}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour', $1)`,
+      [scope],
+    )
+  await start(`${new URL(sandbox.url).host} ${keyIdOf(sandbox.keys[0] ?? '')}`)
+  expect((await checks({})).has('scope')).toBe(false)
+  await start('api.test.example 0123abcd')
+  const found = (await checks({})).get('scope')
+  expect(found).toMatchObject({ verdict: 'notice' })
+  expect(found?.text).toMatch(
+    /^with another service or key, run \d+ \(api\.test\.example 0123abcd\) is at work$/,
+  )
+  await pool.query(`delete from fillrate.runs`)
 })

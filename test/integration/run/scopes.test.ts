@@ -86,7 +86,7 @@ async function titlesOf(sandbox: Sandbox): Promise<string[]> {
 test.each(['sync', 'bulk'] as const)(
   'a trial run against a test service asks for its own lookups alone, beside a run against the live one (%s)',
   async (route) => {
-    live.sandbox.configure({ limit: 40, windowMs: 1_000 })
+    live.sandbox.configure({ limit: 90, windowMs: 1_000 })
     const nightly = await live.open(withKeys('live-1'))
     const trial = await openTest()
     const running = nightly.run(runRequest({ sources: ['contacts'], route }))
@@ -176,6 +176,19 @@ test('a rotated key goes on with the stored answers and the jobs of the old one'
   expect(report).toMatchObject({ status: 'completed', lookups: { asked: 0 } })
   expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, distinct: EMAILS })
   expect((await pool.query(`select from fillrate.rows where state = 'waiting'`)).rows).toEqual([])
+})
+
+test('a run whose key is refused in its midst goes on with the next, and asks nothing twice', async () => {
+  live.sandbox.configure({ limit: 60, windowMs: 1_000 })
+  const app = await live.open(withKeys('live-1', 'live-2'))
+  const running = app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
+  await expect.poll(() => live.sandbox.stats().calls.accepted).toBeGreaterThan(10)
+  live.sandbox.configure({ keys: ['live-2'] })
+  const report = await running
+  expect(report).toMatchObject({ status: 'completed', lookups: { asked: EMAILS } })
+  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_asked: 1 })
+  const { rows } = await live.database.pool.query<{ scope: string }>('select scope from fillrate.runs')
+  expect(rows).toEqual([{ scope: app.scope }])
 })
 
 test('what a person is erased by is erased at every service', async () => {
