@@ -6,7 +6,7 @@ import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
-import { throughOutage } from '../store/outage.ts'
+import { giveBackWithin } from '../store/outage.ts'
 import * as outages from '../store/outages.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rateTold from '../store/rate-told.ts'
@@ -46,7 +46,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   let renewedAt = performance.now()
   const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS).catch((error: unknown) => {
     // It may be ours and the answer lost: nobody would renew it, and the next try would wait until it runs out.
-    void throughOutage(() => callers.release(db, scope, token), {}).catch(() => {})
+    void giveBackWithin(LEASE_MS, () => callers.release(db, scope, token)).catch(() => {})
     throw error
   })
   if (!acquired) return null

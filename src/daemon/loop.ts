@@ -6,7 +6,7 @@ import { loop } from '../pipeline/run/loop.ts'
 import { Nudge } from '../pipeline/run/nudge.ts'
 import { run, type RunDeps } from '../pipeline/run/run.ts'
 import { Works, type Step } from '../pipeline/run/works.ts'
-import { throughOutage } from '../store/outage.ts'
+import { afterMs, throughOutage } from '../store/outage.ts'
 import * as ticks from '../store/ticks.ts'
 import { Follow } from './follow.ts'
 import type { Notifier } from './notify.ts'
@@ -90,7 +90,8 @@ export async function work(deps: DaemonDeps, options: DaemonOptions): Promise<vo
   // Now that every answer that was on its way is stored, the runs can tell what they did.
   await schedule.stop()
   const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
-  if (sources.length > 0) await throughOutage(() => follow.stop(), { onWait })
+  // Its lease ends by itself, and its runs are found dead: a shutdown does not wait for Postgres to come back.
+  if (sources.length > 0) await throughOutage(() => follow.stop(), { onWait, giveUp: afterMs(LEASE_MS) })
 }
 
 async function scheduleTick(schedule: Schedule, signal: AbortSignal): Promise<number> {

@@ -4,7 +4,7 @@ import type { ScheduleEntry } from '../config/config.ts'
 import { fateOfTick } from '../domain/tick.ts'
 import type { RunStatus } from '../pipeline/run/report.ts'
 import type { Database } from '../store/open.ts'
-import { throughOutage } from '../store/outage.ts'
+import { afterAbort, throughOutage } from '../store/outage.ts'
 import * as ticks from '../store/ticks.ts'
 import { latestTick, scheduleName, ticksAfter } from './times.ts'
 
@@ -131,7 +131,9 @@ export class Schedule {
       )
     }, leaseMs / 3)
     const signal = AbortSignal.any([this.#stopping.signal, lost.signal])
-    const keep = (act: () => Promise<void>): Promise<void> => throughOutage(act, {})
+    // A shutdown waits no longer than the lease lasts: another process then ends the tick.
+    const giveUp = afterAbort(this.#stopping.signal, leaseMs)
+    const keep = (act: () => Promise<void>): Promise<void> => throughOutage(act, { giveUp })
     try {
       const { status, reason } = await this.#deps.run(entry, {
         signal,

@@ -15,7 +15,7 @@ export interface OpenOptions {
   readonly onStatement?: (sql: string) => void
   /**
    * A connection from which nothing came for so long is given up, in milliseconds: its other end may be gone without a
-   * word. Must be longer than any statement may take. Left out: it is waited for.
+   * word. One whose statement Postgres is still at work on is kept. Left out: it is waited for.
    */
   readonly silentAfterMs?: number
   /** Told when an idle connection is lost. The pool opens another by itself. */
@@ -56,6 +56,32 @@ class IsoClient extends pg.Client {
 }
 
 /**
+ * Whether Postgres is still at work on what a connection has sent, asked over another connection: a long statement is
+ * silent too, and cut off it would be sent again and again. Behind PgBouncer nothing is known of it.
+ */
+async function isAtWork(url: string, processID: number | null, timeoutMs: number): Promise<boolean> {
+  const look = new pg.Client({
+    connectionString: url,
+    application_name: 'fillrate look',
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+  })
+  look.on('error', () => {})
+  try {
+    await look.connect()
+    const { rowCount } = await look.query(
+      `select from pg_stat_activity where pid = $1 and state = 'active' and datname = current_database()`,
+      [processID],
+    )
+    return rowCount === 1
+  } catch {
+    return false
+  } finally {
+    await look.end().catch(() => {})
+  }
+}
+
+/**
  * Opens the pool. No connection is made before the first statement.
  * Nothing is set on the session: behind PgBouncer in transaction mode a session setting would leak to others.
  */
@@ -80,10 +106,17 @@ export function openDatabase(options: OpenOptions): Database {
     // process. Its next statement fails, and tells.
     client.on('error', () => {})
     if (silentAfterMs === undefined) return
-    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-    stream.setTimeout(silentAfterMs, () =>
-      stream.destroy(new Error(`the connection went silent for ${silentAfterMs / 1000} s`)),
-    )
+    const { connection, processID } = client as unknown as {
+      connection: { stream: Socket }
+      processID: number | null
+    }
+    const { stream } = connection
+    stream.setTimeout(silentAfterMs, () => {
+      void isAtWork(options.url, processID, silentAfterMs).then((atWork) => {
+        if (atWork) stream.setTimeout(silentAfterMs)
+        else stream.destroy(new Error(`the connection went silent for ${silentAfterMs / 1000} s`))
+      })
+    })
   })
   return new Kysely<Schema>({
     dialect: new PostgresDialect({ pool }),

@@ -25,6 +25,32 @@ export function isOutage(error: unknown): boolean {
   return AWAY_STATE.test(code) || AWAY_SYSTEM.has(code) || AWAY_MESSAGE.test(error.message)
 }
 
+/** For what ends by itself after so long, as a lease does: it is given up then. In milliseconds. */
+export function afterMs(ms: number): () => boolean {
+  const end = performance.now() + ms
+  return () => performance.now() > end
+}
+
+/** For what holds up a shutdown: it is given up so long after the signal. In milliseconds. */
+export function afterAbort(signal: AbortSignal, ms: number): () => boolean {
+  let end: number | null = null
+  return () => {
+    if (!signal.aborted) return false
+    end ??= performance.now() + ms
+    return performance.now() > end
+  }
+}
+
+/**
+ * Gives something back that a lease holds, unless Postgres stays away until the lease has ended by itself: a shutdown
+ * must not wait for that.
+ */
+export async function giveBackWithin(leaseMs: number, act: () => Promise<void>): Promise<void> {
+  await throughOutage(act, { giveUp: afterMs(leaseMs) }).catch((error: unknown) => {
+    if (!isOutage(error)) throw error
+  })
+}
+
 /** Tries of what meets other transactions again and again: half a minute of them, after those of `inTransaction`. */
 const CONFLICTS = 20
 
@@ -41,6 +67,8 @@ export async function throughOutage<T>(
     readonly signal?: AbortSignal | undefined
     readonly onWait?: ((error: Error, ms: number) => void) | undefined
     readonly conflicts?: number
+    /** Looked at after each failure: true ends the tries. Left out: it is tried until Postgres is back. */
+    readonly giveUp?: () => boolean
   },
 ): Promise<T> {
   let conflicts = 0
@@ -49,7 +77,7 @@ export async function throughOutage<T>(
       return await act()
     } catch (error) {
       const isAgain = isConflict(error) && conflicts++ < (options.conflicts ?? CONFLICTS)
-      if ((!isAgain && !isOutage(error)) || options.signal?.aborted) throw error
+      if ((!isAgain && !isOutage(error)) || options.signal?.aborted || options.giveUp?.()) throw error
       const ms = isAgain ? Math.min(2_000, 50 * 2 ** conflicts) : Math.min(5_000, 100 * 2 ** attempt)
       if (!isAgain) options.onWait?.(error as Error, ms)
       await sleep(ms, undefined, options.signal ? { signal: options.signal } : {})

@@ -63,7 +63,9 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     })
   })
 
+  // What is paid for is stored, however long it takes, also where it meets other transactions again and again.
   const waiting = {
+    conflicts: Number.POSITIVE_INFINITY,
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { routeEmails } from '../../domain/route.ts'
 import * as toGiveBack from '../../store/give-back.ts'
 import * as store from '../../store/leases.ts'
-import { throughOutage } from '../../store/outage.ts'
+import { giveBackWithin } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import { Hand } from './hand.ts'
@@ -75,7 +75,7 @@ export class Supply {
   async giveBack(lookups: readonly store.LeasedLookup[]): Promise<void> {
     if (lookups.length === 0) return
     this.leaveOut(lookups, [])
-    await throughOutage(() => toGiveBack.lookups(this.#deps.db, lookups), {})
+    await giveBackWithin(LEASE_MS, () => toGiveBack.lookups(this.#deps.db, lookups))
   }
 
   /** Gives back what is left. Call it when nothing takes any more. */
@@ -117,7 +117,7 @@ export class Supply {
     }
     const leased = await lease().catch(async (error: unknown) => {
       // It may be committed and its answer lost: nothing was asked under it, so that it need not run out first.
-      await throughOutage(() => toGiveBack.underToken(db, token), {})
+      await giveBackWithin(LEASE_MS, () => toGiveBack.underToken(db, token))
       throw error
     })
     this.#leases.hold(token, leased.length, began)

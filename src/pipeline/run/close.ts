@@ -2,9 +2,9 @@ import { Run } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { RateState } from '../../service/limiter.ts'
 import { SourceProblems } from '../../sources/problems.ts'
-import { throughOutage } from '../../store/outage.ts'
+import { afterAbort, throughOutage } from '../../store/outage.ts'
 import * as runs from '../../store/runs.ts'
-import type { Deps } from '../deps.ts'
+import { LEASE_MS, type Deps } from '../deps.ts'
 import { NOTHING_REHEARSED, type Rehearsal } from '../dry-run/dry-run.ts'
 import type { Budget } from '../pick/budget.ts'
 import { makeReport, type RunReport, type RunStatus } from './report.ts'
@@ -44,7 +44,9 @@ export async function end(
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = statusOf(run, failure, options.signal.aborted)
+  // Interrupted while Postgres is away, it waits no longer than its lease lasts: the next run finds it dead.
   const wait = {
+    giveUp: afterAbort(options.signal, LEASE_MS),
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
   }

@@ -8,7 +8,7 @@ import type { PermittedCall } from '../../service/quota/permits.ts'
 import * as giveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
-import { throughOutage } from '../../store/outage.ts'
+import { giveBackWithin, throughOutage } from '../../store/outage.ts'
 import type { LiveRun } from '../../store/runs.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
@@ -79,7 +79,7 @@ export async function tick(
       leaseMs: submitLeaseMs(permits.count, slots, deps.rules.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
-      await throughOutage(() => giveBack.jobs(deps.db, token), {})
+      await giveBackWithin(LEASE_MS, () => giveBack.jobs(deps.db, token))
       throw error
     })
     give(Math.max(0, slots - outgoing.length))
@@ -235,6 +235,7 @@ async function keep(deps: CallDeps, ended: Ended[]): Promise<void> {
           await lookups.askAgain(tx, ids(true), 'the service refused the key')
         })
   await throughOutage(told, {
+    conflicts: Number.POSITIVE_INFINITY,
     onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres'),
   })
 }
