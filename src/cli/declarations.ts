@@ -42,7 +42,7 @@ const SERVICE = ['DATABASE_URL', 'FILLRATE_BASE_URL', 'FILLRATE_API_KEY', 'FILLR
 const RECEIVER = ['FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL', 'FILLRATE_PORT', 'FILLRATE_HOST'] as const
 
 const picking = {
-  limit: wholeNumber('rows of each source, at the most', 1, null),
+  limit: wholeNumber('rows of each source, at the most; what an interrupted run left counts', 1, null),
   budget: budget("lookups that may be asked; default: the configuration's budget"),
   where: text('SQL', 'only rows for which this is true; the table is t, as in the configuration'),
   route: oneOf(['auto', 'sync', 'bulk'], 'one call a lookup, or jobs of 100; default: auto', 'auto'),

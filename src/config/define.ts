@@ -93,7 +93,7 @@ interface ScheduleConfig<Name extends string = string> {
   readonly timezone?: string
   /** Default: all. */
   readonly sources?: readonly Name[]
-  /** Lookups that one run may ask. Default: the budget of the configuration. */
+  /** Lookups of each time, however often a crash begins it again. Default: the budget of the configuration. */
   readonly budget?: Budget
   /** Rows that one run may pick. Default: all. */
   readonly limit?: number

@@ -43,7 +43,9 @@ const scheduleEntry = z.strictObject(
       .min(1, { error: 'at least one source; leave `sources` out for all' })
       .optional()
       .describe('Default: all.'),
-    budget: budget.optional().describe("Lookups that one run may ask. Default: the configuration's."),
+    budget: budget
+      .optional()
+      .describe("Lookups of each time, however often a crash begins it again. Default: the configuration's."),
     limit: whole(1, 1_000_000_000).optional().describe('Rows that one run may pick. Default: all.'),
     catchUp: flag.optional().describe('Whether a missed tick is run once at the next start. Default: true.'),
   },
