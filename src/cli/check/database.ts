@@ -7,7 +7,7 @@ import { openSource } from '../../sources/source.ts'
 import { openDatabase, type Database } from '../../store/open.ts'
 import { addressOf } from '../render/database-error.ts'
 import type { ClockReading } from './clock.ts'
-import { checkFollow } from './follow.ts'
+import { checkFollow, checkFunctions } from './follow.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 import { missingRights } from './rights.ts'
 import { checkScope } from './scope.ts'
@@ -47,6 +47,8 @@ export async function* checkDatabase(
     const schema = await checkSchema(db, env)
     yield schema
     if (schema.verdict === 'ok') yield* checkScope(db, environment)
+    const functions = await checkFunctions(db)
+    if (functions !== null) yield functions
     for (const mapping of Object.values(config?.sources ?? {})) {
       const checked = await checkSource(db, mapping, env)
       yield checked

@@ -1,7 +1,7 @@
-import { followState } from '../../sources/follow/install.ts'
+import { executors, followState } from '../../sources/follow/install.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
-import { finding, type Finding } from './finding.ts'
+import { finding, wrongBecause, type Finding } from './finding.ts'
 
 /** Whether the triggers of a followed source are there and right. Without them there may still be a poll. */
 export async function checkFollow(db: Database, source: Source): Promise<Finding> {
@@ -14,4 +14,20 @@ export async function checkFollow(db: Database, source: Source): Promise<Finding
   return finding(name, isPolled ? 'notice' : 'wrong', isPolled ? `${why}: it is polled by changedAt` : why, {
     todo,
   })
+}
+
+/** Functions of triggers that a role may use to gain the rights of their owner, of whatever source. Null: there are none. */
+export async function checkFunctions(db: Database): Promise<Finding | null> {
+  const open = await executors(db)
+  if (open.length === 0) return null
+  return wrongBecause(
+    'functions',
+    open.map(({ name, role }) => ({
+      place: name,
+      found: `${role} may execute it`,
+      expected:
+        'that its owner alone may: it runs with the rights of its owner, and a role could have it run code of its own',
+      todo: `revoke all on function ${name} from ${role}; \`fillrate follow install\` does it for its source`,
+    })),
+  )
 }

@@ -23,7 +23,7 @@ export async function installFollow(tx: Db, source: Source): Promise<void> {
       isOnTable(source, one) && triggers.some((trigger) => trigger.name === one.name)
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
-    for (const role of await executors(tx, functionName))
+    for (const { role } of await executors(tx, functionName))
       await query(tx, `revoke all on function ${name}() from ${role}`)
     for (const trigger of triggers) await query(tx, trigger.sql)
     await query(tx, 'set local search_path = pg_catalog, pg_temp')
@@ -56,7 +56,7 @@ export async function followState(db: Db, source: Source): Promise<FollowState> 
   if (executor !== undefined)
     return {
       state: 'wrong',
-      why: `${executor} may execute their function, and with it gain the rights of the role that installed it`,
+      why: `${executor.role} may execute their function, and with it gain the rights of the role that installed it`,
     }
   const onTable = there.filter((one) => isOnTable(source, one))
   const elsewhere = there.find((one) => !onTable.includes(one))
@@ -99,22 +99,30 @@ const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger
     [functionName],
   )
 
+/** A function of the schema fillrate, and a role that may execute it, both as SQL names them. */
+export interface Executor {
+  readonly name: string
+  readonly role: string
+}
+
 /**
- * Roles that may execute a trigger's function besides its owner, as SQL names them: PUBLIC may, until it is revoked. Such
- * a role could put the function on a temporary table with a type of its own, whose cast then runs with the rights of
- * the owner. A trigger that is there fires without the privilege.
+ * Roles that may execute functions with the rights of another role: PUBLIC may, until it is revoked. Such a role could put
+ * a trigger's function on a temporary table with a type of its own, whose cast then runs with the rights of the
+ * function's owner. A trigger that is there fires without the privilege.
+ * @param functionName only of this one
  */
-async function executors(db: Db, functionName: string): Promise<string[]> {
-  const rows = await query<{ role: string }>(
+export async function executors(db: Db, functionName: string | null = null): Promise<readonly Executor[]> {
+  return query<Executor>(
     db,
-    `select distinct case when a.grantee = 0 then 'PUBLIC' else quote_ident(pg_get_userbyid(a.grantee)) end as role
+    `select distinct p.oid::regprocedure::text as name,
+            case when a.grantee = 0 then 'PUBLIC' else quote_ident(pg_get_userbyid(a.grantee)) end as role
        from pg_proc p join pg_namespace f on f.oid = p.pronamespace,
             lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
-      where f.nspname = 'fillrate' and p.proname = $1 and a.grantee <> p.proowner
-      order by 1`,
+      where f.nspname = 'fillrate' and p.prosecdef and p.proname = coalesce($1, p.proname)
+        and a.grantee <> p.proowner
+      order by 1, 2`,
     [functionName],
   )
-  return rows.map((row) => row.role)
 }
 
 async function allowed<Result>(tx: Db, source: Source, act: () => Promise<Result>): Promise<Result> {

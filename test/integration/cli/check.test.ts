@@ -373,3 +373,17 @@ test('a run that is at work with another service or key is named', async () => {
   )
   await pool.query(`delete from fillrate.runs`)
 })
+
+test('a function that another role may execute is told, with the statement that ends it', async () => {
+  // As a version before installed it, or of a source that is no longer in the configuration.
+  await database.pool
+    .query(`create function fillrate.follow_gone() returns trigger language plpgsql security definer
+                               as 'begin return null; end'`)
+  const before = (await checks({})).get('functions')
+  expect(before).toMatchObject({
+    verdict: 'wrong',
+    problems: [{ place: 'fillrate.follow_gone()', found: 'PUBLIC may execute it' }],
+  })
+  await database.pool.query(before?.problems[0]?.todo.split(';')[0] ?? '')
+  expect((await checks({})).get('functions')).toBeUndefined()
+})

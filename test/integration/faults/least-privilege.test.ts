@@ -3,20 +3,29 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import pino from 'pino'
 import { forget } from '../../../src/pipeline/forget/forget.ts'
 import { readTarget } from '../../../src/pipeline/forget/target.ts'
+import { followState } from '../../../src/sources/follow/install.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 import { onServer } from '../../support/server.ts'
 
 const ROLE = 'fillrate_least'
+const OWNER = 'fillrate_least_owner'
 let harness: Harness
 let url: string
 
 /** The statements that docs/security.md gives, with the names of this test. */
-async function grants(): Promise<string> {
+async function grants(block: number): Promise<string> {
   const text = await readFile(new URL('../../../docs/security.md', import.meta.url), 'utf8')
-  const sql = /```sql\n([\s\S]*?)```/.exec(text)?.[1]
-  if (sql === undefined) throw new Error('docs/security.md holds no SQL')
+  const sql = [...text.matchAll(/```sql\n([\s\S]*?)```/g)][block]?.[1]
+  if (sql === undefined) throw new Error(`docs/security.md holds no block ${block} of SQL`)
   return sql
+}
+
+function urlOf(role: string): string {
+  const own = new URL(harness.database.url)
+  own.username = role
+  own.password = 'least'
+  return own.href
 }
 
 beforeAll(async () => {
@@ -25,17 +34,20 @@ beforeAll(async () => {
     prepare: ({ pool }) => createCrm(pool, 120, 10),
   })
   const { pool } = harness.database
-  await onServer(inject('postgresUrl'), (client) =>
-    client.query(`drop role if exists ${ROLE}`).catch(() => {}),
-  )
-  await pool.query((await grants()).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
-  const own = new URL(harness.database.url)
-  own.username = ROLE
-  own.password = 'least'
-  url = own.href
+  for (const role of [ROLE, OWNER])
+    await onServer(inject('postgresUrl'), (client) =>
+      client.query(`drop role if exists ${role}`).catch(() => {}),
+    )
+  // What a role has that migrates.
+  await pool.query(`create role ${OWNER} login password 'least'; grant usage, create on schema fillrate to ${OWNER};
+                    grant all on all tables in schema fillrate to ${OWNER}`)
+  await pool.query((await grants(0)).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
+  await pool.query((await grants(1)).replaceAll('fillrate_owner', OWNER).replaceAll('fillrate_app', ROLE))
+  url = urlOf(ROLE)
 })
 afterAll(async () => {
-  await harness.database.pool.query(`drop owned by ${ROLE}; drop role ${ROLE}`).catch(() => {})
+  for (const role of [ROLE, OWNER])
+    await harness.database.pool.query(`drop owned by ${role} cascade; drop role ${role}`).catch(() => {})
   await harness.close()
 })
 
@@ -66,4 +78,73 @@ test('the whole pipeline runs as the role of docs/security.md, which can do noth
     ])
       await expect(client.query(forbidden)).rejects.toThrow(/permission denied|must be owner/)
   })
+})
+
+test('the role of docs/security.md installs triggers, installs them again and removes them', async () => {
+  const app = await harness.open({ environment: { databaseUrl: urlOf(OWNER) } })
+  const source = app.sources.get('contacts')
+  if (!source) throw new Error('no source')
+  for (let time = 0; time < 2; time++) {
+    await app.follow('install', 'contacts')
+    expect(await followState(app.db, source)).toEqual({ state: 'right' })
+  }
+  await harness.database.pool.query('alter table crm.contacts disable trigger user')
+  await app.follow('install', 'contacts')
+  expect(await followState(app.db, source)).toEqual({ state: 'right' })
+  await harness.database.pool.query(`update crm.contacts set email = 'followed@example.com' where id = 1`)
+  expect((await harness.database.pool.query('select keys from fillrate.changed_rows')).rows).toEqual([
+    { keys: ['1'] },
+  ])
+  expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
+  expect(await followState(app.db, source)).toEqual({ state: 'missing' })
+})
+
+test('who did not install the triggers is told who did', async () => {
+  const owner = await harness.open({ environment: { databaseUrl: urlOf(OWNER) } })
+  await owner.follow('install', 'contacts')
+  const app = await harness.open({ environment: { databaseUrl: url } })
+  for (const action of ['install', 'remove'] as const)
+    await expect(app.follow(action, 'contacts')).rejects.toThrow(`They were installed by ${OWNER}`)
+  await owner.follow('remove', 'contacts')
+})
+
+test('nobody gains the rights of the role that installed the triggers', async () => {
+  const app = await harness.open()
+  await app.follow('install', 'contacts')
+  const { pool } = harness.database
+  const count = async (): Promise<unknown> => (await pool.query('select count(*) from crm.contacts')).rows
+  const before = await count()
+  // A type of the role's own, whose cast to text would run with the rights of the function's owner.
+  await onServer(url, async (client) => {
+    await client.query(`
+      create type pg_temp.evil as (x int);
+      create function pg_temp.steal(pg_temp.evil) returns text language plpgsql as
+        $$ begin delete from crm.contacts; return 'stolen'; end $$;
+      create cast (pg_temp.evil as text) with function pg_temp.steal(pg_temp.evil);
+      create temp table bait (id pg_temp.evil, email text)`)
+    await expect(
+      client.query(`create trigger bait after insert on bait referencing new table as new_rows
+                      for each statement execute function fillrate.follow_contacts();
+                    insert into bait values (row(1), 'x')`),
+    ).rejects.toThrow(/permission denied for function .*follow_contacts/)
+  })
+  expect(await count()).toEqual(before)
+
+  const source = app.sources.get('contacts')
+  if (!source) throw new Error('no source')
+  for (const [grantee, named] of [
+    ['public', 'PUBLIC'],
+    [ROLE, ROLE],
+  ] as const) {
+    await pool.query(`grant execute on function fillrate.follow_contacts to ${grantee}`)
+    expect(await followState(app.db, source)).toMatchObject({
+      state: 'wrong',
+      why: expect.stringContaining(`${named} may execute`),
+    })
+    await app.follow('install', 'contacts')
+    expect(await followState(app.db, source)).toEqual({ state: 'right' })
+  }
+  await pool.query('alter function fillrate.follow_contacts reset search_path')
+  expect(await followState(app.db, source)).toMatchObject({ state: 'wrong' })
+  await app.follow('install', 'contacts')
 })
