@@ -72,8 +72,8 @@ export class Follow {
   /** Does one bounded batch. @returns how many keys it was done with */
   async tick(signal: AbortSignal): Promise<number> {
     if (this.#names.length === 0 || !(await this.#lead()) || performance.now() < this.#pausedUntil) return 0
-    await this.#tidy(signal)
     await this.#lookForPauses()
+    await this.#tidy(signal)
     if (this.#active.length === 0) return 0
     await this.#polling.look(this.#active)
     const did =
@@ -138,6 +138,10 @@ export class Follow {
       this.#options.works.wakeCalls()
     }
     await this.#list((tx) => followed.takeOver(tx, MANY_A_TICK))
+    const waits = this.#isUsedUp(today)
+      ? this.#names
+      : this.#names.filter((name) => !this.#active.includes(name))
+    await this.#list((tx) => followed.merge(tx, waits, KEYS_A_TICK))
   }
 
   /** What dead runs had picked: as soon as one part of it is picked, the next. */
@@ -237,8 +241,7 @@ export class Follow {
     const { db, log } = this.#deps
     const { budget, owner, scope, works } = this.#options
     const today = await this.#budgetOfToday()
-    const isUsedUp = budget !== null && today !== null && today.spent >= budget
-    if (isUsedUp) {
+    if (this.#isUsedUp(today)) {
       if (open !== null) this.#outOfBudget(open)
       this.#pausedUntil = performance.now() + PAUSE_MS
       return null
@@ -271,6 +274,10 @@ export class Follow {
   /** Null: nothing bounds it. */
   async #budgetOfToday(): Promise<followed.DayBudget | null> {
     return this.#options.budget === null ? null : followed.budgetOfToday(this.#deps.db)
+  }
+
+  #isUsedUp(today: followed.DayBudget | null): boolean {
+    return today !== null && today.spent >= (this.#options.budget ?? Number.POSITIVE_INFINITY)
   }
 
   #outOfBudget(run: OpenFollowingRun): void {

@@ -80,6 +80,32 @@ export async function done(db: Connection, changes: readonly ChangedRows[]): Pro
        where l.changed_at = read.changed_at and l.id = read.id`.execute(db)
 }
 
+/** Statements of one merge, and as many must be there to be worth it. */
+const MERGED_AT_ONCE = 1_000
+
+/**
+ * Merges what statements have changed in sources that nothing is picked from for now, each key once: a list of every
+ * change would grow with each. Where many keys come together, they are an import.
+ */
+export async function merge(db: Connection, sources: readonly string[], many: number): Promise<void> {
+  if (sources.length === 0) return
+  await sql`
+    with oldest as (
+      select changed_at, id, count(*) over () as count from (
+        select changed_at, id from fillrate.changed_rows
+         where source = any(${[...sources]}::text[]) and not is_import
+         order by changed_at, id limit ${MERGED_AT_ONCE}
+      ) o
+    ), taken as (
+      delete from fillrate.changed_rows l using oldest o
+       where o.count = ${MERGED_AT_ONCE} and l.changed_at = o.changed_at and l.id = o.id
+      returning l.changed_at, l.source, l.keys
+    )
+    insert into fillrate.changed_rows (changed_at, source, keys, is_import)
+    select min(changed_at), source, array_agg(distinct k), count(distinct k) > ${many}
+      from taken, unnest(keys) k group by source`.execute(db)
+}
+
 /** Takes over what triggers of an earlier version have recorded, which are there until they are installed again. */
 export async function takeOver(db: Connection, limit: number): Promise<void> {
   await sql`

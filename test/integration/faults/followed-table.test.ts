@@ -227,3 +227,16 @@ test('triggers of an earlier version are still heard, and check tells that they 
     total: 2,
   })
 })
+
+test('what waits is merged, each key once, so that the list does not grow with every change', async () => {
+  await query(`insert into fillrate.changed_rows (source, keys, is_import)
+               select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)
+  await followed.merge(app.db, ['contacts'], 100)
+  expect(await followed.next(app.db, ['contacts'], 2_000)).toHaveLength(999)
+  await query(change(1))
+  await followed.merge(app.db, ['others'], 100)
+  expect(await followed.next(app.db, ['contacts'], 2_000)).toHaveLength(1_000)
+  await followed.merge(app.db, ['contacts'], 100)
+  const merged = await followed.next(app.db, ['contacts'], 2_000)
+  expect(merged.map((one) => one.keys.toSorted())).toEqual([['0', '1', '2', '3', '4', '5', '6']])
+})
