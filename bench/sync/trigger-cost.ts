@@ -31,25 +31,37 @@ export async function measureTriggers(
   await changeFollowing(db, source, 'install')
   await db.destroy()
 
+  const urls = { plain, followed }
   const costs: TriggerCost[] = []
   for (const [statement, act] of statements(options.rows)) {
-    const times: { plain: number; followed: number }[] = []
+    const times: Times[] = []
     for (let round = 0; round <= options.rounds; round++) {
       const one = { plain: await timed(plain, act), followed: await timed(followed, act) }
       // The first warms up.
       if (round > 0) times.push(one)
     }
-    costs.push({
-      statement,
-      withoutMs: median(times.map((one) => one.plain)),
-      withMs: median(times.map((one) => one.followed)),
-      ratio: median(times.map((one) => one.followed / one.plain)),
-    })
+    costs.push(cost(statement, times))
   }
+  costs.push(await underOldSnapshot(urls, options.rounds))
   return costs
 }
 
-type Act = (client: Parameters<Parameters<typeof onServer>[1]>[0]) => Promise<unknown>
+interface Times {
+  readonly plain: number
+  readonly followed: number
+}
+
+type Urls = Readonly<Record<'plain' | 'followed', string>>
+
+const cost = (statement: string, times: readonly Times[]): TriggerCost => ({
+  statement,
+  withoutMs: median(times.map((one) => one.plain)),
+  withMs: median(times.map((one) => one.followed)),
+  ratio: median(times.map((one) => one.followed / one.plain)),
+})
+
+type Client = Parameters<Parameters<typeof onServer>[1]>[0]
+type Act = (client: Client) => Promise<unknown>
 
 function statements(rows: number): [string, Act][] {
   const count = rows.toLocaleString('en')
@@ -73,13 +85,57 @@ function statements(rows: number): [string, Act][] {
           ])
       },
     ],
+    ['100 updates of one row in one transaction, inputs changed', (client) => updates(client, 100)],
+    ['1,000 updates of one row in one transaction, inputs changed', (client) => updates(client, 1_000)],
   ]
+}
+
+async function updates(client: Client, count: number): Promise<void> {
+  await client.query('begin')
+  for (let id = 1; id <= count; id++)
+    await client.query(`update crm.contacts set email = 'x' || email where id = $1`, [id])
+  await client.query('commit')
+}
+
+/**
+ * The same updates while another session holds a snapshot, as `pg_dump` does, under which 200,000 changes have been
+ * recorded and taken off the list again: none of what is dead can be removed.
+ */
+async function underOldSnapshot(urls: Urls, rounds: number): Promise<TriggerCost> {
+  const times: Times[] = []
+  await onServer(urls.followed, (holder) =>
+    onServer(urls.followed, async (followed) => {
+      await holder.query('begin isolation level repeatable read; select count(*) from fillrate.changed_rows')
+      await followed.query(
+        `do $$ begin for n in 1..200000 loop update crm.contacts set email = 'y' || n where id = 50001 + n % 40000;
+           if n % 1000 = 0 then delete from fillrate.changed_rows; end if; end loop; end $$`,
+      )
+      await onServer(urls.plain, async (plain) => {
+        for (let round = 0; round <= rounds; round++) {
+          const one = { plain: await clocked(plain, 500), followed: await clocked(followed, 500) }
+          if (round > 0) times.push(one)
+        }
+      })
+      await holder.query('commit')
+    }),
+  )
+  return cost(
+    '500 updates of one row, each a transaction, after 200,000 changes under an old snapshot',
+    times,
+  )
+}
+
+async function clocked(client: Client, count: number): Promise<number> {
+  const began = performance.now()
+  for (let id = 1; id <= count; id++)
+    await client.query(`update crm.contacts set email = 'x' || email where id = $1`, [id])
+  return performance.now() - began
 }
 
 /** One statement, and afterwards everything as it was. */
 async function timed(url: string, act: Act): Promise<number> {
   return onServer(url, async (client) => {
-    await client.query('truncate fillrate.followed')
+    await client.query('truncate fillrate.changed_rows')
     await client.query('checkpoint')
     const began = performance.now()
     await act(client)
