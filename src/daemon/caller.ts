@@ -53,6 +53,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
 
   const known = await rateLimits.recall(db, scope)
   const spentForMs = await rateTold.spentFor(db, scope)
+  const wasBanned = (await rateTold.heard(db)).get(scope)?.state === 'banned'
   const outage = await outages.find(db, scope)
   if (outage !== null) breaker.inherit(outage)
   let isDown = outage !== null
@@ -62,6 +63,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
     reserve: options.reserve,
     warm: known,
     spentForMs,
+    wasBanned,
     keepSpent: async (forMs) => {
       const { limit, windowMs } = limiter.state()
       if (limit === null) return

@@ -16,6 +16,8 @@ export type AnswerHead = {
  * while it waited) never reached the service and costs nothing of the quota.
  */
 export interface CallObserver {
+  /** Once answered with 403: it is a ban for the rate, so neither the key nor the input is at fault. */
+  readonly isBan?: boolean
   sent(at: number): void
   /** The head of the answer is in; the body may still be on its way. Not told for 1xx. */
   answered(answer: AnswerHead): void

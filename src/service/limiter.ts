@@ -20,6 +20,8 @@ export interface LimiterOptions {
   readonly warm?: KnownLimit | null
   /** For so long from now the process that called before may have used the limit up, in milliseconds. */
   readonly spentForMs?: number
+  /** The process that called before was banned by the service. */
+  readonly wasBanned?: boolean
   /** Without it, nobody is told that the limit is used up. */
   readonly keepSpent?: KeepSpent
   /** The share of the quota that is kept for what is urgent. */
@@ -83,7 +85,11 @@ class BottleneckLimiter implements Limiter {
     const now = this.#now()
     const isLate = options.warm == null || now - options.warm.observedAt > believedFor
     const { spentForMs = 0 } = options
-    this.#quota = new Quota(isLate ? null : options.warm, spentForMs > 0 ? now + spentForMs : null)
+    this.#quota = new Quota(
+      isLate ? null : options.warm,
+      spentForMs > 0 ? now + spentForMs : null,
+      options.wasBanned,
+    )
     this.#spent = new SpentNote(this.#quota, options.keepSpent ?? null, () => this.#changed())
     this.#reserve = options.reserve ?? 0.1
   }

@@ -131,8 +131,9 @@ export class Line {
     if (head === null)
       throw brokenError(broken ?? { kind: 'connection', cause: undefined }, exchanged, context)
     const heard: Heard = { exchanged: { ...exchanged, head }, context }
-    const isLimited =
-      head.status === 429 || (head.status === 403 && isRateLimit(head.headers, exchanged.body))
+    // The limiter knows of refusals that other calls met, also those of the process before.
+    const isForRate = (): boolean => options.call?.isBan === true || isRateLimit(head.headers, exchanged.body)
+    const isLimited = head.status === 429 || (head.status === 403 && isForRate())
     if (isLimited) this.#forbidden.limited(performance.now())
     else if (head.status === 401) throw this.#refuse(key, exchanged, context)
     else if (head.status === 403)

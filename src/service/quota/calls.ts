@@ -12,6 +12,8 @@ export interface Call {
   readonly countedBefore: number
   /** Calls that had ended by then, are known to be counted, and were sent while that window was open. */
   readonly sureBefore: number
+  /** Headers had told that so many calls were allowed in all, this one among them. */
+  readonly isCovered: boolean
 }
 
 /** The calls that were made: the few numbers that all of the reckoning is made of. */
@@ -79,6 +81,7 @@ export class Calls {
   send(
     sentAt: number,
     window: { readonly id: number; readonly counted: number; readonly sure: number },
+    allowed: number,
   ): Call {
     this.giveBack(1)
     this.sent++
@@ -90,6 +93,7 @@ export class Calls {
       window: window.id,
       countedBefore: window.counted,
       sureBefore: window.sure,
+      isCovered: this.sent <= allowed,
     }
     this.onTheWire.add(call)
     return call

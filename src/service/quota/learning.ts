@@ -42,6 +42,7 @@ export class Learning {
   /** A call has ended. */
   ended(heard: Heard, limit: number | null): void {
     this.#calls.end(heard.call)
+    this.other.answered(heard.receivedAt - heard.call.sentAt)
     this.#history.add(heard)
     if (limit === null) return
     this.places.log.ended(heard.receivedAt, limit)
@@ -85,10 +86,18 @@ export class Learning {
     })
   }
 
+  /** Remaining fell by more than our own calls. */
+  fell(excess: number, limit: number | null, now: number): void {
+    if (excess < 1 || limit === null) return
+    this.other.fell(excess, this.places.window.id, limit, now)
+    this.#share()
+  }
+
   /** A call was refused: by somebody else's calls, or because what was learnt is wrong. */
-  refused(call: Call, limit: number): void {
+  refused(call: Call, limit: number, now: number): void {
     const missing = limit - this.#ownSince(call.sentAt)
-    if (missing > 0 || this.other.isSeen) this.other.refused(Math.max(1, missing), limit)
+    if (call.isCovered || missing > 0 || this.other.isSeen)
+      this.other.refused(Math.max(1, missing), limit, now)
     else this.kinds.refuted()
     this.#share()
   }

@@ -52,6 +52,7 @@ class ObservedCall implements PermittedCall {
   readonly #now: () => number
   readonly #changed: () => void
   #call: Call | null = null
+  isBan = false
   #isOver = false
 
   constructor(quota: Quota, now: () => number, changed: () => void) {
@@ -70,6 +71,7 @@ class ObservedCall implements PermittedCall {
     if (this.#call === null || this.#isOver) return
     this.#isOver = true
     this.#quota.answered(this.#call, answer, this.#now())
+    this.isBan = answer.status === 403 && this.#quota.isBanned
     this.#changed()
   }
 

@@ -44,20 +44,26 @@ export class Places {
       counted = this.log.available(limit, length + margin(length), now)
       if (isFixed) counted = Math.max(counted, this.window.available(limit))
     }
-    return this.#other.isSeen ? this.#besideAnother(told, counted, now) : Math.max(told, counted)
+    if (this.#other.isSeen) return this.#besideAnother(counted, now)
+    // A header of this window leaves less than was counted here: another client, or a predecessor, has called.
+    const isTold = isFixed ? this.tranche.isOpen : this.#calls.isMoving
+    return Math.max(told, isTold ? Math.min(counted, this.remaining.latestLeft) : counted)
   }
 
-  /** No more than the last header says nor than was counted here, and with room for the other client. */
-  #besideAnother(told: number, counted: number, now: number): number {
-    const end = this.windowEnd
-    const { length } = this.#kinds.known
-    const share = end === null ? 1 : Math.min(1, (end - now) / length)
-    const room = Math.ceil(this.#other.room * (share + 0.25)) + 2
-    if (!Number.isFinite(length)) return told - room
-    const { outstanding, granted } = this.#calls
-    // Where no header says that something is left, a few calls feel the way.
-    const felt = this.tranche.isOpen ? Math.max(told, feeling - outstanding - granted) : counted
-    return Math.min(counted - room, felt)
+  /**
+   * No more than the latest header leaves, less what the other client may call while ours are on their way. Where that
+   * is nothing, one call at a time feels the way: while the header leaves some, and when by our reckoning more is free.
+   */
+  #besideAnother(counted: number, now: number): number {
+    const { latestSure } = this.remaining
+    const { length, isFixed } = this.#kinds.known
+    const left = Math.min(latestSure - this.#other.allowance(length, now), counted)
+    if (left >= 1) return left
+    if (this.#calls.isMoving) return Math.min(0, left)
+    if (latestSure >= leastFelt) return 1
+    if (!Number.isFinite(length) || this.#other.isRecent(now)) return 0
+    const isNew = isFixed ? !this.tranche.isOpen : counted - this.#other.room >= 1
+    return isNew ? 1 : 0
   }
 
   /** Begins the next window where this one is certainly over. */
@@ -96,8 +102,8 @@ export class Places {
   }
 }
 
-/** Beside another client, so many calls feel the way when no header says that something is left. */
-const feeling = 2
+/** Beside another client a single call is made while the latest header leaves so many. */
+const leastFelt = 2
 
 /** What a window is taken for of which nothing is known, in milliseconds. */
 const unknownLength = 60_000

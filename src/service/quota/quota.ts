@@ -44,17 +44,21 @@ export class Quota {
   /**
    * @param warm what was known of the key's limit lately; null where nothing is, or where it is old
    * @param spentUntil until then the process that called before may have used the limit up
+   * @param wasBanned that process was banned: a 403 is no fault of the key
    */
   constructor(
     warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
     spentUntil: number | null = null,
+    wasBanned = false,
   ) {
     this.#guess = warm?.windowMs ?? null
     if (warm !== null) this.#opening.careful(warm.limit)
     if (spentUntil !== null) this.#halt.wait(spentUntil)
+    if (wasBanned) this.#halt.inheritBan()
   }
 
   state(now: number): QuotaState {
+    if (this.#halt.isBan) return 'banned'
     if (this.#halt.isOn(now)) return 'stopped'
     if (this.limit === null) return this.#opening.isUnlimited ? 'unlimited' : 'cold'
     const { length, isFixed, isRolling } = this.#kinds.known
@@ -72,9 +76,14 @@ export class Quota {
     return this.#halt.refusals
   }
 
+  /** The service refuses the key for a while, with 403, because it refused calls for the rate before. */
+  get isBanned(): boolean {
+    return this.#halt.isBan
+  }
+
   /** Another client seems to spend the key. */
   get isShared(): boolean {
-    return this.#learning.other.isSeen
+    return this.#learning.other.isProven
   }
 
   /** Calls charged to the window that runs now. */
@@ -137,6 +146,7 @@ export class Quota {
   grantable(now: number, kept = 0): number {
     this.calls.lapse(now)
     if (this.#halt.isOn(now)) return 0
+    if (this.#halt.isBan) return this.calls.isMoving ? 0 : 1
     if (this.limit === null) {
       return Math.max(0, this.#opening.open - this.calls.outstanding - this.calls.granted)
     }
@@ -209,7 +219,7 @@ export class Quota {
 
   sent(now: number): Call {
     this.#places.close(this.limit, now)
-    const call = this.calls.send(now, this.#window)
+    const call = this.calls.send(now, this.#window, this.#places.remaining.covered)
     this.#window.sent(call)
     return call
   }
@@ -230,7 +240,9 @@ export class Quota {
     this.#learnLimit(rate, now)
     if (rate.reset === null) this.#renewal.learnNothing(now)
     else this.#renewal.learn(rate.reset, call.sentAt, now)
-    const isRefused = answer.status === 429
+    const isBan = answer.status === 403 && this.#halt.followsRefusal(call.sentAt)
+    const isHalted = answer.status === 403 && answer.headers['retry-after'] !== undefined
+    const isRefused = answer.status === 429 || isBan || isHalted
     if (rate.reset !== null && !isRefused) this.#kinds.told(rate.reset, call.sentAt, now)
     const heard = {
       call,
@@ -242,6 +254,10 @@ export class Quota {
     if (rate.reset !== null) this.#told.reset(heard.used)
     this.#learning.ended(heard, this.limit)
     if (isMiss(answer.status)) this.calls.misses++
+    if (isBan) {
+      this.#halt.banned(call.sentAt, now, this.#retryAfter(answer.headers, now))
+      return
+    }
     if (isRefused) {
       this.#refused(call, answer.headers, now)
       return
@@ -250,7 +266,9 @@ export class Quota {
     this.#counted.learn(heard, answer.status, this.calls.sent)
     if (rate.remaining !== null) {
       this.#told.remaining(call)
-      this.#places.remaining.learn(call, rate.remaining)
+      if (rate === told)
+        this.#learning.fell(this.#places.remaining.excess(call, rate.remaining), this.limit, now)
+      this.#places.remaining.learn(call, rate.remaining, now)
     }
     this.#places.tranche.answered(call, rate.remaining !== null)
     if (this.limit === null) this.#opening.answered()
@@ -291,14 +309,20 @@ export class Quota {
   }
 
   #refused(call: Call, headers: Headers, now: number): void {
-    const wait = parseRetryAfter(headers['retry-after'], this.#offset.read(now))
+    const wait = this.#retryAfter(headers, now)
     const isNew = this.#halt.refused(call.sentAt, now, wait, this.#renewal.knownUntil)
     this.#renewal.notBefore(this.#halt.until)
     this.#places.remaining.forget()
     // What was sent before the cut was told says nothing of how long the window is, nor of somebody else.
-    if (this.limit !== null && isNew && this.#cut.isKnownTo(call)) this.#learning.refused(call, this.limit)
+    if (this.limit !== null && isNew && this.#cut.isKnownTo(call))
+      this.#learning.refused(call, this.limit, now)
+    if (this.#learning.other.isSeen) this.#halt.spareTheKey(now)
     if (this.limit === null) this.#opening.refused(this.calls.outstanding + 1)
     else this.#window.used = Math.max(this.#window.used, this.limit)
+  }
+
+  #retryAfter(headers: Headers, now: number): number | null {
+    return parseRetryAfter(headers['retry-after'], this.#offset.read(now))
   }
 
   /**

@@ -11,5 +11,7 @@
  *
  *     from every one: ──a 429, or a limit cut below what may be counted──▶ stopped ──its time is over──▶ what is
  *     still known
+ *
+ *     from every one: ──a 403 soon after a 429──▶ banned ──one call after each pause, until one is answered──▶ back
  */
-export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped'
+export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped' | 'banned'

@@ -18,6 +18,8 @@ export interface Standstill {
 export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standstill): string {
   const until = at === null || at < now ? '' : untilText(at)
   switch (state) {
+    case 'banned':
+      return `the service has banned the key for a while (403 after 429), and is tried again with one call${until === '' ? '' : ` at${until.slice(' until'.length)}`}`
     case 'stopped':
       return wasRefused
         ? `the service refused a call (429) and is left alone${until}`

@@ -20,6 +20,8 @@ export interface ServiceSettings {
     | 'delay-ms'
     | 'year 2100'
     | 'none'
+  /** More than so many 429s within ten seconds: all calls get 403 for so long. */
+  readonly ban?: { readonly above: number; readonly forMs: number; readonly retryAfter: boolean }
   /** It has no limit, and tells this one with nothing left. */
   readonly unlimitedAs?: '0' | '-1'
   /** Its clock minus the true one, in milliseconds. */
@@ -50,6 +52,8 @@ export class SimulatedService {
   readonly #random: () => number
   readonly #start: number
   #answers = 0
+  #refusedAt: number[] = []
+  #bannedUntil = Number.NEGATIVE_INFINITY
 
   constructor(settings: ServiceSettings, start: number, random: () => number) {
     this.settings = settings
@@ -77,7 +81,9 @@ export class SimulatedService {
     if (isFault && settings.faults === 'before the limiter') {
       return { status: 503, headers: this.#dateHeader(now), verdict: null }
     }
+    if (now < this.#bannedUntil) return this.#banned(now)
     const verdict = this.#verdict(now)
+    if (!verdict.accepted) this.#countRefusal(now)
     const isMiss = !isFault && this.#random() < settings.missShare
     const status = verdict.accepted ? (isFault ? 500 : isMiss ? 404 : 200) : 429
     const isUncounted =
@@ -93,6 +99,18 @@ export class SimulatedService {
         ...(verdict.accepted ? {} : this.#retryAfter(verdict, now)),
       },
     }
+  }
+
+  #countRefusal(now: number): void {
+    const { ban } = this.settings
+    this.#refusedAt = [...this.#refusedAt.filter((at) => at > now - 10_000), now]
+    if (ban !== undefined && this.#refusedAt.length > ban.above) this.#bannedUntil = now + ban.forMs
+  }
+
+  #banned(now: number): Arrival {
+    const wait = String(Math.ceil((this.#bannedUntil - now) / 1000))
+    const said = this.settings.ban?.retryAfter === true ? { 'retry-after': wait } : {}
+    return { status: 403, headers: { ...this.#dateHeader(now), ...said }, verdict: null }
   }
 
   #verdict(now: number): Verdict {

@@ -57,6 +57,8 @@ export interface Outcome {
   readonly accepted: number
   readonly refused: number
   readonly foreignRefused: number
+  /** The most calls that were refused in any ten seconds. */
+  readonly mostRefused: number
   /** Of what the limit permitted, over the whole run and from the fourth window on. */
   readonly wholeUtilisation: number
   readonly steadyUtilisation: number
@@ -82,7 +84,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
   let underWay = 0
-  let refused = 0
+  const refusedAt: number[] = []
   let foreignRefused = 0
   let longestSilence = 0
   let longestWait = 0
@@ -134,7 +136,7 @@ export function simulate(settings: SimulationSettings): Outcome {
       if (!arrives) return
       const arrival = service.arrive(queue.now)
       timeline.arrived(label, queue.now, arrival)
-      if (arrival.status === 429) refused++
+      if (arrival.status === 429) refusedAt.push(queue.now)
       if (arrival.verdict?.accepted === true) {
         acceptedAt.push(queue.now)
         if (arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
@@ -179,8 +181,9 @@ export function simulate(settings: SimulationSettings): Outcome {
     endedAt: queue.now,
     timeline,
     accepted: acceptedAt.length,
-    refused,
+    refused: refusedAt.length,
     foreignRefused,
+    mostRefused: mostWithin(refusedAt, 10_000),
     ...(settings.bursts === null
       ? utilisation(settings, service, acceptedAt, windowStarts, end)
       : ofLastBurst(settings, settings.bursts, acceptedAt)),
@@ -189,6 +192,15 @@ export function simulate(settings: SimulationSettings): Outcome {
     isDeadlocked,
     quota,
   }
+}
+
+/** The most moments, of these in order, that lie within so many milliseconds. */
+function mostWithin(moments: readonly number[], ms: number): number {
+  let first = 0
+  return moments.reduce((most, at, index) => {
+    while ((moments[first] ?? at) <= at - ms) first++
+    return Math.max(most, index - first + 1)
+  }, 0)
 }
 
 /** How many calls are wanted in all by now. */
