@@ -12,9 +12,10 @@ import * as leases from '../../../src/store/leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
-import { Calls } from './calls.ts'
+import { Calls, type Leased } from './calls.ts'
 import {
   grouped,
+  serviceOf,
   sharedCommand,
   WORKERS,
   type Drawn,
@@ -23,7 +24,7 @@ import {
 } from './commands.ts'
 import { Jobs } from './jobs.ts'
 import { faultsOf, Model, type FinalLookup, type FinalRow } from './model.ts'
-import { config, HOUR, record, RULES, where } from './world.ts'
+import { config, HOUR, record, RULES, scopeOf, SERVICES, where } from './world.ts'
 
 /**
  * Many worlds in one database, each going through a sequence of its own, in step: at each step the worlds that do the
@@ -53,7 +54,7 @@ export class Batch {
     const [mapping] = Object.values(config.sources)
     if (!mapping) throw new Error('there is no mapping')
     const batch = new Batch(database, count, await openSource(database.db, mapping))
-    for (let worker = 0; worker < WORKERS; worker++) batch.#runs.push(await batch.#start())
+    for (let worker = 0; worker < WORKERS; worker++) batch.#runs.push(await batch.#start(worker))
     return batch
   }
 
@@ -96,13 +97,12 @@ export class Batch {
         this.#calls.ahead(await this.#lease(worlds, 0))
         return
       case 'begin':
-        this.#calls.begin(await leases.begin(this.#deps.db, this.#calls.takeAhead(worlds)))
-        return
+        return this.#begin(worlds)
       case 'found':
       case 'repeat': {
-        const answers = await this.#calls.answer(worlds, 'oldest', (key) => ({
+        const answers = await this.#calls.answer(worlds, 'oldest', (key, service) => ({
           type: 'found',
-          record: record(key),
+          record: record(key, service),
           confidence: 0.9,
         }))
         if (name === 'repeat') await leases.answer(this.#deps.db, answers)
@@ -142,7 +142,7 @@ export class Batch {
         return
       case 'submit':
       case 'crash_before_post':
-        return this.#jobs.submit(this.#runs[worker] ?? 0, name === 'submit')
+        return this.#jobs.submit(this.#runs[worker] ?? 0, serviceOf(worker), name === 'submit')
       case 'accept':
         return this.#jobs.tell({ type: 'accepted', jobId: null, requestIds: null })
       case 'lose_202':
@@ -177,7 +177,7 @@ export class Batch {
     }
   }
 
-  #start(): Promise<number> {
+  #start(worker: number): Promise<number> {
     return runs.start(this.#deps.db, {
       trigger: 'manual',
       sources: ['worlds'],
@@ -185,27 +185,45 @@ export class Batch {
       owner: 'model',
       token: randomUUID(),
       leaseMs: HOUR,
+      scope: scopeOf(serviceOf(worker)),
+      service: serviceOf(worker),
     })
+  }
+
+  async #begin(worlds: readonly number[]): Promise<void> {
+    const ahead = this.#calls.takeAhead(worlds)
+    const begun = new Set((await leases.begin(this.#deps.db, ahead)).map(({ id, token }) => `${id} ${token}`))
+    this.#calls.begin(ahead.filter(({ id, token }) => begun.has(`${id} ${token}`)))
   }
 
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
     const options = { limit: null, where: where(worlds) }
     const pass = await beginPass(this.#deps, this.#source, options)
-    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false, service: 0 }
+    const run = {
+      id: this.#runs[worker] ?? 0,
+      budget: new Budget(null),
+      dry: false,
+      service: serviceOf(worker),
+    }
     while (pass.phase !== 'done') await pick(this.#deps, run, pass, options)
   }
 
   /** What was sent back, because its inputs changed, and what dead runs left behind: rows, and lookups that our rows want. */
   async #pickAgain(worker: number): Promise<void> {
-    const run = { id: this.#runs[worker] ?? 0, budget: new Budget(null), dry: false, service: 0 }
+    const run = {
+      id: this.#runs[worker] ?? 0,
+      budget: new Budget(null),
+      dry: false,
+      service: serviceOf(worker),
+    }
     const { signal } = new AbortController()
     const live = (await runs.live(this.#deps.db)).map((one) => one.id)
     await lookups.adopt(this.#deps.db, run.id, live, 10_000)
     await pickAgain(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
-  /** The caller leases for every live run. @param asking fewer than all are asked at once */
-  async #lease(worlds: readonly number[] | null, asking?: number): Promise<leases.LeasedLookup[]> {
+  /** Each service's caller leases for the live runs of its scope. @param asking fewer than all are asked at once */
+  async #lease(worlds: readonly number[] | null, asking?: number): Promise<Leased[]> {
     // A lease takes what waits: the other worlds' lookups do not, for this moment.
     if (worlds !== null)
       await this.#database.pool.query(
@@ -213,18 +231,21 @@ export class Batch {
           where state = 'pending'`,
         [worlds],
       )
-    const leased: leases.LeasedLookup[] = []
-    for (const run of this.#runs)
-      leased.push(
-        ...(await leases.lease(this.#deps.db, {
-          run,
-          emails: true,
-          limit: 100_000,
-          token: randomUUID(),
-          leaseMs: HOUR,
-          ...(asking !== undefined && { asking }),
-        })),
-      )
+    const leased: Leased[] = []
+    for (const service of SERVICES)
+      for (const { id: run } of await runs.live(this.#deps.db, scopeOf(service)))
+        leased.push(
+          ...(
+            await leases.lease(this.#deps.db, {
+              run,
+              emails: true,
+              limit: 100_000,
+              token: randomUUID(),
+              leaseMs: HOUR,
+              ...(asking !== undefined && { asking }),
+            })
+          ).map((lookup) => ({ ...lookup, service })),
+        )
     await this.#database.pool.query(
       `update fillrate.lookups set not_before = null where not_before is not null`,
     )
@@ -256,7 +277,7 @@ export class Batch {
       [dead],
     )
     await recover.tick(this.#deps, null)
-    this.#runs[worker] = await this.#start()
+    this.#runs[worker] = await this.#start(worker)
     if (!andUndo) return false
     const signal = new AbortController().signal
     await undo({ ...this.#deps, owner: 'model' }, { run: dead, dryRun: false, signal })
@@ -277,7 +298,11 @@ export class Batch {
       await this.#pick(0, all)
       await this.#pickAgain(0)
       this.#calls.begin(await this.#lease(null))
-      await this.#calls.answer(all, 'all', (key) => ({ type: 'found', record: record(key), confidence: 0.9 }))
+      await this.#calls.answer(all, 'all', (key, service) => ({
+        type: 'found',
+        record: record(key, service),
+        confidence: 0.9,
+      }))
       await this.#shared({ name: 'write_back', worker: 0, row: 0 })
       const { rows } = await this.#database.pool.query<{ open: number }>(
         `select count(*)::int as open from worlds t left join fillrate.rows r on r.key = t.id::text where r.state = 'waiting'`,
@@ -290,8 +315,16 @@ export class Batch {
          from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup`,
     )
     const { rows: asked } = await this.#database.pool.query<FinalLookup>(
-      `select key, state, record ->> 'title' as title, in_doubt, single from fillrate.lookups`,
+      `select key, service, state, record ->> 'title' as title, in_doubt, single from fillrate.lookups`,
     )
-    return [...this.#calls.faults, ...faultsOf(this.#model, rows, asked)]
+    const { rows: mixed } = await this.#database.pool.query<{ key: string; run: number; title: string }>(
+      `select c.key, c.run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run
+        where not r.options ? 'undoes' and c.after ->> 'title' like case r.service when 0 then 'U:%' else 'T:%' end`,
+    )
+    return [
+      ...this.#calls.faults,
+      ...mixed.map(({ key, run, title }) => `row ${key}: run ${run} wrote ${title}, of another service`),
+      ...faultsOf(this.#model, rows, asked),
+    ]
   }
 }

@@ -2,9 +2,11 @@ import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
 import * as leases from '../../../src/store/leases.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import type { Model } from './model.ts'
-import { record, RULES, worldOf } from './world.ts'
+import { questionOf, record, RULES, worldOf, type Service } from './world.ts'
 
-type Held = leases.LeasedLookup & { readonly key: string }
+/** Leased by the process that calls this service. */
+export type Leased = leases.LeasedLookup & { readonly service: Service }
+type Held = Leased & { readonly key: string; readonly question: string }
 type Which = 'oldest' | 'newest' | 'all'
 
 /** The calls under way, by world: asked under a token, and not answered yet, whether or not the lease still holds. */
@@ -15,9 +17,9 @@ export class Calls {
   readonly #model: Model
   readonly #held = new Map<number, Held[]>()
   /** Leased, and not asked yet. */
-  readonly #ahead = new Map<number, leases.LeasedLookup[]>()
-  readonly #late = new Map<number, leases.Answer[]>()
-  /** By key: the token under which it is asked now, as far as that is certain. */
+  readonly #ahead = new Map<number, Leased[]>()
+  readonly #late = new Map<number, { readonly answer: leases.Answer; readonly question: string }[]>()
+  /** By question: the token under which it is asked now, as far as that is certain. */
   readonly #holders = new Map<string, string>()
 
   constructor(database: TestDatabase, model: Model) {
@@ -25,24 +27,25 @@ export class Calls {
     this.#model = model
   }
 
-  begin(leased: readonly leases.LeasedLookup[]): void {
+  begin(leased: readonly Leased[]): void {
     for (const lookup of leased) {
       const key = lookup.input['email'] ?? ''
+      const question = questionOf(key, lookup.service)
       const world = worldOf(key)
-      this.#held.set(world, [...(this.#held.get(world) ?? []), { ...lookup, key }])
-      this.#model.pay(key)
-      this.#holders.set(key, lookup.token)
+      this.#held.set(world, [...(this.#held.get(world) ?? []), { ...lookup, key, question }])
+      this.#model.pay(question)
+      this.#holders.set(question, lookup.token)
     }
   }
 
-  ahead(leased: readonly leases.LeasedLookup[]): void {
+  ahead(leased: readonly Leased[]): void {
     for (const lookup of leased) {
       const world = worldOf(lookup.input['email'] ?? '')
       this.#ahead.set(world, [...(this.#ahead.get(world) ?? []), lookup])
     }
   }
 
-  takeAhead(worlds: readonly number[]): leases.LeasedLookup[] {
+  takeAhead(worlds: readonly number[]): Leased[] {
     const ahead = worlds.flatMap((world) => this.#ahead.get(world) ?? [])
     for (const world of worlds) this.#ahead.delete(world)
     return ahead
@@ -57,14 +60,14 @@ export class Calls {
   }
 
   /** It is not certain whether the leases of these still hold. */
-  unsure(keys: Iterable<string>): void {
-    for (const key of keys) this.#holders.delete(key)
+  unsure(questions: Iterable<string>): void {
+    for (const question of questions) this.#holders.delete(question)
   }
 
   /** Time passes: no lease of these worlds holds any more. */
   async expire(worlds: readonly number[]): Promise<void> {
     const these = new Set(worlds)
-    this.unsure([...this.#holders.keys()].filter((key) => these.has(worldOf(key))))
+    this.unsure([...this.#holders.keys()].filter((question) => these.has(worldOf(question))))
     await this.#database.pool.query(
       `update fillrate.lookups set leased_until = now() - interval '1 s'
         where state = 'leased' and substring(key from '^w(\\d+)-')::int = any ($1::int[])`,
@@ -76,13 +79,13 @@ export class Calls {
   async answer(
     worlds: readonly number[],
     which: Which,
-    event: (key: string) => AskEvent,
+    event: (key: string, service: Service) => AskEvent,
   ): Promise<readonly leases.Answer[]> {
     const held = worlds.flatMap((world) => this.#take(world, which))
-    const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key)))
+    const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key, lookup.service)))
     for (const batch of onceEach(answers)) await leases.answer(this.#database.db, batch)
     const stale = new Set(held.filter((lookup, n) => answers[n]?.state !== 'found' && this.#isStale(lookup)))
-    for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.key)
+    for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.question)
     await this.#expectHeld([...stale])
     return answers
   }
@@ -90,21 +93,24 @@ export class Calls {
   /** Their process is paused with a record in its hands. */
   hold(worlds: readonly number[]): void {
     for (const world of worlds) {
-      const answers = this.#take(world, 'all').map((lookup) => this.#found(lookup))
+      const answers = this.#take(world, 'all').map((lookup) => ({
+        answer: this.#found(lookup),
+        question: lookup.question,
+      }))
       this.#late.set(world, [...(this.#late.get(world) ?? []), ...answers])
     }
   }
 
   /** It wakes, and stores what it has. */
   async late(worlds: readonly number[]): Promise<void> {
-    const answers = worlds.flatMap((world) => this.#late.get(world) ?? [])
+    const late = worlds.flatMap((world) => this.#late.get(world) ?? [])
     for (const world of worlds) this.#late.delete(world)
-    for (const { record: given } of answers) {
-      const { email } = given as ReturnType<typeof record>
-      this.#model.given.add(email)
-      this.#holders.delete(email)
+    for (const { question } of late) {
+      this.#model.given.add(question)
+      this.#holders.delete(question)
     }
-    for (const batch of onceEach(answers)) await leases.answer(this.#database.db, batch)
+    for (const batch of onceEach(late.map(({ answer }) => answer)))
+      await leases.answer(this.#database.db, batch)
   }
 
   #take(world: number, which: Which): Held[] {
@@ -122,12 +128,18 @@ export class Calls {
     id: lookup.id,
     token: lookup.token,
     askedAt: new Date(),
-    ...afterAsk(lookup, { type: 'found', record: record(lookup.key), confidence: 0.9 }, RULES, Date.now(), 0),
+    ...afterAsk(
+      lookup,
+      { type: 'found', record: record(lookup.key, lookup.service), confidence: 0.9 },
+      RULES,
+      Date.now(),
+      0,
+    ),
   })
 
   #answerTo(lookup: Held, event: AskEvent): leases.Answer {
-    if (event.type === 'found') this.#model.given.add(lookup.key)
-    if (event.type === 'fault') this.#model.pay(lookup.key, -1)
+    if (event.type === 'found') this.#model.given.add(lookup.question)
+    if (event.type === 'fault') this.#model.pay(lookup.question, -1)
     const { id, token } = lookup
     return {
       id,
@@ -138,21 +150,22 @@ export class Calls {
     }
   }
 
-  #isStale({ key, token }: Held): boolean {
-    const holder = this.#holders.get(key)
+  #isStale({ question, token }: Held): boolean {
+    const holder = this.#holders.get(question)
     return holder !== undefined && holder !== token
   }
 
   /** Whoever has lost a lease has changed nothing: its successor still holds its own. */
   async #expectHeld(stale: readonly Held[]): Promise<void> {
     if (stale.length === 0) return
-    const { rows } = await this.#database.pool.query<{ key: string; token: string | null }>(
-      `select key, lease_token::text as token from fillrate.lookups where key = any ($1)`,
-      [stale.map((lookup) => lookup.key)],
+    const { rows } = await this.#database.pool.query<{ id: number; token: string | null }>(
+      `select id, lease_token::text as token from fillrate.lookups where id = any ($1::bigint[])`,
+      [stale.map((lookup) => lookup.id)],
     )
-    for (const { key, token } of rows)
-      if (token !== this.#holders.get(key))
-        this.faults.push(`the lease of ${key} was taken from its holder by somebody who had lost it`)
+    const byId = new Map(rows.map(({ id, token }) => [Number(id), token]))
+    for (const { id, question } of stale)
+      if (byId.has(id) && byId.get(id) !== this.#holders.get(question))
+        this.faults.push(`the lease of ${question} was taken from its holder by somebody who had lost it`)
   }
 }
 

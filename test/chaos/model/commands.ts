@@ -1,3 +1,5 @@
+import type { Service } from './world.ts'
+
 /** What one world can do in one step. A world is three rows, two of which share an address, and whatever becomes of them. */
 const WORLD = [
   'idle',
@@ -52,8 +54,9 @@ const SHARED = [
 export type WorldCommand = (typeof WORLD)[number]
 export type SharedCommand = (typeof SHARED)[number]
 
-/** Workers at once. */
-export const WORKERS = 3
+/** Workers at once: three of the live service, two of the other. */
+export const WORKERS = 5
+export const serviceOf = (worker: number): Service => (worker < 3 ? 0 : 1)
 
 /** Commands are drawn as numbers: a batch has thousands of them. */
 export const DRAWN = 2 ** 16 - 1

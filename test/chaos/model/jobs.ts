@@ -6,7 +6,7 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import type { SharedCommand } from './commands.ts'
 import type { Model } from './model.ts'
-import { HOUR, record, RULES } from './world.ts'
+import { HOUR, questionOf, record, RULES, type Service } from './world.ts'
 
 const SECRET = 'model-secret'
 
@@ -14,6 +14,7 @@ interface OpenJob {
   readonly id: string
   readonly token: string
   readonly emails: readonly string[]
+  readonly service: Service
   readonly posted: boolean
   told: boolean
 }
@@ -32,7 +33,7 @@ export class Jobs {
   }
 
   /** @param posted false: the process dies before the post */
-  async submit(run: number, posted: boolean): Promise<void> {
+  async submit(run: number, service: Service, posted: boolean): Promise<void> {
     const token = randomUUID()
     const made = await store.create(this.#database.db, {
       run,
@@ -43,8 +44,8 @@ export class Jobs {
       deadlineMs: HOUR,
     })
     for (const { id, emails } of made) {
-      this.#jobs.push({ id, token, emails, posted, told: !posted })
-      if (posted) for (const email of emails) this.#model.pay(email)
+      this.#jobs.push({ id, token, emails, service, posted, told: !posted })
+      if (posted) for (const email of emails) this.#model.pay(questionOf(email, service))
     }
   }
 
@@ -70,10 +71,13 @@ export class Jobs {
     if (!job) return
     const emails = how === 'deliver_half' ? job.emails.filter((_, n) => n % 2 === 0) : job.emails
     const failed = how === 'deliver_failed'
-    const results = emails.map((email) => ({ request_id: email, data: failed ? null : record(email) }))
+    const results = emails.map((email) => ({
+      request_id: email,
+      data: failed ? null : record(email, job.service),
+    }))
     const foreign = [
-      { request_id: 'never-asked@example.com', data: record('never-asked@example.com') },
-      { request_id: null, data: record('nobody@example.com') },
+      { request_id: 'never-asked@example.com', data: record('never-asked@example.com', job.service) },
+      { request_id: null, data: record('nobody@example.com', job.service) },
     ]
     const event = {
       event_id: randomUUID(),
@@ -86,7 +90,7 @@ export class Jobs {
     if (how === 'deliver_foreign')
       posts.push(this.#post({ ...event, event_id: randomUUID(), job_id: 'of-another' }, randomUUID()))
     await Promise.all(posts)
-    if (!failed) for (const email of emails) this.#model.given.add(email)
+    if (!failed) for (const email of emails) this.#model.given.add(questionOf(email, job.service))
     this.#jobs.splice(at, 1)
   }
 

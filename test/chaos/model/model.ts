@@ -1,8 +1,10 @@
+import { questionOf, record, SERVICES, type Service } from './world.ts'
+
 /** What must hold, kept beside the product by the simplest means: what was paid, what was typed, what was given out. */
 export class Model {
-  /** By key of a lookup: how often the service did the work. */
+  /** By question: how often its service did the work. */
   readonly paid = new Map<string, number>()
-  /** Keys for which a record has reached us: an answer, or a signed delivery that names its job. */
+  /** Questions for which a record has reached us: an answer, or a signed delivery that names its job. */
   readonly given = new Set<string>()
   /** By row and column: what a person typed last. */
   readonly typed = new Map<string, string>()
@@ -32,6 +34,7 @@ export interface FinalRow {
 
 export interface FinalLookup {
   readonly key: string
+  readonly service: Service
   readonly state: string
   readonly title: string | null
   readonly in_doubt: number
@@ -41,7 +44,7 @@ export interface FinalLookup {
 /** What is wrong at the end of everything, in words; empty when all holds. */
 export function faultsOf(model: Model, rows: readonly FinalRow[], lookups: readonly FinalLookup[]): string[] {
   const faults: string[] = []
-  const byKey = new Map(lookups.map((lookup) => [lookup.key, lookup]))
+  const byKey = new Map(lookups.map((lookup) => [questionOf(lookup.key, lookup.service), lookup]))
   for (const [key, times] of model.paid) {
     const lookup = byKey.get(key)
     // In doubt: its answer was lost with its process, or its job gave it no result.
@@ -49,12 +52,16 @@ export function faultsOf(model: Model, rows: readonly FinalRow[], lookups: reado
     if (times > allowed) faults.push(`${key} was paid ${times} times, ${allowed} are explained`)
   }
   for (const key of model.given)
-    if (byKey.get(key)?.title !== `T:${key}`) faults.push(`the record of ${key} was given out and is lost`)
-  for (const { key, title } of lookups)
-    if (title !== null && title !== `T:${key}`) faults.push(`the record of ${key} is that of ${title}`)
+    if (!isOwn(byKey.get(key))) faults.push(`the record of ${key} was given out and is lost`)
+  for (const lookup of lookups)
+    if (lookup.title !== null && !isOwn(lookup))
+      faults.push(`the record of ${questionOf(lookup.key, lookup.service)} is that of ${lookup.title}`)
   for (const row of rows) faults.push(...faultsOfRow(model, row, byKey))
   return faults
 }
+
+const isOwn = (lookup: FinalLookup | undefined): boolean =>
+  lookup !== undefined && lookup.title === record(lookup.key, lookup.service).title
 
 function faultsOfRow(model: Model, row: FinalRow, byKey: ReadonlyMap<string, FinalLookup>): string[] {
   const faults: string[] = []
@@ -63,15 +70,16 @@ function faultsOfRow(model: Model, row: FinalRow, byKey: ReadonlyMap<string, Fin
   const complete = row.title !== null && row.phone !== null
   if (row.state === 'waiting' || (row.state === null && !complete))
     faults.push(`row ${row.id} is ${row.state ?? 'lost'}: ${row.why}`)
-  for (const [column, letter] of [
-    ['title', 'T'],
-    ['phone', 'P'],
-  ] as const) {
+  for (const column of ['title', 'phone'] as const) {
     const value = row[column]
     const typed = model.typed.get(`${row.id} ${column}`)
     if (typed !== undefined && value !== typed)
       faults.push(`row ${row.id}: a person typed ${column} ${typed}, and now it is ${value}`)
-    if (typed === undefined && value !== null && ![...had].some((key) => value === `${letter}:${key}`))
+    if (
+      typed === undefined &&
+      value !== null &&
+      ![...had].some((key) => SERVICES.some((service) => value === record(key, service)[column]))
+    )
       faults.push(`row ${row.id}: its ${column} ${value} is somebody else's`)
     // What is known and not typed is written, unless somebody has taken it back.
     const known = byKey.get(row.email)?.state === 'found'

@@ -29,11 +29,20 @@ export const config = parseConfig(
   null,
 )
 
-/** What the service knows of an address: nobody else's could be taken for it. */
-export const record = (key: string) => ({
+/** The live service, and another that makes its records up: no lookup of one is ever answered by the other. */
+export const SERVICES = [0, 1] as const
+export type Service = (typeof SERVICES)[number]
+
+export const scopeOf = (service: Service): string => `service-${service}.example key`
+
+/** A question, as the model names it: what one service is asked about an address is nothing to the other. */
+export const questionOf = (key: string, service: Service): string => (service === 0 ? key : `${key} at 1`)
+
+/** What a service knows of an address: nobody else's, and no other service's, could be taken for it. */
+export const record = (key: string, service: Service) => ({
   email: key,
-  title: `T:${key}`,
-  phone: `P:${key}`,
+  title: `${service === 0 ? 'T' : 'U'}:${key}`,
+  phone: `${service === 0 ? 'P' : 'Q'}:${key}`,
   confidence: 0.9,
 })
 
