@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
 import { bulkOf, type Bulk } from './daemon/bulk.ts'
-import { hearRate, takeTurn } from './daemon/caller.ts'
+import { hearRate, takeTurn, type Claim } from './daemon/caller.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { work } from './daemon/loop.ts'
 import { Notifier } from './daemon/notify.ts'
@@ -189,29 +189,37 @@ function build(
 
   // One for all runs of the process: it is the service that is down.
   const breaker = createBreaker()
-  /** What a run needs to call the service. */
-  const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => ({
-    ...deps,
-    service: await registerService(deps, address),
-    owner,
-    scope: () => scopeOf() ?? '',
-    client: openClient(),
-    breaker,
-    slots,
-    webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
-    takeTurn: () =>
-      takeTurn({
-        db,
-        scope: () => scopeOf() ?? '',
-        owner,
-        log,
-        concurrency: rules.concurrency,
-        reserve: config.service.reserve,
-        breaker,
-      }),
-    hearRate: () => hearRate(db, scopeOf() ?? '', deps.now()),
-    findOutage: () => outages.find(db, scopeOf() ?? ''),
+  breaker.onChange((state) => {
+    if (state === 'open') log.warn('the service fails: calling stops, but for a probe now and then')
+    if (state === 'closed') log.info('the service answers again')
   })
+  /** What a run needs to call the service. */
+  const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => {
+    const claim: Claim = { token: null }
+    return {
+      ...deps,
+      service: await registerService(deps, address),
+      owner,
+      scope: () => scopeOf() ?? '',
+      client: openClient(),
+      breaker,
+      slots,
+      webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
+      takeTurn: () =>
+        takeTurn({
+          db,
+          scope: () => scopeOf() ?? '',
+          owner,
+          log,
+          concurrency: rules.concurrency,
+          reserve: config.service.reserve,
+          breaker,
+          claim,
+        }),
+      hearRate: () => hearRate(db, scopeOf() ?? '', deps.now()),
+      findOutage: () => outages.find(db, scopeOf() ?? ''),
+    }
+  }
   const notifier = new Notifier({
     targets: config.notify,
     url: environment.notifyUrl,

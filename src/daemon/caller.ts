@@ -6,7 +6,6 @@ import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
-import { giveBackWithin } from '../store/outage.ts'
 import * as outages from '../store/outages.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rateTold from '../store/rate-told.ts'
@@ -22,6 +21,13 @@ export interface CallerOptions {
   readonly reserve: number
   /** Told of an outage that the caller before met; its own is kept for the caller after. */
   readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
+  /** Kept from one try to the next by whoever takes turns. */
+  readonly claim?: Claim
+}
+
+/** The token of a try to take the turn whose answer was lost; null when it is known how the last one ended. */
+export interface Claim {
+  token: string | null
 }
 
 /** How long a turn holds without being renewed; somebody who waits for it looks every second. */
@@ -41,14 +47,15 @@ const SAFETY_MS = 2_000
 export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   const { db, owner, log, breaker } = options
   const scope = options.scope()
-  const token = randomUUID()
+  const { claim = { token: null } } = options
+  // A try whose answer was lost may have won: the next one goes on under its token. To release it in the background
+  // instead is one more loop that waits for Postgres with each try of an outage.
+  const token = claim.token ?? randomUUID()
+  claim.token = token
   const turn = { scope, token }
   let renewedAt = performance.now()
-  const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS).catch((error: unknown) => {
-    // It may be ours and the answer lost: nobody would renew it, and the next try would wait until it runs out.
-    void giveBackWithin(LEASE_MS, () => callers.release(db, scope, token)).catch(() => {})
-    throw error
-  })
+  const acquired = await callers.acquire(db, scope, token, owner, LEASE_MS)
+  claim.token = null
   if (!acquired) return null
 
   const known = await rateLimits.recall(db, scope)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { takeTurn } from '../../../src/daemon/caller.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { tick } from '../../../src/pipeline/look-up/look-up.ts'
@@ -14,6 +14,28 @@ import { EnrichmentClient } from '../../../src/service/client.ts'
 import { createLimiter } from '../../../src/service/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+/** So many of the next tries to take the turn are made, and their answers lost. */
+let lostAnswers = 0
+const released: string[] = []
+vi.mock(import('../../../src/store/callers.ts'), async (original) => {
+  const store = await original()
+  return {
+    ...store,
+    acquire: async (...args) => {
+      const won = await store.acquire(...args)
+      if (lostAnswers > 0) {
+        lostAnswers--
+        throw Object.assign(new Error('the connection was lost'), { code: 'ECONNRESET' })
+      }
+      return won
+    },
+    release: async (...args) => {
+      released.push(args[2])
+      return store.release(...args)
+    },
+  }
+})
 
 const SCOPE = 'the key'
 const rules = {
@@ -163,4 +185,25 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   await tick({ ...deps, limiter }, run, options)
   expect(await states(ground)).not.toHaveProperty('leased')
   expect(await states(ground)).toMatchObject({ pending: 1 })
+})
+
+test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
+  const { deps } = await start([])
+  const options = {
+    ...deps,
+    scope: () => SCOPE,
+    owner: 'test',
+    concurrency: 8,
+    reserve: 0.1,
+    claim: { token: null },
+  }
+  released.length = 0
+  lostAnswers = 20
+  for (let tries = 0; tries < 20; tries++) await expect(takeTurn(options)).rejects.toThrow(/lost/)
+  // It is its own already: no other may have it, and it need not run out first.
+  const turn = await takeTurn(options)
+  expect(turn).not.toBe(null)
+  expect(released).toEqual([])
+  await turn?.end()
+  expect(released).toHaveLength(1)
 })
