@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import type { RateState } from '../../service/limiter.ts'
 
 /** Calls that have waited for so long are logged. In milliseconds. */
@@ -6,18 +5,22 @@ const LONG_MS = 10_000
 /** The same reason is logged again only so much later: a window of a minute is waited for in every minute. */
 const AGAIN_MS = 10 * 60_000
 
+interface InfoLog {
+  info(facts: object, text: string): void
+}
+
 /**
  * Logs once, with the reason, that calls wait: a limit that is believed to be lower than it is shows in nothing else
  * than in calls that are not made.
  */
 export class WaitLog {
-  readonly #log: Pick<Logger, 'info'>
+  readonly #log: InfoLog
   #since: number | null = null
   #isLogged = false
   /** When each of the limiter's states was logged last. */
   readonly #loggedAt = new Map<string, number>()
 
-  constructor(log: Pick<Logger, 'info'>) {
+  constructor(log: InfoLog) {
     this.#log = log
   }
 
