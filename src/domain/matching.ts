@@ -59,14 +59,16 @@ function matchUnique(
   const named = isCertain ? namedMembers(job.requestIds, memberOf) : new Map<string, number>()
   const byData = results.map(({ email }) => memberOf(email))
   const byName = results.map(({ requestId }, at) => {
-    if (requestId === null || shared.has(requestId)) return undefined
+    if (requestId === null) return undefined
     const said = [named.get(requestId), memberOf(requestId)]
     const members = new Set(said.filter((member) => member !== undefined))
     const [member] = members
     // An address that is no member's is of somebody else, whose record may name a member all the same.
     if (member === undefined)
       return requestId.includes('@') && byData[at] !== undefined ? CONTRADICTED : undefined
-    return members.size > 1 || (byData[at] !== undefined && byData[at] !== member) ? CONTRADICTED : member
+    if (members.size > 1 || (byData[at] !== undefined && byData[at] !== member)) return CONTRADICTED
+    // Given to two results it names neither, but it contradicts all the same.
+    return shared.has(requestId) ? undefined : member
   })
 
   const claims = new Claims(results.length)

@@ -128,7 +128,13 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
       if (acceptedShape === 'job_id') return { job_id: job.jobId }
       const accepted = job.inputs.flatMap((input, at) => (isRefused(input, settings()) ? [] : { input, at }))
       return acceptedShape === 'job_id+emails'
-        ? { job_id: job.jobId, requests: accepted.map(({ input }) => input.asWritten).toSorted() }
+        ? {
+            job_id: job.jobId,
+            requests: accepted
+              .map(({ input }) => input.asWritten)
+              .toSorted()
+              .toReversed(),
+          }
         : { job_id: job.jobId, request_ids: accepted.map(({ at }) => requestIdOf(job, at, settings())) }
     },
     isEarly: (job: Job): boolean => made('early', job),

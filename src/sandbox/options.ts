@@ -55,7 +55,7 @@ export interface SandboxOptions {
 
   /**
    * What a 202 says: the job's identifier, or also one request_id per accepted email in the order of the emails, or the
-   * accepted emails in alphabetical order.
+   * accepted emails in reverse alphabetical order.
    */
   readonly acceptedShape: 'job_id' | 'job_id+request_ids' | 'job_id+emails'
   /** The share of a job's emails that are refused when it is accepted: no request_id, no result. */

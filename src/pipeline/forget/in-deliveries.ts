@@ -21,7 +21,7 @@ export interface TellingResult {
   readonly at: number
   readonly identifiers: readonly Identifier[]
   /** The member of the job that it answers; null: none, or none that is known. */
-  readonly member: { readonly id: number; readonly email: string } | null
+  readonly member: { readonly id: number; readonly isErased: boolean } | null
   readonly raw: unknown
 }
 
@@ -42,7 +42,12 @@ export function resultsOf(bodies: readonly Body[], known: readonly JobOfDelivery
       eventId,
       at,
       identifiers: identifiersIn(item.raw),
-      member: matched.flatMap(({ members, places }) => members[places[at] ?? -1] ?? [])[0] ?? null,
+      member:
+        matched.flatMap(({ members, places }) => {
+          const member = members[places[at] ?? -1]
+          // A lookup that is still there has a kind, with or without an address.
+          return member === undefined ? [] : [{ id: member.id, isErased: member.kind === null }]
+        })[0] ?? null,
       raw: item.raw,
     }))
   })
@@ -82,11 +87,11 @@ export async function withoutErased<Of extends Body>(
   const suppressed = new Set(named.filter((_, n) => flags[n]).map((one) => `${one.kind}\n${one.key}`))
   const erased = results.filter(
     (result) =>
-      result.member?.email === '' ||
+      result.member?.isErased === true ||
       result.identifiers.some((one) => suppressed.has(`${one.kind}\n${one.key}`)),
   )
   if (erased.length === 0) return bodies
-  const ids = erased.flatMap(({ member }) => (member === null || member.email === '' ? [] : [member.id]))
+  const ids = erased.flatMap(({ member }) => (member === null || member.isErased ? [] : [member.id]))
   if (ids.length > 0) await eraseLookups(tx, ids)
   return (await takeOut(tx, bodies, erased)).bodies
 }

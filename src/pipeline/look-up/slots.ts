@@ -1,6 +1,14 @@
 type Priority = 'sync' | 'nightly' | 'backfill'
 
-const ORDER: readonly Priority[] = ['sync', 'nightly', 'backfill']
+/**
+ * Who waits is served in this order. A bulk call goes before the single calls of its priority: it is one call for a
+ * hundred lookups, and they would hand their slots on among themselves for as long as any of them waits.
+ */
+const ORDER = ['sync', 'nightly bulk', 'nightly', 'backfill bulk', 'backfill'] as const
+type Rank = (typeof ORDER)[number]
+
+const rankOf = (priority: Priority, isBulk: boolean): Rank =>
+  isBulk && priority !== 'sync' ? `${priority} bulk` : priority
 
 /**
  * The calls that a process may have under way at once, over all its runs. Permits say how many calls the service
@@ -11,9 +19,11 @@ export class Slots {
   readonly capacity: number
   readonly #kept: number
   #used = 0
-  readonly #waiting: Record<Priority, Set<() => void>> = {
+  readonly #waiting: Record<Rank, Set<() => void>> = {
     sync: new Set(),
+    'nightly bulk': new Set(),
     nightly: new Set(),
+    'backfill bulk': new Set(),
     backfill: new Set(),
   }
 
@@ -24,20 +34,21 @@ export class Slots {
   }
 
   /** How many one may take now; none while somebody more urgent waits. */
-  free(priority: Priority): number {
-    if (!this.mayKeep(priority)) return 0
+  free(priority: Priority, isBulk = false): number {
+    if (!this.mayKeep(priority, isBulk)) return 0
     const room = priority === 'sync' ? this.capacity : this.capacity - this.#kept
     return Math.max(0, room - this.#used)
   }
 
   /** Whether a slot whose call is over may go on with the next: nobody more urgent waits for it. */
-  mayKeep(priority: Priority): boolean {
-    return ORDER.slice(0, ORDER.indexOf(priority)).every((other) => this.#waiting[other].size === 0)
+  mayKeep(priority: Priority, isBulk = false): boolean {
+    const before = ORDER.slice(0, ORDER.indexOf(rankOf(priority, isBulk)))
+    return before.every((other) => this.#waiting[other].size === 0)
   }
 
   /** @returns how many of the wanted slots were taken */
-  take(wanted: number, priority: Priority): number {
-    const taken = Math.min(wanted, this.free(priority))
+  take(wanted: number, priority: Priority, isBulk = false): number {
+    const taken = Math.min(wanted, this.free(priority, isBulk))
     this.#used += taken
     return taken
   }
@@ -46,24 +57,25 @@ export class Slots {
     if (slots === 0) return
     this.#used -= slots
     // All look again, the most urgent first: whoever finds nothing left waits again.
-    for (const priority of ORDER) {
-      const waiting = [...this.#waiting[priority]]
-      this.#waiting[priority].clear()
+    for (const rank of ORDER) {
+      const waiting = [...this.#waiting[rank]]
+      this.#waiting[rank].clear()
       for (const wake of waiting) wake()
     }
   }
 
   /** Resolves when there may be a slot, or at the signal. */
-  async wait(priority: Priority, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.free(priority) > 0) return
+  async wait(priority: Priority, signal: AbortSignal, isBulk = false): Promise<void> {
+    if (signal.aborted || this.free(priority, isBulk) > 0) return
+    const waiting = this.#waiting[rankOf(priority, isBulk)]
     await new Promise<void>((resolve) => {
       const done = (): void => {
         signal.removeEventListener('abort', done)
-        this.#waiting[priority].delete(done)
+        waiting.delete(done)
         resolve()
       }
       signal.addEventListener('abort', done, { once: true })
-      this.#waiting[priority].add(done)
+      waiting.add(done)
     })
   }
 }

@@ -4,7 +4,7 @@ import { Job, afterSubmit, type SubmitEvent } from '../../domain/job.ts'
 import { routeEmails } from '../../domain/route.ts'
 import { priorityOf } from '../../domain/run.ts'
 import { AbortedError, RateLimitedError, ServiceError } from '../../service/errors.ts'
-import type { PermittedCall } from '../../service/quota/permits.ts'
+import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
 import * as giveBack from '../../store/give-back.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as lookups from '../../store/lookups.ts'
@@ -53,30 +53,31 @@ export async function tick(
   if (!there.enough && !there.again) return NOTHING
 
   const priority = priorityOf(run.trigger)
-  // The slots come first: a lease that waited for one would run out before its job is posted.
-  if (deps.slots.free(priority) === 0) await deps.slots.wait(priority, options.signal)
-  if (options.signal.aborted) return NOTHING
-  const permits = await deps.limiter.acquire(open, priority, options.signal).catch((error: unknown) => {
-    if (options.signal.aborted) return null
-    throw error
-  })
-  if (permits === null) return NOTHING
-  const token = randomUUID()
-  // While the permits were waited for, others may have taken the slots.
-  const slots = deps.slots.take(permits.count, priority)
+  // The slots come first: a lease that waited for one would run out before its job is posted, and single calls would
+  // take the slots while permits are waited for.
+  await deps.slots.wait(priority, options.signal, true)
+  const slots = deps.slots.take(open, priority, true)
   let held = slots
   const give = (count: number): void => {
     held -= count
     deps.slots.give(count)
   }
+  let permits: Permits | null = null
   try {
     if (slots === 0) return NOTHING
+    permits = await deps.limiter.acquire(open, priority, options.signal).catch((error: unknown) => {
+      if (options.signal.aborted) return null
+      throw error
+    })
+    if (permits === null) return NOTHING
+    const granted = permits
+    const token = randomUUID()
     const outgoing = await leaseJobs(deps, run, {
-      limit: permits.count,
+      limit: granted.count,
       token,
       least: bulkFrom,
       again: there.again,
-      leaseMs: submitLeaseMs(permits.count, slots, deps.rules.callTimeoutMs),
+      leaseMs: submitLeaseMs(granted.count, slots, deps.rules.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
       await giveBackWithin(LEASE_MS, () => giveBack.jobs(deps.db, token))
@@ -87,7 +88,7 @@ export async function tick(
     const inSlots = pLimit(slots)
     const store = gather((ended: Ended[]) => keep(deps, ended))
     const posts = outgoing.map((job) => {
-      const call = permits.use()
+      const call = granted.use()
       return inSlots(async () => {
         const { event, stop, throttled } = await post(deps, job, webhookUrl(job.id), call)
         await store({
@@ -111,7 +112,7 @@ export async function tick(
       stop: results.find((result) => result.stop !== null)?.stop ?? null,
     }
   } finally {
-    permits.release()
+    permits?.release()
     give(held)
   }
 }

@@ -6,6 +6,7 @@ import { createReceiver, type Receipt } from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle/settle.ts'
 import { acceptSingle } from '../../../src/store/jobs.ts'
+import { insert as insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -210,6 +211,9 @@ test('a batch of deliveries is bounded by bytes as well as by count', async () =
 
 test('a single lookup that is accepted for later is settled by its only result, and read by its kind', async () => {
   await acceptedSingles()
+  // Where somebody was erased, what has no address is not taken for what was.
+  const erased = [{ kind: 'email', key: 'erased@x.example' } as const]
+  await database.db.transaction().execute((tx) => insertSuppressions(tx, erased))
   const company = { name: 'Acme', industry: 'Tools', title: 'a company' }
   const person = { email: 'somebody@else.example', title: 'CEO', confidence: 0.9 }
   await deliver({ job_id: 'single domain', results: [{ request_id: 'r', data: company }] }, null)

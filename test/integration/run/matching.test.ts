@@ -1,10 +1,7 @@
-import { once } from 'node:events'
-import { createServer, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
 
 let harness: Harness
 afterEach(() => harness.close())
@@ -63,6 +60,7 @@ test('its delivery is accepted all the same', async () => {
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
   expect(report.jobs).toMatchObject({ completed: report.requests.bulk, in_doubt: 0 })
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
 })
 
 test('a bulk call that was answered 500 is posted again, and its members are counted as in doubt', async () => {
@@ -80,62 +78,3 @@ test('a delivery of progress ends nothing, and results in two deliveries are pai
   expect(report.lookups.in_doubt).toBe(0)
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
 })
-
-test('service.concurrency bounds jobs and single calls together', async () => {
-  await start({ latencyAfterMs: 30, requestIds: 'email' })
-  await harness.database.pool.query(
-    `update crm.contacts set linkedin = 'https://www.linkedin.com/in/p-' || id, email = null where id > 160`,
-  )
-  await using counting = await startCountingProxy(harness.sandbox.url)
-  const { contacts } = crmConfig.sources
-  const app = await harness.open({
-    config: {
-      ...crmConfig,
-      service: { concurrency: 1 },
-      bulk: { minimum: 1, grace: '0s' },
-      sources: { contacts: { ...contacts, inputs: { email: 't.email', linkedin_url: 't.linkedin' } } },
-    },
-    environment: { baseUrl: counting.url },
-  })
-  const report = await app.run(runRequest())
-  expect(report.requests.bulk).toBeGreaterThan(1)
-  expect(report.requests.person).toBe(40)
-  expect(counting.most()).toBe(1)
-})
-
-/** Forwards calls, and counts those that are under way at once. */
-async function startCountingProxy(
-  target: string,
-): Promise<{ url: string; most: () => number } & AsyncDisposable> {
-  let underWay = 0
-  let most = 0
-  const server = createServer((request, response) => {
-    most = Math.max(most, ++underWay)
-    response.once('close', () => {
-      underWay--
-    })
-    const forwarded = forward(target + request.url, request, (answer) => {
-      response.writeHead(answer.statusCode ?? 500, answer.headers)
-      answer.pipe(response)
-    })
-    request.pipe(forwarded)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  return {
-    url: `http://127.0.0.1:${port}`,
-    most: () => most,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-}
-
-const forward = (
-  url: string,
-  { method, headers }: IncomingMessage,
-  answered: (answer: IncomingMessage) => void,
-): ClientRequest => httpRequest(url, { method, headers }, answered)

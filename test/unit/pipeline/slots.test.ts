@@ -41,3 +41,20 @@ test('who stops waiting leaves nothing behind', async () => {
   slots.give(1)
   expect(slots.free('backfill')).toBe(1)
 })
+
+test('a bulk call is served before the single calls of its priority, and after what is more urgent', async () => {
+  const slots = new Slots(1)
+  slots.take(1, 'nightly')
+  const order: string[] = []
+  const wait = async (priority: 'sync' | 'nightly', isBulk: boolean): Promise<void> => {
+    while (slots.take(1, priority, isBulk) === 0) await slots.wait(priority, never, isBulk)
+    order.push(isBulk ? `${priority} bulk` : priority)
+    await Promise.resolve()
+    slots.give(1)
+  }
+  const all = [wait('nightly', false), wait('nightly', true), wait('sync', false)]
+  expect(slots.mayKeep('nightly')).toBe(false)
+  slots.give(1)
+  await Promise.all(all)
+  expect(order).toEqual(['sync', 'nightly bulk', 'nightly'])
+})

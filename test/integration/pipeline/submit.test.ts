@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto'
+import { setImmediate as turn } from 'node:timers/promises'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { Slots } from '../../../src/pipeline/look-up/slots.ts'
+import * as submit from '../../../src/pipeline/submit/submit.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+test('bulk calls take the slots of single calls, no more of them at once, and give them back', async () => {
+  const { db, pool } = database
+  await runs.start(db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'bulk' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs: 600_000,
+  })
+  await pool.query(
+    `insert into fillrate.lookups (kind, key, input, state, run)
+     select 'email', e, jsonb_build_object('email', e), 'pending', 1
+       from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
+  )
+  const [run] = await runs.live(db)
+  if (!run) throw new Error('the run should be live')
+  const slots = new Slots(2)
+  let [posted, underWay, most] = [0, 0, 0]
+  const deps = {
+    db,
+    slots,
+    log: pino({ level: 'silent' }),
+    now: Date.now,
+    random: () => 0,
+    rules: { concurrency: 2, callTimeoutMs: 30_000, bulkMinimum: 50, bulkDeadlineMs: 3_600_000, attempts: 5 },
+    breaker: {
+      state: 'closed',
+      nextProbeAt: null,
+      execute: <T>(act: () => Promise<T>) => act(),
+      takeFailed: () => [],
+    },
+    limiter: {
+      acquire: (count: number) =>
+        Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
+    },
+    client: {
+      submitBulk: async () => {
+        posted++
+        most = Math.max(most, ++underWay)
+        await turn()
+        underWay--
+        return { jobId: `job-${posted}`, requestIds: null, raw: null }
+      },
+    },
+    webhookUrl: (job: string) => `http://127.0.0.1/${job}`,
+  } as unknown as CallDeps
+
+  // Two single calls are under way.
+  slots.take(2, 'nightly')
+  const ticking = submit.tick(deps, run, { signal: new AbortController().signal })
+  await expect.poll(() => slots.mayKeep('nightly')).toBe(false)
+  expect(posted).toBe(0)
+  slots.give(2)
+  expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
+  expect(posted).toBe(5)
+  expect(most).toBe(2)
+  expect(slots.free('nightly')).toBe(2)
+  const { rows } = await pool.query<{ state: string; jobs: number }>(
+    'select state, count(*)::int as jobs from fillrate.jobs group by state',
+  )
+  expect(rows).toEqual([{ state: 'submitted', jobs: 5 }])
+})
