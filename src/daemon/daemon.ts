@@ -168,7 +168,7 @@ function demandBudgets(config: Config): void {
       .map(({ name }) => ({
         place: `sources.${name}.follow`,
         found: 'no budget',
-        expected: `${expected} in 24 hours`,
+        expected: `${expected} a day`,
         todo,
       })),
   ]
