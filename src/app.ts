@@ -166,6 +166,7 @@ function build(
         'a key of the enrichment service',
       ),
       auth: environment.auth,
+      proxies: environment.proxies,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
       onEnded: (endpoint, status) => meter.called(endpoint, status),
@@ -224,6 +225,7 @@ function build(
     targets: config.notify,
     url: environment.notifyUrl,
     secrets: environment.notifySecrets,
+    proxies: environment.proxies,
     log,
   })
 

@@ -12,6 +12,9 @@ export const ENVIRONMENT = {
   FILLRATE_NOTIFY_URL: 'whom to tell of runs, where `notify` names no url',
   FILLRATE_NOTIFY_SECRET: 'what notifications are signed with',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
+  HTTPS_PROXY: 'a proxy that leads to the service',
+  HTTP_PROXY: 'the same for addresses without TLS',
+  NO_PROXY: 'hosts that need no proxy',
   NO_COLOR: 'anything: no colours',
 } as const satisfies Readonly<Record<string, string>>
 

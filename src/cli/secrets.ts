@@ -16,7 +16,8 @@ const SHORTEST = 6
  */
 export function secretsMask(env: NodeJS.ProcessEnv): (text: string) => string {
   const secrets = SECRET.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
-  const password = passwordOf(env['DATABASE_URL'])
+  const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
+  const password = addresses.flatMap((name) => passwordOf(env[name]))
   const hidden = [...secrets, ...password].filter((one) => one.length >= SHORTEST)
   // The longest first: one may begin with another.
   const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)

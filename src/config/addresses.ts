@@ -76,3 +76,14 @@ export function readSecretAddress(text: string): Read<string> {
     expected: "an http or https URL, such as 'https://ops.example.com/fillrate'",
   }
 }
+
+/** The address of a proxy, which may hold a password. Without a scheme it is one of http, as everywhere. */
+export function readProxy(text: string): Read<string> {
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
+  if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
+  return {
+    ok: false,
+    found: 'a text that is no http or https URL (not shown: it may hold a password)',
+    expected: "the address of an HTTP proxy, such as 'http://proxy.example.com:3128'",
+  }
+}

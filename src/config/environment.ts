@@ -1,4 +1,4 @@
-import { readAddress, readDatabaseUrl, readSecretAddress } from './addresses.ts'
+import { readAddress, readDatabaseUrl, readProxy, readSecretAddress } from './addresses.ts'
 import { ConfigProblems } from './problems.ts'
 import { readHost, readPort, readSecrets, readToken, readWord } from './env-value.ts'
 import type { Read } from './env-value.ts'
@@ -34,6 +34,12 @@ export interface Environment {
   /** What the JSON form of a notification is signed with; newest first, the first one signs. */
   readonly notifySecrets: readonly string[]
   readonly logLevel: LogLevel
+  /** What HTTPS_PROXY, HTTP_PROXY and NO_PROXY name; left out where no proxy is set. */
+  readonly proxies?: {
+    readonly http: string | null
+    readonly https: string | null
+    readonly except: string
+  }
 }
 
 const names = [
@@ -49,6 +55,9 @@ const names = [
   'FILLRATE_NOTIFY_URL',
   'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
+  'HTTPS_PROXY',
+  'HTTP_PROXY',
+  'NO_PROXY',
 ] as const
 
 /**
@@ -60,13 +69,16 @@ const names = [
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const problems: Problem[] = misspelt(env)
   const read = <Value>(name: (typeof names)[number], parse: (text: string) => Read<Value>): Value | null => {
-    const text = env[name]?.trim()
+    // Proxies are named in lower case too, and that goes first, as everywhere.
+    const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null
     const parsed = parse(text)
     if (parsed.ok) return parsed.value
     problems.push({ place: name, found: parsed.found, expected: parsed.expected, todo: parsed.todo ?? null })
     return null
   }
+  const [http, https] = [read('HTTP_PROXY', readProxy), read('HTTPS_PROXY', readProxy)]
+  const except = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
   const environment: Environment = {
     databaseUrl: read('DATABASE_URL', readDatabaseUrl),
     baseUrl: read('FILLRATE_BASE_URL', (text) => readAddress(text, { of: 'service', leaveOff: '/v1' })),
@@ -84,6 +96,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     notifySecrets:
       read('FILLRATE_NOTIFY_SECRET', (text) => readSecrets(text, 'secret', { sendable: false })) ?? [],
     logLevel: read('LOG_LEVEL', (text) => readWord(text, logLevels)) ?? 'info',
+    ...((http !== null || https !== null) && { proxies: { http, https, except } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   return environment

@@ -6,6 +6,7 @@ import type { NotifyTarget } from '../config/config.ts'
 import { noticeOf, type NoticeKind } from '../domain/notice.ts'
 import type { Trigger } from '../domain/run.ts'
 import type { RunReport } from '../pipeline/run/report.ts'
+import { openProxied, type Proxies } from '../service/proxy.ts'
 import { signWebhook } from '../webhook/signature.ts'
 import type { Notice } from './notice.ts'
 import { slackText } from './slack-text.ts'
@@ -14,6 +15,7 @@ export interface NotifierOptions {
   readonly targets: readonly NotifyTarget[]
   /** For targets that name no address. */
   readonly url: string | null
+  readonly proxies?: Proxies | undefined
   /** The first one signs. */
   readonly secrets: readonly string[]
   readonly log: Logger
@@ -88,7 +90,7 @@ export class Notifier {
   }
 
   async #send(url: string, form: NotifyTarget['form'], notice: Notice): Promise<void> {
-    const { log, secrets, retryMs = RETRY_MS } = this.#options
+    const { log, secrets, proxies, retryMs = RETRY_MS } = this.#options
     const { signal } = this.#ending
     const body = JSON.stringify(form === 'slack' ? { text: slackText(notice) } : notice)
     const [secret] = secrets
@@ -97,7 +99,7 @@ export class Notifier {
       ...(form === 'json' && secret !== undefined && { 'x-webhook-signature': signWebhook(body, secret) }),
     }
     for (let attempt = 0; ; attempt++) {
-      const wrong = await post(url, headers, body, signal)
+      const wrong = await post(url, headers, body, { ending: signal, proxies })
       if (wrong === null) return
       const { reason, final } = wrong
       const wait = retryMs[attempt]
@@ -116,11 +118,18 @@ async function post(
   url: string,
   headers: Record<string, string>,
   body: string,
-  ending: AbortSignal,
+  { ending, proxies }: { readonly ending: AbortSignal; readonly proxies: Proxies | undefined },
 ): Promise<{ readonly reason: string; readonly final: boolean } | null> {
+  const dispatcher = openProxied(url, proxies)
   try {
     const signal = AbortSignal.any([ending, AbortSignal.timeout(TIMEOUT_MS)])
-    const answer = await request(url, { method: 'POST', headers, body, signal })
+    const answer = await request(url, {
+      method: 'POST',
+      headers,
+      body,
+      signal,
+      ...(dispatcher && { dispatcher }),
+    })
     await answer.body.dump()
     const { statusCode } = answer
     if (statusCode < 300) return null
@@ -129,6 +138,8 @@ async function post(
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     return { reason: code ?? message, final: false }
+  } finally {
+    await dispatcher?.destroy()
   }
 }
 

@@ -17,7 +17,13 @@ export type Exchanged = {
   broken: Breakage | null
 }
 
-export type ExchangeRequest = { method: 'GET' | 'POST'; path: string; headers: string[]; body: string | null }
+export type ExchangeRequest = {
+  origin: string
+  method: 'GET' | 'POST'
+  path: string
+  headers: string[]
+  body: string | null
+}
 
 export type ExchangeOptions = {
   /** For the whole exchange, waiting for a connection included, in milliseconds. */

@@ -1,4 +1,4 @@
-import { Pool } from 'undici'
+import type { Dispatcher } from 'undici'
 import { credentialFor } from './auth.ts'
 import type { AuthStyle } from './auth.ts'
 import { parseBaseUrl } from './base-url.ts'
@@ -18,6 +18,7 @@ import type { FailureContext } from './failure.ts'
 import { ForbiddenAnswers } from './forbidden.ts'
 import { KeyRing } from './keys.ts'
 import type { Key } from './keys.ts'
+import { connectionsTo, type Proxies } from './proxy.ts'
 
 export type KeyRefusal = { keyId: string; status: number; nextKeyId: string | null; usable: number }
 
@@ -33,6 +34,8 @@ export type LineOptions = {
   /** How many connections are kept, and so how many calls are on the wire at once; 32. */
   connections?: number
   userAgent?: string
+  /** Default: none, and the service is called straight. */
+  proxies?: Proxies | undefined
   /** Told once for each key that the service refuses, until it accepts it again. */
   onKeyRefused?: (refusal: KeyRefusal) => void
   /** Told once when the service accepts a key again. */
@@ -55,7 +58,7 @@ const maxBodyBytes = 16 * 1024 * 1024
 /** The connections to the service, and the keys shown on them. */
 export class Line {
   readonly keys: KeyRing
-  readonly #pool: Pool
+  readonly #connections: Dispatcher
   readonly #prefix: string
   readonly #origin: string
   readonly #auth: AuthStyle
@@ -81,7 +84,7 @@ export class Line {
     this.#onKeyRefused = options.onKeyRefused
     this.#onKeyAccepted = options.onKeyAccepted
     this.#onEnded = options.onEnded
-    this.#pool = new Pool(origin, {
+    this.#connections = connectionsTo(origin, options.proxies, {
       connections: positive('connections', options.connections ?? 32),
       pipelining: 1,
       // Over HTTP/2 all calls would share one connection, and its loss would leave all of them in doubt.
@@ -119,7 +122,7 @@ export class Line {
     options: CallOptions,
   ): Promise<Heard> {
     const began = this.#forbidden.begin()
-    const exchanged = await exchange(this.#pool, this.#request(endpoint, parts, key), {
+    const exchanged = await exchange(this.#connections, this.#request(endpoint, parts, key), {
       timeoutMs: this.#timeoutMs,
       maxBodyBytes,
       signal: options.signal,
@@ -144,7 +147,7 @@ export class Line {
 
   /** Lets the calls under way end, and closes the connections. */
   close(): Promise<void> {
-    this.#closed ??= this.#pool.close()
+    this.#closed ??= this.#connections.close()
     return this.#closed
   }
 
@@ -164,6 +167,7 @@ export class Line {
     if (parts.body !== undefined) headers.push('content-type', 'application/json')
     if (credential.header !== null) headers.push(...credential.header)
     return {
+      origin: this.#origin,
       method,
       path: this.#prefix + path + (query === '' ? '' : `?${query}`),
       headers,

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { request } from 'undici'
+import { openProxied } from '../../service/proxy.ts'
 import type { Environment } from '../../config/environment.ts'
 import { bulkOf } from '../../daemon/bulk.ts'
 import { openServer } from '../../daemon/http/server.ts'
@@ -66,7 +67,7 @@ async function openStandIn(
 }
 
 /** Sends what a receiver must refuse: a delivery without a signature. */
-async function deliver({ port }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
+async function deliver({ port, proxies }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
   const url = `${publicUrl}/webhooks/enrichment`
   const wrong = (found: string): Finding =>
     wrongBecause('bulk', [
@@ -80,8 +81,10 @@ async function deliver({ port }: Environment, publicUrl: string, secrets: string
             : `Correct the address, or what passes it on to port ${port} of this machine.`,
       },
     ])
+  const dispatcher = openProxied(url, proxies)
   try {
     const { statusCode, body } = await request(url, {
+      ...(dispatcher && { dispatcher }),
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '{}',
@@ -99,6 +102,8 @@ async function deliver({ port }: Environment, publicUrl: string, secrets: string
     return finding('bulk', 'notice', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
       todo: `Where only the outside can reach it, ask from there: curl -X POST ${url} is answered with 401.`,
     })
+  } finally {
+    await dispatcher?.destroy()
   }
 }
 

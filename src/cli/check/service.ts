@@ -1,4 +1,5 @@
 import { request } from 'undici'
+import { openProxied } from '../../service/proxy.ts'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/retry-after.ts'
 import { counted } from '../../domain/numbers.ts'
@@ -11,7 +12,7 @@ import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
  * @returns what time it is there, where its answer says so
  */
 export async function* checkService(
-  { baseUrl }: Environment,
+  { baseUrl, proxies }: Environment,
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
   if (baseUrl === null) {
@@ -19,9 +20,11 @@ export async function* checkService(
     return null
   }
   const { host } = new URL(baseUrl)
+  const dispatcher = openProxied(baseUrl, proxies)
   const asked = now()
   try {
     const { statusCode, headers, body } = await request(baseUrl, {
+      ...(dispatcher && { dispatcher }),
       method: 'HEAD',
       headersTimeout: TIMEOUT_MS,
       bodyTimeout: TIMEOUT_MS,
@@ -46,6 +49,8 @@ export async function* checkService(
       },
     ])
     return null
+  } finally {
+    await dispatcher?.destroy()
   }
 }
 

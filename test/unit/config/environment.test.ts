@@ -197,6 +197,24 @@ describe('the environment', () => {
     })
   })
 
+  test('names proxies in either case, and none where none is set', () => {
+    expect(readEnvironment({ NO_PROXY: 'a.example' })).not.toHaveProperty('proxies')
+    expect(
+      readEnvironment({
+        https_proxy: 'http://jane:p@proxy.example:3128',
+        HTTPS_PROXY: 'http://other.example',
+        HTTP_PROXY: 'proxy.example:3128',
+        no_proxy: 'a.example,.b.example',
+      }).proxies,
+    ).toEqual({
+      https: 'http://jane:p@proxy.example:3128/',
+      http: 'http://proxy.example:3128/',
+      except: 'a.example,.b.example',
+    })
+    expect(messageOf({ HTTPS_PROXY: 'socks5://jane:s3cret@proxy' })).toMatch(/HTTPS_PROXY.*not shown/s)
+    expect(messageOf({ HTTPS_PROXY: 'socks5://jane:s3cret@proxy' })).not.toContain('s3cret')
+  })
+
   test('never shows what may be a secret', () => {
     const secret = fc.stringMatching(/^[a-z]{10}[a-z@:/?#% ,"'é]{0,10}[a-z]{10}$/)
     const around = fc.constantFrom(

@@ -1,0 +1,54 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { clientOf, serveAlways } from './loopback-service.ts'
+
+// What stands between this machine and the service: it answers for it, so that nothing leaves the machine.
+let proxy: Server
+let address: string
+let seen: string[] = []
+beforeAll(async () => {
+  proxy = createServer((request, response) => {
+    seen.push(`${request.method} ${request.url}`)
+    request.resume()
+    response.writeHead(404).end()
+  })
+  proxy.on('connect', (request, socket) => {
+    seen.push(`CONNECT ${request.url}`)
+    socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  address = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+})
+afterAll(() => {
+  proxy.closeAllConnections()
+  proxy.close()
+})
+beforeEach(() => {
+  seen = []
+})
+const proxies = (except = '') => ({ http: address, https: address, except })
+
+test('a call goes through the proxy that the environment names', async () => {
+  const client = clientOf({ baseUrl: 'http://service.test/eu' }, { proxies: proxies() })
+  expect(await client.enrichPerson({ email: 'ada@example.com' })).toEqual({ outcome: 'not_found' })
+  expect(seen).toEqual(['POST http://service.test/eu/v1/person/enrich'])
+})
+
+test('over TLS through a tunnel; without one the call was certainly not made', async () => {
+  const client = clientOf({ baseUrl: 'https://service.test' }, { proxies: proxies() })
+  await expect(client.enrichPerson({ email: 'ada@example.com' })).rejects.toMatchObject({ maybeSent: false })
+  expect(seen).toEqual(['CONNECT service.test:443'])
+})
+
+test('what NO_PROXY names and what is on this machine is called straight', async () => {
+  const service = await serveAlways(404)
+  const client = clientOf(service, { proxies: proxies() })
+  expect(await client.enrichPerson({ email: 'ada@example.com' })).toEqual({ outcome: 'not_found' })
+  expect(service.heard).toHaveLength(1)
+  const other = clientOf({ baseUrl: 'http://service.invalid' }, { proxies: proxies('service.invalid') })
+  await expect(other.enrichPerson({ email: 'ada@example.com' })).rejects.toMatchObject({ maybeSent: false })
+  expect(seen).toEqual([])
+})
