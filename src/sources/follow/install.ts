@@ -1,7 +1,7 @@
 import { query, type Db } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import type { Source } from '../mapped.ts'
-import { followSql } from './triggers.ts'
+import { followSql, LISTS } from './triggers.ts'
 
 /** What is there of a source's triggers. `wrong` says in words what is not as it should be. */
 export type FollowState =
@@ -27,7 +27,7 @@ export async function installFollow(tx: Db, source: Source): Promise<void> {
       await query(tx, `revoke all on function ${name}() from ${role}`)
     for (const trigger of triggers) await query(tx, trigger.sql)
     await query(tx, 'set local search_path = pg_catalog, pg_temp')
-    await query(tx, probe)
+    for (const statement of probe) await query(tx, statement)
   })
 }
 
@@ -37,7 +37,7 @@ export async function removeFollow(tx: Db, source: Source): Promise<boolean> {
   return allowed(tx, source, async () => {
     const there = await triggersOf(tx, functionName)
     await dropFunction(tx, name)
-    for (const list of ['changed_rows', 'changed_rows_spare', 'followed'])
+    for (const list of [...LISTS, 'followed'])
       await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
     return there.length > 0
   })
@@ -70,6 +70,12 @@ export async function followState(db: Db, source: Source): Promise<FollowState> 
     one.body === body && one.definer && one.settings.join() === settings.join()
   if (!onTable.every(isAsMade))
     return { state: 'wrong', why: 'they were made from another mapping, or by another version' }
+  const mute = onTable.find((one) => !one.records)
+  if (mute)
+    return {
+      state: 'wrong',
+      why: `${mute.owner}, which installed them, may not INSERT into ${LISTS.map((list) => `fillrate.${list}`).join(' and ')}`,
+    }
   return { state: 'right' }
 }
 
@@ -85,18 +91,25 @@ interface FoundTrigger {
   /** It runs with the rights of its owner. */
   readonly definer: boolean
   readonly settings: readonly string[]
+  readonly owner: string
+  /** Its owner may add to the lists. */
+  readonly records: boolean
 }
 
 const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger[]> =>
   query(
     db,
     `select n.nspname as schema, c.relname as "table", t.tgname as name, t.tgenabled::text as enabled, p.prosrc as body,
-            p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings
+            p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings,
+            pg_get_userbyid(p.proowner) as owner,
+            coalesce(has_schema_privilege(p.proowner, f.oid, 'usage') and (
+              select bool_and(coalesce(has_table_privilege(p.proowner, to_regclass('fillrate.' || list), 'insert'), false))
+                from unnest($2::text[]) as list), false) as records
        from pg_trigger t
        join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
        join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
       where f.nspname = 'fillrate' and p.proname = $1 and not t.tgisinternal`,
-    [functionName],
+    [functionName, [...LISTS]],
   )
 
 /** A function of the schema fillrate, and a role that may execute it, both as SQL names them. */
@@ -148,7 +161,7 @@ async function allowed<Result>(tx: Db, source: Source, act: () => Promise<Result
         found: error.message,
         expected:
           `a role that has the privilege TRIGGER on ${source.mapping.table} and CREATE on the schema fillrate, ` +
-          'and that owns the function if there is one',
+          `that may INSERT into ${LISTS.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
           `Run this as such a role: \`grant trigger on ${source.table.sql} to …\`, \`grant create on schema fillrate to …\`.` +
           `${again} Without triggers, a source with \`changedAt\` is polled.`,

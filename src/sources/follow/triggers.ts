@@ -10,6 +10,12 @@ const MANY = 100
 /** Bytes of the keys of one statement. Postgres holds a row of at most 1 GB, and what is larger must fail before it is written. */
 const MOST_BYTES = 500_000_000
 
+/** The list of changes, and the one for the time that it is locked. */
+export const LISTS = ['changed_rows', 'changed_rows_spare'] as const
+const COLUMNS = '(source, keys, is_import)'
+/** Takes the locks of an INSERT, and fails where one would. */
+const NO_ROW = 'select null, null, null where false'
+
 export interface FollowTrigger {
   readonly name: string
   readonly sql: string
@@ -24,7 +30,7 @@ export interface FollowSql {
   /** The settings under which it runs, as pg_proc keeps them. */
   readonly settings: readonly string[]
   /** Fails as the function would: it tells nobody but the server's log. */
-  readonly probe: string
+  readonly probe: readonly string[]
   readonly triggers: readonly FollowTrigger[]
 }
 
@@ -55,7 +61,10 @@ export function followSql(source: Source): FollowSql {
     create: `create or replace function ${qualified}() returns trigger language plpgsql
       security definer ${settings.map(([name, value]) => `set ${name} = ${value}`).join(' ')} as ${quoteLiteral(body)}`,
     settings: settings.map(([name, value]) => `${name}=${value.replaceAll("'", '')}`),
-    probe: `select ${changedKeys(source, { old: rows, new: rows })}`,
+    probe: [
+      `select ${changedKeys(source, { old: rows, new: rows })}`,
+      ...LISTS.map((list) => `insert into fillrate.${list} ${COLUMNS} ${NO_ROW}`),
+    ],
     triggers: [
       trigger('insert', 'new table as new_rows'),
       trigger('update', 'old table as old_rows new table as new_rows'),
@@ -93,10 +102,9 @@ function settingsOf(source: Source): readonly (readonly [string, string])[] {
  */
 function functionBody(source: Source): string {
   const name = quoteLiteral(source.name)
-  const columns = '(source, keys, is_import)'
-  const insert = (table: string, values: string): string =>
-    `insert into fillrate.${table} ${columns} ${values};`
-  const nothing = 'select null, null, null where false'
+  const [main, spare] = LISTS
+  const insert = (list: string, values: string): string =>
+    `insert into fillrate.${list} ${COLUMNS} ${values};`
   const log = `raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;`
   return `
 declare
@@ -115,7 +123,7 @@ begin
     if pg_column_size(changed) > ${MOST_BYTES} then
       raise 'one statement has changed % rows', cardinality(changed);
     end if;
-    ${insert('changed_rows', nothing)}
+    ${insert(main, NO_ROW)}
   exception
     when lock_not_available then
       is_locked := true;
@@ -128,7 +136,7 @@ begin
       if changed is null then
         raise 'its rows can not be read';
       end if;
-      ${insert('changed_rows_spare', nothing)}
+      ${insert(spare, NO_ROW)}
     exception when others then
       ${log}
       return null;
@@ -137,9 +145,9 @@ begin
   -- The locks are held. What is waited for from here on is at most another session that adds a page.
   perform set_config('lock_timeout', '0', true);
   if is_locked then
-    ${insert('changed_rows_spare', `values (${name}, changed, cardinality(changed) > ${MANY})`)}
+    ${insert(spare, `values (${name}, changed, cardinality(changed) > ${MANY})`)}
   else
-    ${insert('changed_rows', `values (${name}, changed, cardinality(changed) > ${MANY})`)}
+    ${insert(main, `values (${name}, changed, cardinality(changed) > ${MANY})`)}
   end if;
   return null;
 end

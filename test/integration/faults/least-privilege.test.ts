@@ -95,6 +95,17 @@ test('the role of docs/security.md installs triggers, installs them again and re
   expect((await harness.database.pool.query('select keys from fillrate.changed_rows')).rows).toEqual([
     { keys: ['1'] },
   ])
+  // As after an upgrade with new tables, before the grants are given again: nothing would be recorded.
+  const { pool } = harness.database
+  await pool.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
+  expect(await followState(app.db, source)).toMatchObject({
+    state: 'wrong',
+    why: expect.stringContaining(`${OWNER}, which installed them, may not INSERT`),
+  })
+  await expect(app.follow('install', 'contacts')).rejects.toThrow(
+    'permission denied for table changed_rows_spare',
+  )
+  await pool.query(`grant insert on fillrate.changed_rows_spare to ${OWNER}, ${ROLE}`)
   expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
   expect(await followState(app.db, source)).toEqual({ state: 'missing' })
 })
