@@ -126,7 +126,7 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     failure ??= { error }
     deps.log.error({ lookup: lookup.id, err: error }, 'a lookup could not be asked, or its answer not stored')
     const reason = `not asked or not stored: ${(error as Error).name}`
-    const event = { type: 'fault', reason, retryAfterMs: null, inDoubt: true } as const
+    const event = { type: 'fault', reason, retryAfterMs: null, inDoubt: true, isLost: true } as const
     const fields = afterAsk(lookup, event, deps.rules, deps.now(), deps.random())
     const { id, token } = lookup
     const one = { id, token, askedAt: new Date(deps.now()), ...fields }
