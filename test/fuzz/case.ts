@@ -6,7 +6,7 @@ import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'
 import { startRecordService, type RecordService } from '../support/record-service.ts'
 import { Random } from './random.ts'
-import { HOLDERS, KEYS, literal, TYPES, type FuzzType, type Sent, type TooLong } from './types.ts'
+import { DOMAINS, HOLDERS, KEYS, literal, TYPES, type FuzzType, type Sent, type TooLong } from './types.ts'
 
 /** How much was held against the oracle. */
 export interface Held {
@@ -167,7 +167,7 @@ class FuzzCase {
     await pool.query(`
       create schema ext; create extension citext schema ext; create extension hstore schema ext; create extension ltree schema ext;
       create type public.mood as enum ('Good', 'so so'); create type public.pair as (word text, n int);
-      create domain public.short as varchar(5) check (value <> 'bad')`)
+      ${DOMAINS}`)
     const keys = this.#key.map(([name, type]) => `${name} ${type}`)
     const columns = this.#columns.map(({ name, type }) => `${name} ${type.sql}`)
     await pool.query(`
@@ -333,6 +333,14 @@ class FuzzCase {
     return (await this.#oracle.query<One>(text)).rows
   }
 
+  /** What Fillrate says of the rows that it could not write. */
+  async #reasons(): Promise<string> {
+    const rows = await this.#ask<{ reason: string }>(
+      `select distinct state || ' ' || key || ': ' || reason as reason from fillrate.rows where state = 'write_rejected'`,
+    )
+    return rows.map(({ reason }) => reason).join('; ')
+  }
+
   async #expect(step: string, expected: Table, isWhole = false): Promise<void> {
     const now = await this.#read()
     for (const [nr, row] of expected) {
@@ -344,7 +352,7 @@ class FuzzCase {
         const sent = this.#sent.get(nr)?.[n]?.json
         throw new Error(
           `after ${step}, row ${nr}, ${type.sql}${isKey ? ' (its key k)' : ''}, ${policy}${hasSql ? ', by sql' : ''}, sent ${sent}: ` +
-            `is ${is?.cells[n]}, expected ${cell}`,
+            `is ${is?.cells[n]}, expected ${cell}; ${await this.#reasons()}`,
         )
       }
       if (isWhole && is?.whole !== row.whole)

@@ -158,8 +158,8 @@ function arrayType(of: FuzzType, more: readonly string[], sameAs = of.same): Fuz
       random.chance(0.4) && more.length > 0
         ? literal(random.pick(more))
         : `array[${random.list(1, 3, () => of.held(random)).join(', ')}]::${sql}`,
-    sent: (random) => {
-      const items = random.list(1, 3, () => of.sent(random, 'skip'))
+    sent: (random, tooLong) => {
+      const items = random.list(1, 3, () => of.sent(random, tooLong))
       const texts = items.map((item) => item.text)
       const text = texts.includes(null) ? null : `{${texts.map((one) => element(one ?? '')).join(',')}}`
       const [only] = items
@@ -218,6 +218,10 @@ const bits = (sql: string, length: number, isExact: boolean): FuzzType =>
       return { json: json(sent), text: kept !== null && isExact && kept.length < length ? null : kept }
     },
   })
+
+/** Where `timestamptz` is the base type of a domain, and an array that of another. */
+export const DOMAINS = `create domain public.short as varchar(5) check (value <> 'bad');
+  create domain public.moment as timestamptz; create domain public.pairs as public.pair[]`
 
 export const TYPES: readonly FuzzType[] = [
   text,
@@ -309,6 +313,20 @@ export const TYPES: readonly FuzzType[] = [
   foreignType('tsvector', [`'a b':1 c`, 'x:2'], [], [`''`]),
   foreignType('tsquery', [`'a' & 'b'`, 'x'], ['a b']),
   foreignType('jsonpath', ['$.a', '$[*] ? (@ > 1)'], ['$.']),
+  foreignType('time(0)', ['23:59:59', '01:02:03.6'], ['25:00']),
+  foreignType('timetz', ['01:02:03+05:30', '23:59:59.123456-03'], ['noon-ish']),
+  foreignType('cidr', ['10.0.0.0/8', '::/0'], ['10.0.0.1/8']),
+  foreignType('circle', ['<(0.1,0.2),3>'], ['<']),
+  foreignType('oid', ['17', '4294967295'], ['x']),
+  foreignType('tstzmultirange', ['{[2020-01-01 00:00:00+00,2021-01-01 00:00:00+00)}', '{}'], ['x']),
+  { ...arrayType(pair, []), sql: 'pairs', cast: (one) => `${one}::pairs` },
+  { ...timestamptz, sql: 'timestamptz(3)', cast: (one) => `${one}::timestamptz(3)` },
+  { ...timestamptz, sql: 'moment', cast: (one) => `${one}::moment` },
+  arrayType({ ...textType('varchar(4)', 4), sql: 'varchar(4)' }, []),
+  arrayType(textType('name', null, 63), []),
+  arrayType(bits('bit varying(6)', 6, false), ['{{1,0},{01,10}}']),
+  arrayType(foreignType('ext.hstore', ['a=>1, "b c"=>NULL', 'k=>v'], ['not hstore']), ['{{"a=>1"}}']),
+  arrayType(foreignType('interval', ['1 year -2 days 03:04:05.6', '24:00:00'], ['soon']), []),
   foreignType('pg_lsn', ['16/B374D848'], ['x']),
 ]
 

@@ -70,7 +70,7 @@ const SESSION_TEXT = /^(?:real|double precision|money|tstz(?:multi)?range|timest
 function toKeyColumn(table: Table, name: string, operators: KeyOperators, report: Report): KeyColumn | null {
   const column = table.columns.find((column) => column.name === name)
   if (!column) return null
-  if (column.type.fit.kind === 'float' || SESSION_TEXT.test(column.type.name)) {
+  if (column.type.fit.kind === 'float' || SESSION_TEXT.test(column.type.cast)) {
     report.add(
       'key',
       `${name}, which is ${column.type.name}: as text, two of its values may look alike`,
