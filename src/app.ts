@@ -12,6 +12,7 @@ import { openReceiver, type OpenReceiver, type ReceiverOptions } from './daemon/
 import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
+import type { Deps } from './pipeline/deps.ts'
 import { slotsOf } from './pipeline/look-up/slots.ts'
 import { Meter } from './pipeline/meter.ts'
 import { explain as tell } from './pipeline/explain/explain.ts'
@@ -125,7 +126,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     const sources = new Map<string, Source>()
     for (const mapping of Object.values(config.sources))
       sources.set(mapping.name, await openSource(db, mapping))
-    return build(options, db, sources, await services.find(db, addressOf(environment)))
+    return build(options, db, sources)
   } catch (error) {
     await db.destroy()
     throw error
@@ -142,17 +143,12 @@ export class SchemaMissing extends Error {
   }
 }
 
-function build(
-  options: AppOptions,
-  db: Database,
-  sources: ReadonlyMap<string, Source>,
-  service: number,
-): App {
+function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
   const { config, environment, log } = options
   const bulk = bulkOf(environment)
   const rules = rulesOf(config)
   const meter = new Meter(db, log)
-  const deps = { db, sources, log, rules, service, now: Date.now, random: Math.random, meter }
+  const base = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
   const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -174,10 +170,12 @@ function build(
       onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
     }))
   const address = addressOf(environment)
+  // Looked up each time: another process may have met another service first.
+  const deps = async (): Promise<Deps> => ({ ...base, service: await services.find(db, address) })
   const scopeOf = (): string | null =>
     address === null || environment.apiKeys.length === 0 ? null : `${address} ${openClient().keyId}`
   const explain = async (source: string, key: string): Promise<Story> =>
-    tell(deps, chooseSource(sources, source), key)
+    tell(await deps(), chooseSource(sources, source), key)
   const receiver = (onDelivered: () => void, board: ReceiverOptions['board'] = null): Promise<OpenReceiver> =>
     openReceiver({ db, environment, log, onDelivered, board })
 
@@ -198,8 +196,8 @@ function build(
   const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => {
     const claim: Claim = { token: null }
     return {
-      ...deps,
-      service: await registerService(deps, address),
+      ...base,
+      service: await registerService(base, address),
       owner,
       scope: () => scopeOf() ?? '',
       client: openClient(),
@@ -217,7 +215,7 @@ function build(
           breaker,
           claim,
         }),
-      hearRate: () => hearRate(db, scopeOf() ?? '', deps.now()),
+      hearRate: () => hearRate(db, scopeOf() ?? '', base.now()),
       findOutage: () => outages.find(db, scopeOf() ?? ''),
     }
   }
@@ -271,7 +269,7 @@ function build(
     plan: async (request) => {
       refuseImpossibleRoute(request.route, bulk)
       const scope = scopeOf()
-      return makePlan(deps, {
+      return makePlan(await deps(), {
         sources: await choose(request),
         limit: request.limit,
         budget: toNumber(request.budget ?? config.budget),
@@ -283,8 +281,8 @@ function build(
         signal: request.signal,
       })
     },
-    serve: (request) =>
-      serveForever(deps, {
+    serve: async (request) =>
+      serveForever(await deps(), {
         ...request,
         receiver: (onDelivered) => receiver(onDelivered, { sources: () => sources, explain }),
       }),
@@ -299,17 +297,14 @@ function build(
       ),
     follow: (action, name) => changeFollowing(db, chooseSource(sources, name), action),
     explain,
-    undo: (request) => takeBack({ ...deps, owner }, request),
-    retry: async (request) => makeDue(deps, { ...request, sources: chooseSources(sources, request.sources) }),
-    remap: async (request) =>
-      writeAgain(
-        { ...deps, owner },
-        {
-          ...request,
-          source: chooseSource(sources, request.source),
-          service: address === null ? null : service,
-        },
-      ),
+    undo: async (request) => takeBack({ ...(await deps()), owner }, request),
+    retry: async (request) =>
+      makeDue(await deps(), { ...request, sources: chooseSources(sources, request.sources) }),
+    remap: async (request) => {
+      const all = { ...(await deps()), owner }
+      const service = address === null ? null : all.service
+      return writeAgain(all, { ...request, source: chooseSource(sources, request.source), service })
+    },
     close: async () => {
       await notifier.close()
       await client?.close()

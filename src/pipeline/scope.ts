@@ -12,10 +12,10 @@ export const addressOf = ({ baseUrl }: Pick<Environment, 'baseUrl'>): string | n
  * before: none of what that one answered is used, and everything is paid again.
  */
 export async function registerService(
-  { db, log, service }: Pick<Deps, 'db' | 'log' | 'service'>,
+  { db, log }: Pick<Deps, 'db' | 'log'>,
   address: string | null,
 ): Promise<number> {
-  if (address === null) return service
+  if (address === null) return services.find(db, null)
   const known = (await services.list(db)).map((one) => one.host)
   if (known.length > 0 && !known.includes(address))
     log.warn(

@@ -13,6 +13,8 @@ export interface RowStory {
   /** A dry run holds it, which writes nothing. */
   readonly dry: boolean
   readonly run: number | null
+  /** The service whose answers settle it. */
+  readonly service: number
   readonly lookup: number | null
   /** Lookups that found nothing before this one. */
   readonly tried: readonly number[]
@@ -83,7 +85,7 @@ export interface ChangeStory {
 /** What Fillrate knows of a row. Null: it was never picked. */
 export async function ofRow(db: Database, source: string, key: string): Promise<RowStory | null> {
   const { rows } = await sql<RowStory>`
-    select state, reason, notes, dry, run, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
+    select state, reason, notes, dry, run, service, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
            next_at
       from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
   return rows[0] ?? null

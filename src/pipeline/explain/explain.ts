@@ -44,6 +44,8 @@ export async function explain(deps: ExplainDeps, source: Source, typed: string):
       question: asked?.kind ?? null,
       suppressed: inside.inputs !== null && (await suppressedRows(db, source, [inside.inputs])).size > 0,
       inputsChanged,
+      settledByAnother:
+        row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
       undone: row?.state === Row.unchanged && UNDONE in (row.notes ?? {}),
       row,
       lookup,

@@ -18,6 +18,8 @@ export interface Situation {
   readonly suppressed: boolean
   /** Its inputs are not those that it was last picked with. */
   readonly inputsChanged: boolean
+  /** Another service than the configured one has settled it. */
+  readonly settledByAnother?: boolean
   readonly undone: boolean
   readonly row: Pick<RowStory, 'state' | 'dry' | 'run' | 'next_at'> | null
   readonly lookup: Pick<LookupStory, 'state' | 'not_before' | 'reason' | 'run'> | null
@@ -33,7 +35,7 @@ export function nextOf(situation: Situation, now: number): Next {
   if (row?.state === Row.waiting) return whileWaiting(situation, now)
   if (!situation.lacks)
     return { what: 'nothing: each of its columns holds a value that the policy keeps', at: null }
-  if (row === null || situation.inputsChanged) return whenPicked(situation)
+  if (row === null || situation.inputsChanged || situation.settledByAnother) return whenPicked(situation)
   if (row.next_at !== null && row.next_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costOf(situation)}`, at: null }
   const { why, todo } = AFTER[situation.undone ? 'undone' : row.state]
@@ -49,8 +51,9 @@ const OUTSIDE: Readonly<Record<NonNullable<Situation['outside']>, string>> = {
   problem: 'a run stops at it, until the expression or the row is corrected',
 }
 
-function whenPicked({ row, question, suppressed }: Situation): Next {
-  const why = row === null ? '' : ', because its inputs have changed'
+function whenPicked({ row, question, suppressed, inputsChanged }: Situation): Next {
+  const reason = inputsChanged ? 'its inputs have changed' : 'another service has settled it'
+  const why = row === null ? '' : `, because ${reason}`
   if (question === null) return { what: `the next run settles it as invalid_input${why}`, at: null }
   if (suppressed) return { what: 'nothing: what it would ask was erased, and is never asked again', at: null }
   return { what: `the next run picks it${why}, and asks by ${question}`, at: null }
