@@ -4,6 +4,7 @@ import type { Turn } from '../pipeline/run/turn.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter } from '../service/limiter.ts'
 import type { Limiter, RateState } from '../service/limiter.ts'
+import { RateLog } from './rate-log.ts'
 import * as callers from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
 import * as outages from '../store/outages.ts'
@@ -87,7 +88,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
   })
   const lost = new AbortController()
   let renewing = false
-  let isShared = false
+  const rateLog = new RateLog(log, scope)
   const keepOutage = async (): Promise<void> => {
     const kept = breaker.kept()
     if (kept !== null || isDown) await outages.keep(db, turn, kept)
@@ -111,12 +112,7 @@ export async function takeTurn(options: CallerOptions): Promise<Turn | null> {
       if (await callers.acquire(db, scope, token, owner, LEASE_MS)) renewedAt = began
       else lost.abort(new Error('another process is the caller now'))
       const state = limiter.state()
-      if (state.foreign && !isShared)
-        log.warn(
-          { scope },
-          'another client spends the same key: room is left for it, and calls may be refused. Give each client a key of its own',
-        )
-      isShared = state.foreign
+      rateLog.see(state, began)
       await rateTold.tell(db, turn, toldOf(state))
       await keepOutage()
     } catch (error) {
@@ -174,6 +170,7 @@ export async function hearRate(db: Database, scope: string, now: number): Promis
     state: told.state,
     limit: told.limit,
     windowMs: told.window_ms,
+    windowAtMostMs: told.window_at_most_ms ?? null,
     used: told.used,
     permitted: told.permitted,
     utilisation: told.utilisation,
@@ -197,6 +194,7 @@ const toldOf = (rate: RateState): rateTold.RateTold => ({
   state: rate.state,
   limit: rate.limit,
   window_ms: rate.windowMs,
+  window_at_most_ms: rate.windowAtMostMs,
   used: rate.used,
   permitted: rate.permitted,
   utilisation: rate.utilisation,

@@ -76,6 +76,8 @@ class BottleneckLimiter implements Limiter {
   #timer: NodeJS.Timeout | null = null
   #stopped: Promise<void> | null = null
   #told: KnownLimit | null = null
+  /** Since then calls wait, and none was granted a permit. */
+  #waitsSince: number | null = null
   /** Until then something urgent may come at any moment. */
   #urgentUntil = Number.NEGATIVE_INFINITY
 
@@ -139,7 +141,7 @@ class BottleneckLimiter implements Limiter {
 
   state(): RateState {
     const now = this.#now()
-    const { limit, windowMs, calls, throttled, isShared } = this.#quota
+    const { limit, windowMs, windowAtMostMs, calls, throttled, isShared } = this.#quota
     const nextWindowAt = this.#quota.nextWindowAt(now)
     const allowed = this.#permitted.calls(now)
     const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
@@ -147,6 +149,7 @@ class BottleneckLimiter implements Limiter {
       state: this.#quota.state(now),
       limit,
       windowMs,
+      windowAtMostMs,
       used: calls.sent,
       permitted,
       utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
@@ -154,6 +157,7 @@ class BottleneckLimiter implements Limiter {
       nextWindowAt,
       nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
       waiting: this.#waiting.count === 0 ? null : this.#quota.whyNot(now),
+      waitingForMs: this.#waitsSince === null ? null : now - this.#waitsSince,
       throttled,
       foreign: isShared,
     }
@@ -219,6 +223,7 @@ class BottleneckLimiter implements Limiter {
       this.#waiting.remove(waiting)
       const more = this.#grantable(waiting, waiting.upTo - 1, now)
       if (more > 0) this.#quota.grant(more, now)
+      this.#waitsSince = null
       waiting.serve(this.#permitsOf(1 + more))
       this.#note()
     }
@@ -263,6 +268,7 @@ class BottleneckLimiter implements Limiter {
     const { calls, limit, windowMs } = this.#quota
     const now = this.#now()
     const isBusy = this.#waiting.count > 0 || calls.isMoving
+    this.#waitsSince = this.#waiting.count === 0 ? null : (this.#waitsSince ?? now)
     this.#quota.wanted(isBusy, now)
     this.#permitted.note(now, isBusy, limit, windowMs)
   }

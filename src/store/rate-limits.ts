@@ -10,12 +10,14 @@ export interface KnownLimit {
   readonly observedAt: number
 }
 
+/** A window that a short run could not make out is still as long as it was, while the limit is the same. */
 export async function remember(db: Database, scope: string, known: KnownLimit): Promise<void> {
   await sql`
     insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
     values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
     on conflict (scope) do update
-      set "limit" = excluded."limit", window_ms = excluded.window_ms, observed_at = excluded.observed_at
+      set "limit" = excluded."limit", observed_at = excluded.observed_at,
+          window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
     where r.observed_at <= excluded.observed_at`.execute(db)
 }
 

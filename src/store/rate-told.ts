@@ -7,6 +7,8 @@ export interface RateTold {
   readonly state: string
   readonly limit: number | null
   readonly window_ms: number | null
+  /** Where the window is not known, it is no longer than this. */
+  readonly window_at_most_ms?: number | null
   /** Calls of this turn, and what the limit permitted meanwhile. */
   readonly used: number
   readonly permitted: number | null

@@ -12,7 +12,7 @@ export interface VirtualCase {
   readonly promised: Promised
 }
 
-const plainService: ServiceSettings = {
+export const plainService: ServiceSettings = {
   counter: 'first-request',
   limit: 50,
   windowMs: 10_000,

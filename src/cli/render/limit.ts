@@ -1,7 +1,15 @@
 import { count, duration } from '../../domain/numbers.ts'
 
-/** `200 calls in 2 s`. */
-export function limitText(limit: number, windowMs: number | null): string {
+/**
+ * `200 calls in 2 s`, or `200 calls in at most 7 min`.
+ * @param atMostMs a bound of the window, where it is not known: null where there is none
+ */
+export function limitText(
+  limit: number,
+  windowMs: number | null,
+  atMostMs: number | null | undefined = null,
+): string {
   const calls = `${count(limit)} ${limit === 1 ? 'call' : 'calls'}`
-  return windowMs === null ? `${calls} a window` : `${calls} in ${duration(windowMs)}`
+  if (windowMs !== null) return `${calls} in ${duration(windowMs)}`
+  return atMostMs == null ? `${calls} a window` : `${calls} in at most ${duration(atMostMs)}`
 }

@@ -49,7 +49,9 @@ export function progressLine(progress: RunProgress, perSecond: number | null): s
     [`${rowsOf(progress)} (${percentOf(progress).trim()})`, ...timing(progress, perSecond)],
     work(progress),
     [
-      ...(rate?.limit == null ? [] : [limitText(rate.limit, rate.windowMs), ...used(rate)]),
+      ...(rate?.limit == null
+        ? []
+        : [limitText(rate.limit, rate.windowMs, rate.windowAtMostMs), ...used(rate)]),
       ...(notice === null ? [] : [notice]),
     ],
   ]
@@ -93,10 +95,10 @@ function work({ asked, submitted, jobsWaiting, written }: RunProgress): string[]
 
 function limitLine(rate: RateState | null, edge: number, paint: Paint): string {
   if (rate === null || rate.limit === null) return paint('quiet', 'limit not known yet')
-  const { limit, windowMs, windowUsed } = rate
+  const { limit, windowMs, windowAtMostMs, windowUsed } = rate
   const gauge = bar(limit === 0 ? 0 : windowUsed / limit, GAUGE, paint)
   const [first, ...more] = used(rate)
-  return fitting([`limit ${limitText(limit, windowMs)}`, `${gauge} ${first}`, ...more], edge)
+  return fitting([`limit ${limitText(limit, windowMs, windowAtMostMs)}`, `${gauge} ${first}`, ...more], edge)
 }
 
 function used(rate: RateState): [string, ...string[]] {

@@ -5,6 +5,8 @@ import { count, distance, percent } from '../../domain/numbers.ts'
 /** What is said wherever another client of the key shows. */
 export const FOREIGN = 'another client spends the same key: room is left for it'
 
+export const BANNED = 'the service bans the key for a while, because it was called too often (403 after 429)'
+
 /** How much of the limit is used, when there is more, and why it waits, as the process that calls told it. */
 export function toldFields(told: Heard | null, now: number): Field[] {
   if (told === null) return []
@@ -14,6 +16,9 @@ export function toldFields(told: Heard | null, now: number): Field[] {
     ...(told.live && told.waiting !== null ? [['Waits', told.waiting] as const] : []),
     ...(told.throttled > 0
       ? [['Refused', `${count(told.throttled)} of its calls were answered 429`] as const]
+      : []),
+    ...(told.state === 'banned'
+      ? [['Banned', BANNED, 'tried again with one call now and then'] as const]
       : []),
     ...(told.foreign ? [['Shared', FOREIGN, 'give each client a key of its own'] as const] : []),
   ]

@@ -6,7 +6,7 @@ import { count, counted, duration, percent } from '../../domain/numbers.ts'
 import type { Style } from './paint.ts'
 import { nextSteps } from './next-steps.ts'
 import { fields, type Field } from './fields.ts'
-import { FOREIGN } from './rate-told.ts'
+import { BANNED, FOREIGN } from './rate-told.ts'
 import { rowLines } from './row-lines.ts'
 import { sum } from './sum.ts'
 import { wrap } from './text.ts'
@@ -125,8 +125,11 @@ function written({ cells, dry_run: dryRun }: RunReport): Field[] {
 
 function rate({ rate }: RunReport): Field[] {
   if (rate.limit === null) return []
-  const limit = limitText(rate.limit, rate.window_ms)
-  const shared: Field[] = rate.foreign ? [['Shared', FOREIGN, 'give each client a key of its own']] : []
+  const limit = limitText(rate.limit, rate.window_ms, rate.window_at_most_ms)
+  const shared: Field[] = [
+    ...(rate.banned ? [['Banned', BANNED, 'the next run tries again with one call'] satisfies Field] : []),
+    ...(rate.foreign ? [['Shared', FOREIGN, 'give each client a key of its own'] satisfies Field] : []),
+  ]
   if (rate.utilisation === null || rate.permitted === null) return [['Limit', limit], ...shared]
   const of = `${count(rate.used)} of the ${count(rate.permitted)} calls permitted meanwhile`
   return [['Limit', `${limit}, ${percent(rate.utilisation)} used`, of], ...shared]

@@ -95,10 +95,11 @@ function summed(states: Readonly<Partial<Record<string, number>>>): string {
 }
 
 function limitField(
-  { scope, limit, window_ms: windowMs, observed_at: observedAt }: StatusReport['limits'][number],
+  { scope, limit, window_ms: windowMs, observed_at: observedAt, told }: StatusReport['limits'][number],
   now: number,
 ): Field {
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
-  return ['Limit', `${limitText(limit, windowMs)}, seen ${distance(observedAt, now)}`, whose]
+  const known = limitText(limit, windowMs, told?.window_at_most_ms)
+  return ['Limit', `${known}, seen ${distance(observedAt, now)}`, whose]
 }

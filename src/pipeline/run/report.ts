@@ -47,7 +47,12 @@ export interface RunReport {
   readonly cells: { readonly written: number; readonly kept: number; readonly conflicts: number }
   readonly rate: {
     readonly limit: number | null
+    /** Null while it is not known. */
     readonly window_ms: number | null
+    /** A window is no longer, where no more than a bound of it is known. */
+    readonly window_at_most_ms?: number
+    /** The service has banned the key for a while, because it refused calls for the rate before. */
+    readonly banned?: boolean
     readonly used: number
     readonly permitted: number | null
     readonly utilisation: number | null
@@ -123,6 +128,8 @@ export async function makeReport(
     rate: {
       limit: run.rate?.limit ?? null,
       window_ms: run.rate?.windowMs ?? null,
+      ...(run.rate?.windowAtMostMs != null && { window_at_most_ms: run.rate.windowAtMostMs }),
+      ...(run.rate?.state === 'banned' && { banned: true }),
       used: run.rate?.used ?? 0,
       permitted: run.rate?.permitted ?? null,
       utilisation: run.rate?.utilisation ?? null,

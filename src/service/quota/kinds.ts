@@ -16,6 +16,8 @@ export interface Known {
   readonly length: number
   /** No window of a kind that is left is shorter. */
   readonly least: number
+  /** A window of any kind that is left is no shorter, whichever it is: how far `length` is more than a bound. */
+  readonly surely: number
 }
 
 /**
@@ -129,6 +131,11 @@ export class Kinds {
         isFixed ? fixed.most : 0,
         sliding.isRefuted ? 0 : this.#isOdd ? sliding.most : meant(sliding, 100),
         bucket.isRefuted ? 0 : bucket.most,
+      ),
+      surely: Math.min(
+        isFixed ? fixed.least : Number.POSITIVE_INFINITY,
+        sliding.isRefuted ? Number.POSITIVE_INFINITY : sliding.least,
+        bucket.isRefuted ? Number.POSITIVE_INFINITY : bucket.least,
       ),
       least: Math.max(isFixed ? fixed.least : 0, sliding.isRefuted ? 0 : sliding.least),
     }

@@ -67,9 +67,17 @@ export class Quota {
     return isRolling ? 'rolling' : 'learning'
   }
 
+  /** How long a window is; null while it is not known, or no more than a bound of it. */
   get windowMs(): number | null {
+    const { length, surely } = this.#kinds.known
+    const isKnown = Number.isFinite(length) && Math.max(surely, this.#renewal.surely) >= knownFrom * length
+    return isKnown ? Math.round(length) : null
+  }
+
+  /** A window is no longer; null where it is known, or where no bound of use is. */
+  get windowAtMostMs(): number | null {
     const { length } = this.#kinds.known
-    return Number.isFinite(length) ? Math.round(length) : null
+    return this.windowMs === null && length <= longestShown ? Math.round(length) : null
   }
 
   get throttled(): number {
@@ -362,3 +370,9 @@ export class Quota {
 
 /** For so long at most a limit is taken for spent without a Reset that says so, in milliseconds. */
 const unproven = 60_000
+
+/** A length is known, and not only bounded from above, once the window is no shorter than this share of it. */
+const knownFrom = 0.75
+
+/** A bound of more than a day says nothing, in milliseconds. */
+const longestShown = 24 * 60 * 60_000

@@ -16,6 +16,7 @@ export class Renewal {
   #triedAt = Number.NEGATIVE_INFINITY
   /** The furthest that a Reset lay ahead: about a window. */
   #longest = 0
+  #surely = 0
   #patience = firstPatience
 
   constructor(offset: ClockOffset) {
@@ -33,6 +34,7 @@ export class Renewal {
     this.#told = { reset, receivedAt }
     this.#hint = this.#told
     const until = this.#until(this.#told)
+    this.#surely = Math.max(this.#surely, (this.knownFrom ?? receivedAt) - receivedAt)
     if (until !== null) this.#longest = Math.max(this.#longest, until - receivedAt)
     if (last === null || sentAt >= last.receivedAt) return
     this.#told = last
@@ -54,6 +56,7 @@ export class Renewal {
   /** What was told until now was a thousand times too long. */
   wasInMs(): void {
     this.#longest = 0
+    this.#surely = 0
     this.#hint = null
     this.#told = null
   }
@@ -66,6 +69,11 @@ export class Renewal {
   /** The furthest that a Reset lay ahead, in milliseconds: about a window. */
   get longest(): number {
     return this.#longest
+  }
+
+  /** A window is no shorter, because a Reset lay so far ahead for certain, in milliseconds. */
+  get surely(): number {
+    return this.#surely
   }
 
   /** The earliest such moment. */

@@ -19,7 +19,7 @@ export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standst
   const until = at === null || at < now ? '' : untilText(at)
   switch (state) {
     case 'banned':
-      return `the service has banned the key for a while (403 after 429), and is tried again with one call${until === '' ? '' : ` at${until.slice(' until'.length)}`}`
+      return `the service bans the key for a while, because it was called too often (403 after 429): left alone${until}, then tried with one call`
     case 'stopped':
       return wasRefused
         ? `the service refused a call (429) and is left alone${until}`

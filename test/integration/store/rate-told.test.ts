@@ -71,3 +71,13 @@ test('a limit of more than 2^31 calls, and a window of 30 days, are kept', async
   await callers.acquire(db, scope, turn.token, 'somebody', 60_000)
   expect(await rateTold.noteSpent(db, turn, large, 60_000)).toBe(true)
 })
+
+test('a window that a later run could not make out is still known, while the limit is the same', async () => {
+  const { db } = database
+  const scope = 'api.example short'
+  await rateLimits.remember(db, scope, { limit: 60, windowMs: 3_000, observedAt: 1_000 })
+  await rateLimits.remember(db, scope, { limit: 60, windowMs: null, observedAt: 2_000 })
+  expect(await rateLimits.recall(db, scope)).toEqual({ limit: 60, windowMs: 3_000, observedAt: 2_000 })
+  await rateLimits.remember(db, scope, { limit: 90, windowMs: null, observedAt: 3_000 })
+  expect(await rateLimits.recall(db, scope)).toEqual({ limit: 90, windowMs: null, observedAt: 3_000 })
+})

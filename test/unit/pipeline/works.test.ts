@@ -7,6 +7,7 @@ import type { RateState } from '../../../src/service/limiter.ts'
 const told: RateState = {
   state: 'window known',
   limit: 100,
+  windowAtMostMs: null,
   windowMs: 2_000,
   used: 950,
   permitted: 1_000,

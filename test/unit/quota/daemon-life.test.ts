@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { describe, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { plainService } from '../../../bench/rate/virtual/cases.ts'
 import { service } from '../../support/simulated-service/arbitrary.ts'
 import { plainSimulation, simulate } from '../../support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../support/simulated-service/simulate.ts'
@@ -64,5 +65,16 @@ describe('a process that lives on, with a few calls now and then', () => {
       }),
       { numRuns },
     )
+  })
+
+  it('does not take a bound of a window for its length', () => {
+    const bursts = Array.from({ length: 12 }, (_, index) => ({ at: index * 360_000, calls: 5 }))
+    const service = { ...plainService, limit: 60, windowMs: 3000 }
+    const { quota } = simulate({ ...plainSimulation, service, bursts, durationMs: 5_000_000 })
+    expect(quota.windowMs).toBe(null)
+    expect(quota.windowAtMostMs ?? 0).toBeLessThan(60_000)
+    const busy = simulate({ ...plainSimulation, service, durationMs: 30_000 })
+    expect(busy.quota.windowMs).toBe(3000)
+    expect(busy.quota.windowAtMostMs).toBe(null)
   })
 })

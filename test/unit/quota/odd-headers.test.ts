@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { plainService } from '../../../bench/rate/virtual/cases.ts'
 import { readRateHeaders } from '../../../src/service/rate-headers.ts'
 import { whyNot } from '../../../src/service/quota/why-not.ts'
 import type { ServiceSettings } from '../../support/simulated-service/service.ts'
@@ -91,22 +92,7 @@ describe('a service with odd headers', () => {
       ...plainSimulation,
       durationMs: 600_000,
       mostCalls: 1500,
-      service: {
-        counter: 'first-request',
-        limit: 50,
-        windowMs: 10_000,
-        reset: 'up',
-        skewMs: 0,
-        date: true,
-        headerShare: 1,
-        faultShare: 0,
-        faults: 'counted',
-        missShare: 0.125,
-        misses: 'counted',
-        retryAfter: 'seconds',
-        change: null,
-        ...changes,
-      },
+      service: { ...plainService, ...changes },
     })
 
   test.each(['us', 'ns', 'delay-ms'] as const)('is used as fast as any, and refuses nothing: %s', (reset) => {

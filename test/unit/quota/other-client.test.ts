@@ -1,23 +1,10 @@
 import { describe, expect, test } from 'vitest'
+import { plainService } from '../../../bench/rate/virtual/cases.ts'
 import type { ServiceSettings } from '../../support/simulated-service/service.ts'
 import { plainSimulation, simulate } from '../../support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../support/simulated-service/simulate.ts'
 
-const plain: ServiceSettings = {
-  counter: 'first-request',
-  limit: 50,
-  windowMs: 2000,
-  reset: 'up',
-  skewMs: 0,
-  date: true,
-  headerShare: 1,
-  faultShare: 0,
-  faults: 'counted',
-  missShare: 0.125,
-  misses: 'counted',
-  retryAfter: 'seconds',
-  change: null,
-}
+const plain: ServiceSettings = { ...plainService, windowMs: 2000 }
 
 const counters: ServiceSettings['counter'][] = [
   'first-request',

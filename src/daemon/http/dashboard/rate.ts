@@ -25,7 +25,7 @@ function quotaFields({ scope, limit, windowMs, observedAt, told }: Quota, at: nu
     [
       'Limit',
       windowMs === null
-        ? `${counted(limit, 'call')}, window not known yet`
+        ? `${counted(limit, 'call')}, window ${told?.window_at_most_ms == null ? 'not known yet' : `of at most ${duration(told.window_at_most_ms)}`}`
         : `${counted(limit, 'call')} in ${duration(windowMs)}`,
     ],
     ...(isNow ? windowFields(told, limit, at) : []),

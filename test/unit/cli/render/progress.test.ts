@@ -13,6 +13,7 @@ const paint = painter(false)
 const rate = {
   state: 'spending',
   limit: 200,
+  windowAtMostMs: null,
   windowMs: 2_000,
   used: 1_052,
   permitted: 1_066,

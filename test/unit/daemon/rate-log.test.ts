@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest'
+import { RateLog } from '../../../src/daemon/rate-log.ts'
+import type { RateState } from '../../../src/service/limiter.ts'
+import { limitText } from '../../../src/cli/render/limit.ts'
+
+const calm: RateState = {
+  state: 'window known',
+  limit: 60,
+  windowMs: 3_000,
+  windowAtMostMs: null,
+  used: 0,
+  permitted: null,
+  utilisation: null,
+  windowUsed: 0,
+  nextWindowAt: null,
+  nextWindowInMs: null,
+  waiting: null,
+  waitingForMs: null,
+  throttled: 0,
+  foreign: false,
+}
+
+function logging() {
+  const lines: string[] = []
+  const write =
+    (level: string) =>
+    (_: unknown, text: string): void =>
+      void lines.push(`${level} ${text.split(':')[0]}`)
+  const log = { info: write('info'), warn: write('warn') }
+  return {
+    lines,
+    rateLog: new RateLog(log as unknown as ConstructorParameters<typeof RateLog>[0], 'api 1a2b'),
+  }
+}
+
+describe('what is logged of the rate', () => {
+  test('calls that wait for more than ten seconds, with the reason, once in ten minutes for the same one', () => {
+    const { lines, rateLog } = logging()
+    const waiting = { ...calm, waiting: 'the window is used up' }
+    rateLog.see({ ...waiting, waitingForMs: 9_000 }, 0)
+    expect(lines).toEqual([])
+    rateLog.see({ ...waiting, waitingForMs: 10_500 }, 1_500)
+    rateLog.see({ ...waiting, waitingForMs: 12_000 }, 3_000)
+    rateLog.see({ ...waiting, waitingForMs: 11_000 }, 63_000)
+    expect(lines).toEqual(['info calls wait'])
+    rateLog.see({ ...waiting, state: 'stopped', waitingForMs: 11_000 }, 64_000)
+    rateLog.see({ ...waiting, state: 'stopped', waitingForMs: 11_000 }, 700_000)
+    expect(lines).toHaveLength(3)
+  })
+
+  test('a ban when it begins and when it is over, and another client', () => {
+    const { lines, rateLog } = logging()
+    rateLog.see(calm, 0)
+    rateLog.see({ ...calm, state: 'banned', foreign: true }, 1)
+    rateLog.see({ ...calm, state: 'banned', foreign: true }, 2)
+    rateLog.see({ ...calm, foreign: true }, 3)
+    expect(lines).toEqual([
+      'warn the service bans the key for a while (403 after 429)',
+      'warn another client spends the same key',
+      'info the service accepts the key again',
+    ])
+  })
+})
+
+test('a bound of a window is shown as a bound, and as nothing where there is none', () => {
+  expect(limitText(60, 3_000)).toBe('60 calls in 3 s')
+  expect(limitText(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
+  expect(limitText(60, null, null)).toBe('60 calls a window')
+})
