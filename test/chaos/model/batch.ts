@@ -23,6 +23,7 @@ import {
   type WorldCommand,
 } from './commands.ts'
 import { Jobs } from './jobs.ts'
+import { People } from './people.ts'
 import { faultsOf, Model, type FinalLookup, type FinalRow } from './model.ts'
 import { config, HOUR, record, RULES, scopeOf, SERVICES, where } from './world.ts'
 
@@ -38,18 +39,20 @@ export class Batch {
   readonly #source: Source
   readonly #calls: Calls
   readonly #jobs: Jobs
+  readonly #people: People
   readonly #count: number
   #runs: number[] = []
 
   static async open(database: TestDatabase, count: number): Promise<Batch> {
     await database.pool.query(`
-      drop table if exists worlds;
+      drop table if exists worlds, slow cascade; drop function if exists be_slow;
       truncate fillrate.rows, fillrate.lookups, fillrate.jobs, fillrate.deliveries, fillrate.changes, fillrate.runs restart identity cascade;
       create table worlds (id int primary key, world int not null, email text, title text, phone text);
       create index on worlds (world);
       insert into worlds (id, world, email)
       select w * 3 + r, w, 'w' || w || case when r = 2 then '-b' else '-a' end || '@example.com'
         from generate_series(0, ${count - 1}) w, generate_series(0, 2) r;
+      ${People.tables}
       analyze worlds`)
     const [mapping] = Object.values(config.sources)
     if (!mapping) throw new Error('there is no mapping')
@@ -64,6 +67,7 @@ export class Batch {
     this.#source = source
     this.#calls = new Calls(database, this.#model)
     this.#jobs = new Jobs(database, this.#model)
+    this.#people = new People(database, this.#model)
     this.#deps = {
       db: database.db,
       sources: new Map([[source.name, source]]),
@@ -129,10 +133,12 @@ export class Batch {
       case 'late':
         return this.#calls.late(worlds)
       case 'change_input':
-        return this.#changeInput(worlds, row)
+        return this.#people.changeInput(worlds, row)
       case 'edit_title':
       case 'edit_phone':
-        return this.#edit(worlds, row, name === 'edit_title' ? 'title' : 'phone')
+        return this.#people.edit(worlds, row, name === 'edit_title' ? 'title' : 'phone')
+      case 'lock_row':
+        return this.#people.lock(worlds, row)
     }
   }
 
@@ -158,8 +164,7 @@ export class Batch {
         while ((await settle.tick(this.#deps)).deliveries > 0);
         return
       case 'write_back':
-        while ((await writeBack.tick(this.#deps, this.#source)).rows > 0);
-        return
+        return this.#writeBack()
       case 'pick_again':
         return this.#pickAgain(worker)
       case 'pass_deadlines':
@@ -174,6 +179,11 @@ export class Batch {
         return
       case 'undo':
         await this.#die(worker, true)
+        return
+      case 'unlock':
+        return this.#people.unlock()
+      case 'slow_table':
+        return this.#people.slow()
     }
   }
 
@@ -222,6 +232,18 @@ export class Batch {
     await pickAgain(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
+  /** All that is answered, but for what people have locked. */
+  async #writeBack(): Promise<void> {
+    await this.#people.passTime()
+    for (let did = { rows: 1, more: true }; did.rows > 0 || did.more;)
+      did = await writeBack.tick(this.#deps, this.#source)
+    await this.#people.judgeLeft()
+  }
+
+  close(): Promise<void> {
+    return this.#people.unlock()
+  }
+
   /** Each service's caller leases for the live runs of its scope. @param asking fewer than all are asked at once */
   async #lease(worlds: readonly number[] | null, asking?: number): Promise<Leased[]> {
     // A lease takes what waits: the other worlds' lookups do not, for this moment.
@@ -252,23 +274,6 @@ export class Batch {
     return leased
   }
 
-  async #changeInput(worlds: readonly number[], row: number): Promise<void> {
-    await this.#database.pool.query(
-      `update worlds set email = 'w' || world || '-c${row}@example.com' where id = any ($1::int[])`,
-      [worlds.map((world) => world * 3 + row)],
-    )
-    for (const world of worlds) this.#model.address(world * 3 + row, `w${world}-c${row}@example.com`)
-  }
-
-  async #edit(worlds: readonly number[], row: number, column: 'title' | 'phone'): Promise<void> {
-    const ids = worlds.map((world) => world * 3 + row)
-    await this.#database.pool.query(
-      `update worlds set ${column} = 'typed in row ' || id where id = any ($1::int[])`,
-      [ids],
-    )
-    for (const id of ids) this.#model.typed.set(`${id} ${column}`, `typed in row ${id}`)
-  }
-
   /** A worker's process is gone; another starts. @param andUndo what it has written is taken back */
   async #die(worker: number, andUndo = false): Promise<boolean> {
     const dead = this.#runs[worker] ?? 0
@@ -287,6 +292,8 @@ export class Batch {
   /** Lets everything come to rest, and holds it against the model. */
   async judge(): Promise<string[]> {
     const all = Array.from({ length: this.#count }, (_, world) => world)
+    await this.#people.unlock()
+    await this.#people.slow(false)
     this.#calls.crash(all)
     await this.#calls.late(all)
     await this.#jobs.tell({ type: 'unknown', reason: 'connection' })
@@ -323,6 +330,7 @@ export class Batch {
     )
     return [
       ...this.#calls.faults,
+      ...this.#people.faults,
       ...mixed.map(({ key, run, title }) => `row ${key}: run ${run} wrote ${title}, of another service`),
       ...faultsOf(this.#model, rows, asked),
     ]

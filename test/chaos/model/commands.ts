@@ -26,6 +26,8 @@ const WORLD = [
   'change_input',
   'edit_title',
   'edit_phone',
+  'lock_row',
+  'lock_row',
 ] as const
 /** What happens to all worlds at once, because the product does it to all that is there. */
 const SHARED = [
@@ -49,6 +51,9 @@ const SHARED = [
   'pass_deadlines',
   'worker_dies',
   'undo',
+  'unlock',
+  'unlock',
+  'slow_table',
 ] as const
 
 export type WorldCommand = (typeof WORLD)[number]
@@ -76,7 +81,7 @@ const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
 export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)
 
 const OF_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])
-const OF_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone'])
+const OF_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone', 'lock_row'])
 
 /** The worlds that do the same, together. @param drawn by world */
 export function grouped(

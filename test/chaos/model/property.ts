@@ -27,8 +27,13 @@ export async function checkSequences(options: Sequences): Promise<void> {
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {
       const batch = await Batch.open(database, worlds)
-      for (const [commands, shared] of drawn) await batch.step(commands, shared)
-      const faults = await batch.judge()
+      const faults: string[] = []
+      try {
+        for (const [commands, shared] of drawn) await batch.step(commands, shared)
+        faults.push(...(await batch.judge()))
+      } finally {
+        await batch.close()
+      }
       options.onBatch?.()
       if (faults.length > 0) throw new Error(faults.slice(0, 10).join('\n'))
     }),
