@@ -121,20 +121,33 @@ export interface KeptDelivery {
 
 /**
  * Deliveries that may hold a copy: those of the jobs, those in which the identifier is read, and those in which it
- * could be written in another way.
+ * could be written in another way. Reads them all, and locks none.
  */
 export async function deliveriesToLookAt(
   tx: StoreTransaction,
   jobs: readonly string[],
   pattern: string,
+): Promise<string[]> {
+  const { rows } = await sql<{ eventId: string }>`
+    select event_id as "eventId" from fillrate.deliveries d
+     where job = any(${[...jobs]}::uuid[])
+        or job_id in (select job_id from fillrate.jobs where id = any(${[...jobs]}::uuid[]))
+        or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
+     order by event_id`.execute(tx)
+  return rows.map((row) => row.eventId)
+}
+
+/** Locks deliveries, with what is to be looked at. */
+export async function lockDeliveries(
+  tx: StoreTransaction,
+  eventIds: readonly string[],
+  pattern: string,
 ): Promise<KeptDelivery[]> {
   const { rows } = await sql<KeptDelivery>`
     select event_id as "eventId", job, job_id as "jobId", body,
            coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
-      from fillrate.deliveries d
-     where job = any(${[...jobs]}::uuid[])
-        or job_id in (select job_id from fillrate.jobs where id = any(${[...jobs]}::uuid[]))
-        or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
+      from fillrate.deliveries
+     where event_id = any(${[...eventIds]}::text[]) order by event_id
        for no key update`.execute(tx)
   return rows
 }
@@ -151,17 +164,40 @@ export async function replaceBodies(
   )
 }
 
-/** Changes that name somebody, with the rows that do so in their very keys. */
+/** What in Fillrate's own knowledge of rows may name a person. */
+const NAMED = {
+  rows: sql`key`,
+  changes: sql`concat_ws(' ', key, before::text, after::text, written_before::text)`,
+  written: sql`written::text`,
+} as const
+
+/**
+ * Where a person is named. Looked for without a lock, and erased where it was found: a search of a large table takes
+ * minutes, for which no pick and no write back may wait. What moves meanwhile is found by another search.
+ */
+export async function findNamed(
+  tx: StoreTransaction,
+  what: keyof typeof NAMED,
+  pattern: string,
+): Promise<string[]> {
+  const table = sql.table(`fillrate.${what === 'changes' ? 'changes' : 'rows'}`)
+  const { rows } = await sql<{ place: string }>`
+    select ctid::text as place from ${table} where ${NAMED[what]} ~* ${pattern}`.execute(tx)
+  return rows.map((row) => row.place)
+}
+
+/** Changes that name a person, and rows that do so in their very keys. */
 export async function eraseNamed(
   tx: StoreTransaction,
+  places: Readonly<Record<keyof typeof NAMED, readonly string[]>>,
   pattern: string,
 ): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
+  const isAt = (what: keyof typeof NAMED) =>
+    sql`ctid = any(${[...places[what]]}::tid[]) and ${NAMED[what]} ~* ${pattern}`
+  await sql`update fillrate.rows set written = null where ${isAt('written')}`.execute(tx)
   const { rows } = await sql<{ source: string; key: string }>`
-    delete from fillrate.rows where key ~* ${pattern} returning source, key`.execute(tx)
+    delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
   const { numAffectedRows: changes } = await sql`
-    delete from fillrate.changes
-     where key ~* ${pattern} or before::text ~* ${pattern} or after::text ~* ${pattern}
-        or written_before::text ~* ${pattern}`.execute(tx)
-  await sql`update fillrate.rows set written = null where written::text ~* ${pattern}`.execute(tx)
+    delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
   return { rows, changes: Number(changes ?? 0) }
 }

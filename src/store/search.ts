@@ -36,14 +36,32 @@ export async function count(tx: StoreTransaction, column: Column, pattern: strin
   return rows[0]?.count ?? 0
 }
 
-/** Puts `[erased]` in the place of what a pattern finds in a column of text or JSON. @returns in how many rows */
-export async function blot(tx: StoreTransaction, column: Column, pattern: string): Promise<number> {
-  if (column.isKey || !BLOTTED.has(column.type)) return 0
+/** Where a pattern is found in a column that can be blotted. Locks nothing. */
+export async function find(tx: StoreTransaction, column: Column, pattern: string): Promise<string[]> {
+  if (column.isKey || !BLOTTED.has(column.type)) return []
+  const { rows } = await sql<{ place: string }>`
+    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
+     where ${sql.ref(column.column)}::text ~* ${pattern}`.execute(tx)
+  return rows.map((row) => row.place)
+}
+
+/**
+ * Puts `[erased]` in the place of what a pattern finds in a column of text or JSON.
+ * @param places as `find` gives them
+ * @returns in how many rows
+ */
+export async function blot(
+  tx: StoreTransaction,
+  column: Column,
+  pattern: string,
+  places: readonly string[],
+): Promise<number> {
+  if (places.length === 0) return 0
   const name = sql.ref(column.column)
   const result = await sql`
     update ${sql.table(`fillrate.${column.table}`)}
        set ${name} = regexp_replace(${name}::text, ${pattern}, '[erased]', 'gi')::${sql.raw(column.type)}
-     where ${name}::text ~* ${pattern}`.execute(tx)
+     where ctid = any(${[...places]}::tid[]) and ${name}::text ~* ${pattern}`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 

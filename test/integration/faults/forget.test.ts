@@ -180,3 +180,31 @@ test('without anybody to forget, or with something that is no identifier, nothin
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).not.toContain('nobody at home')
 })
+
+test('a forget that searches for long holds no lock on what it has found: rows are picked and written meanwhile', async () => {
+  const { database } = harness
+  const key = 'person31@example.com'
+  const { rows } = await database.pool.query<{ id: number; key: string }>(
+    `select l.id, r.key from fillrate.lookups l join fillrate.rows r on r.lookup = l.id where l.key = $1`,
+    [key],
+  )
+  // A transaction that is to come to rest before anything else is erased stands in for a search that takes long.
+  const person = await database.pool.connect()
+  await person.query('begin; lock table fillrate.counters in access exclusive mode')
+  const forgetting = erase('email', key)
+  await expect
+    .poll(
+      async () =>
+        (await database.pool.query('select from fillrate.lookups where id = $1', [rows[0]?.id])).rowCount,
+    )
+    .toBe(0)
+  // Erased and committed; what is searched after it is not done yet.
+  const { rowCount } = await database.pool.query(
+    `select from fillrate.rows where key = $1 for update skip locked`,
+    [rows[0]?.key],
+  )
+  expect(rowCount).toBe(1)
+  await person.query('commit')
+  person.release()
+  expect(await forgetting).toMatchObject({ erased: { lookups: 1 }, left: [] })
+})
