@@ -141,6 +141,62 @@ export function collide(ground: Ground, code: '40P01' | '40001' | '53100'): Prom
   )
 }
 
+/** People lock rows of a source, and now and then the whole table, for a while: nothing waits for them, and nothing is lost. */
+export function lockedRows(ground: Ground): Promise<Survived> {
+  let times = 0
+  return survive(
+    ground,
+    {
+      during: async (trial) => {
+        await asked(trial, 2)
+        const person = await trial.database.pool.connect()
+        try {
+          for (const end = performance.now() + 2 * FAULT_MS; performance.now() < end; times++) {
+            await person.query('begin')
+            await person.query(
+              times % 4 === 3
+                ? 'lock table crm.contacts in access exclusive mode'
+                : 'select from crm.contacts where random() < 0.2 for update',
+            )
+            await sleep(200)
+            await person.query('commit')
+          }
+        } finally {
+          person.release()
+        }
+      },
+    },
+    () => times,
+  )
+}
+
+/** A table on which a statement of more than ten rows takes too long, as it does where a trigger is slow. */
+export function slowTable(ground: Ground): Promise<Survived> {
+  return survive(
+    ground,
+    {
+      prepare: async (pool) => {
+        await pool.query(`
+          create schema chaos; grant usage on schema chaos to public;
+          create sequence chaos.made;
+          create function chaos.be_slow() returns trigger language plpgsql as $$
+          begin
+            if (select count(*) from written) > 10 then
+              perform nextval('chaos.made');
+              raise exception 'made on purpose' using errcode = 'query_canceled';
+            end if;
+            return null;
+          end $$;
+          create trigger be_slow after update on crm.contacts referencing new table as written
+            for each statement execute function chaos.be_slow();`)
+      },
+      after: async (pool) =>
+        Number((await pool.query<{ n: string }>('select last_value as n from chaos.made')).rows[0]?.n ?? 0),
+    },
+    () => 0,
+  )
+}
+
 /** Behind PgBouncer in transaction mode: each transaction on another connection than the one before. */
 export async function behindPgBouncer(ground: Ground): Promise<Survived> {
   const bouncer = await startPgBouncer(new URL(ground.server))

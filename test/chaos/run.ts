@@ -134,6 +134,8 @@ try {
     await tell('all connections go silent', 3, () => faults.silence(ground, 1_000))
     await tell('deadlocks', 2, () => faults.collide(ground, '40P01'))
     await tell('serialization failures', 2, () => faults.collide(ground, '40001'))
+    await tell('people lock rows and tables', 3, () => faults.lockedRows(ground))
+    await tell('a slow table', 2, () => faults.slowTable(ground))
     await tell('no room on the disk', 2, () => faults.collide(ground, '53100'))
     if (hasPgBouncer())
       await tell('behind PgBouncer in transaction mode', 2, () => faults.behindPgBouncer(ground))

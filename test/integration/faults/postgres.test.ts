@@ -49,6 +49,14 @@ test('deadlocks are met by trying again, like a serialization failure or a full 
   expectUnharmed(await faults.collide(ground, '40P01'))
 })
 
+test('people lock rows and whole tables: the run goes around them, and writes them when they are free', async () => {
+  expectUnharmed(await faults.lockedRows(ground))
+})
+
+test('a table on which large statements take too long is written in smaller ones', async () => {
+  expectUnharmed(await faults.slowTable(ground))
+})
+
 test.skipIf(!hasPgBouncer())(
   'behind PgBouncer in transaction mode (skipped where pgbouncer is not installed)',
   async () => {
