@@ -108,12 +108,13 @@ function refuseNoArray(source: Source, key: string): void {
     throw new NotAKey(key, keyInWords(source))
 }
 
-/** SQLSTATE class 22 is what a cast of the key can give: the statement computes nothing else. */
+/** What a cast of the key can give, `ltree` and the like by other classes: the statement computes nothing else. */
 async function cast<T>(source: Source, key: string, act: () => Promise<T>): Promise<T> {
   try {
     return await act()
   } catch (error) {
-    if (isRefusal(error) && error.code.startsWith('22')) throw new NotAKey(key, keyInWords(source))
+    if (isRefusal(error) && /^(?:22|42601|42P01|XX000)/.test(error.code))
+      throw new NotAKey(key, keyInWords(source))
     throw error
   }
 }

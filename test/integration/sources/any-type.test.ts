@@ -102,6 +102,7 @@ const SHAPES: [type: string, held: string, value: unknown][] = [
   ['tstzrange', `'[2020-01-01 00:00:00+00,)'`, '[2021-01-01 00:00:00+00,2022-01-01 00:00:00+00)'],
   ['int4range[]', `array['[1,5)'::int4range]`, ['[2,3)']],
   ['pair', `row('a,"b', 1)::pair`, '("x y",2)'],
+  ['pair', 'row(null, 1)::pair', '(a,)'],
   ['pair[]', `array[row('a', null)::pair]`, ['(b,2)']],
   ['ext.hstore', `'a=>1, "b c"=>NULL'`, 'k=>v'],
   ['ext.hstore[]', `array['a=>1'::ext.hstore]`, ['k=>v']],
