@@ -11,8 +11,8 @@ import * as callers from '../store/callers.ts'
 import * as followed from '../store/followed.ts'
 import * as pauses from '../store/pauses.ts'
 import * as runs from '../store/runs.ts'
-import { inTransaction, type StoreTransaction } from '../store/transaction.ts'
 import * as waiting from '../store/waiting.ts'
+import { ChangeList, MANY_A_TICK } from './change-list.ts'
 import { OpenFollowingRun } from './following-run.ts'
 import { Polling } from './polling.ts'
 
@@ -25,9 +25,6 @@ export interface FollowOptions {
   readonly onEnded: (report: RunReport, trigger: 'sync' | 'backfill', sources: readonly string[]) => void
 }
 
-/** Keys of one tick. Few, so that the first of them need not wait for the last. */
-const KEYS_A_TICK = 250
-const MANY_A_TICK = 1_000
 const TIDY_MS = 5_000
 /** After a run that could not go on, the next one begins so much later; after each further one, twice as much. */
 const PAUSE_MS = 30_000
@@ -50,8 +47,7 @@ export class Follow {
   readonly #polling: Polling
   readonly #token = randomUUID()
   readonly #open: Record<'sync' | 'backfill', OpenFollowingRun | null> = { sync: null, backfill: null }
-  /** How far an import has been read. */
-  readonly #read = new Map<string, number>()
+  readonly #list: ChangeList
   #leads = false
   #askedAt = Number.NEGATIVE_INFINITY
   #tidiedAt = Number.NEGATIVE_INFINITY
@@ -66,6 +62,7 @@ export class Follow {
     this.#options = options
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
     this.#names = [...this.#byName.keys()]
+    this.#list = new ChangeList(deps.db)
     this.#polling = new Polling(deps, options.sources)
   }
 
@@ -137,11 +134,10 @@ export class Follow {
       await adopt(db, run, live)
       this.#options.works.wakeCalls()
     }
-    await this.#list((tx) => followed.takeOver(tx, MANY_A_TICK))
     const waits = this.#isUsedUp(today)
       ? this.#names
       : this.#names.filter((name) => !this.#active.includes(name))
-    await this.#list((tx) => followed.merge(tx, waits, KEYS_A_TICK))
+    await this.#list.tidy(waits)
   }
 
   /** What dead runs had picked: as soon as one part of it is picked, the next. */
@@ -166,7 +162,7 @@ export class Follow {
   }
 
   async #pickChanged(): Promise<number> {
-    const changes = await this.#list((tx) => followed.next(tx, this.#active, KEYS_A_TICK))
+    const changes = await this.#list.next(this.#active)
     if (changes.length === 0) return 0
     const run = await this.#runFor('sync')
     if (run === null) return 0
@@ -182,7 +178,7 @@ export class Follow {
       )
       done.push(...own.filter((one) => !one.keys.some((key) => leftOut.has(key))))
     }
-    await this.#list((tx) => followed.done(tx, done))
+    await this.#list.done(done)
     return done.length
   }
 
@@ -200,20 +196,14 @@ export class Follow {
   }
 
   async #pickMany(): Promise<number> {
-    const many = await this.#list((tx) =>
-      followed.nextImport(tx, this.#active, (id) => this.#read.get(id) ?? 0, MANY_A_TICK),
-    )
+    const many = await this.#list.nextImport(this.#active)
     const source = many === null ? undefined : this.#byName.get(many.source)
     if (many === null || source === undefined) return 0
     const run = await this.#runFor('backfill')
     if (run === null) return 0
     const leftOut = await this.#pick(run, source, many.keys)
     if (leftOut.length > 0) return many.keys.length - leftOut.length
-    const read = (this.#read.get(many.id) ?? 0) + many.keys.length
-    this.#read.set(many.id, read)
-    if (read < many.total && many.keys.length > 0) return many.keys.length
-    this.#read.delete(many.id)
-    await this.#list((tx) => followed.done(tx, [many]))
+    await this.#list.pickedPart(many)
     return many.keys.length
   }
 
@@ -264,11 +254,6 @@ export class Follow {
     })
     this.#open[kind] = run
     return run
-  }
-
-  /** Reads or changes the list as `inTransaction` does it, at READ COMMITTED. */
-  #list<T>(act: (tx: StoreTransaction) => Promise<T>): Promise<T> {
-    return inTransaction(this.#deps.db, act)
   }
 
   /** Null: nothing bounds it. */
