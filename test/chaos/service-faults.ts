@@ -1,3 +1,4 @@
+import type { FaultName, Moment } from '../../src/sandbox/faults.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { compare } from './damage.ts'
 import { CONCURRENCY, finish, onTrial, passDeadlines, type Ground } from './ground.ts'
@@ -13,8 +14,13 @@ const FAULTS: Readonly<Record<string, Partial<SandboxOptions>>> = {
   'every delivery comes twice at once': { faults: { duplicate: 1 }, duplicateMs: 0 },
   'deliveries badly signed first': { faults: { 'bad-signature': 1 } },
   'results for inputs never asked, shuffled': { faults: { 'foreign-result': 0.5, shuffle: 1 } },
-  'answers 500 and 503': { faults: { '500': 0.1, '503': 0.05 } },
-  'answers that are no records': { faults: { 'not-a-record': 0.1 } },
+  'answers 500 and 503': { faults: { '500': 0.1, '503': 0.05 }, plan: onlyOnce },
+  'answers that are no records': { faults: { 'not-a-record': 0.1 }, plan: onlyOnce },
+}
+
+/** The third try of an input is minutes ahead: no trial waits for it. */
+function onlyOnce(_: FaultName, { nth }: Moment): false | undefined {
+  return nth > 0 ? false : undefined
 }
 
 export function deliveryFaults(ground: Ground): (readonly [string, () => Promise<Survived>])[] {
