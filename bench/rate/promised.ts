@@ -4,6 +4,8 @@ export interface Promised {
   readonly whole: number | null
   /** 429s as a share of calls. */
   readonly refused: number
+  /** 429s in any ten seconds; left out where nothing was promised. */
+  readonly inTenSeconds?: number
 }
 
 /** DESIGN section 8's figure for fixed windows of this length. */
@@ -18,7 +20,10 @@ export function steadyOf(limit: number, windowMs: number): number | null {
 export const evenly: Promised = { steady: 0.9, whole: null, refused: 0 }
 
 /** Beside another client. */
-export const shared: Promised = { steady: null, whole: null, refused: 0.01 }
+export const shared: Promised = { steady: null, whole: null, refused: 0.01, inTenSeconds: 2 }
+
+/** A ban of five minutes, found out with pauses of 30 s to 4 min. */
+export const banned: Promised = { steady: null, whole: 0.75, refused: 0.01 }
 
 /** Where the limit is cut within a window: what was on the wire by then, once. */
 export const onTheWire: Promised = { steady: null, whole: null, refused: 0.05 }
@@ -31,6 +36,8 @@ export interface Measured {
   readonly steady: number
   readonly calls: number
   readonly refused: number
+  /** The most 429s in any ten seconds, where that was measured. */
+  readonly inTenSeconds?: number
 }
 
 /** Below half a tenth of a percent nothing is told apart in the table, and so nothing is missed. */
@@ -40,6 +47,7 @@ export function isMet(promised: Promised, measured: Measured): boolean {
   return (
     (promised.steady === null || measured.steady >= promised.steady - leeway) &&
     (promised.whole === null || measured.whole >= promised.whole - leeway) &&
-    measured.refused <= promised.refused * measured.calls
+    measured.refused <= promised.refused * measured.calls &&
+    (measured.inTenSeconds ?? 0) <= (promised.inTenSeconds ?? Number.POSITIVE_INFINITY)
   )
 }

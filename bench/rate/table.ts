@@ -25,11 +25,12 @@ export function rateTable(first: string, lines: readonly Line[], more: readonly 
   return [line(head), line(head.map((_, n) => (n === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n')
 }
 
-function figures({ steady, whole, refused }: Promised): string {
+function figures({ steady, whole, refused, inTenSeconds }: Promised): string {
   return [
     ...(steady === null ? [] : [`${percent(steady)} steady`]),
     ...(whole === null ? [] : [`${percent(whole)} whole`]),
     refused === 0 ? 'no 429' : `429s ≤ ${percent(refused)}`,
+    ...(inTenSeconds === undefined ? [] : [`≤ ${inTenSeconds} in 10 s`]),
   ].join(', ')
 }
 

@@ -1,4 +1,4 @@
-import { evenly, onTheWire, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
+import { banned, evenly, onTheWire, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
 import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
 import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
 import { seeded } from '../../../test/support/simulated-service/random.ts'
@@ -38,7 +38,7 @@ function fixed(
   windowMs: number,
   changes: Changes = {},
 ): VirtualCase {
-  const windows = windowMs >= 60_000 ? 12 : 30
+  const windows = changes.ban !== undefined ? 360 : windowMs >= 60_000 ? 12 : 30
   const { foreignShare = 0, lostShare = 0, before, after, ...service } = changes
   return {
     group,
@@ -71,10 +71,11 @@ const sliding = 'A sliding log'
 const bucket = 'A token bucket'
 const odd = 'What headers and clocks do'
 const foreign = 'Another client spends a fifth of the key'
+const ban = 'A ban'
 
 const life = "A week of a daemon's life, then an import"
 
-export const groups = [first, clock, sliding, bucket, odd, foreign, life]
+export const groups = [first, clock, sliding, bucket, odd, foreign, ban, life]
 
 /** A few calls every some minutes or hours for a week, and then as many at once as the limit permits in some windows. */
 function lived(name: string, limit: number, windowMs: number, changes: Changes = {}): VirtualCase {
@@ -155,6 +156,12 @@ export const cases: readonly VirtualCase[] = [
     shared,
     fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' }),
   ),
+  promising(banned, {
+    ...fixed(ban, 'no Reset; 403 for 5 min after a 429', 50, 10_000, {
+      reset: 'none',
+      ban: { above: 0, forMs: 300_000, retryAfter: false },
+    }),
+  }),
   lived('', 60, 60_000),
   lived('', 600, 60_000),
   lived('', 50, 10_000),

@@ -12,5 +12,6 @@ export function playVirtually({ settings }: VirtualCase, times: number): Measure
     steady: sum((outcome) => outcome.steadyUtilisation) / times,
     calls: sum((outcome) => outcome.accepted + outcome.refused),
     refused: sum((outcome) => outcome.refused),
+    inTenSeconds: Math.max(...outcomes.map((outcome) => outcome.mostRefused)),
   }
 }

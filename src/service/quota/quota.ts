@@ -108,10 +108,9 @@ export class Quota {
   /** When more may be called by the passing of time, on our clock. */
   nextWindowAt(now: number): number | null {
     if (this.#halt.isOn(now)) return this.#halt.until
-    const { length, isFixed } = this.#kinds.known
     if (this.limit === null) return null
-    if (isFixed) return this.#places.windowEnd
-    return Number.isFinite(length) ? this.#places.nextAt : this.#renewal.knownUntil
+    if (this.#kinds.known.isFixed && this.windowMs !== null) return this.#places.windowEnd
+    return this.windowMs === null ? this.#renewal.knownUntil : this.#places.nextAt
   }
 
   /** How much of the window is still to come, 0 to 1; 1 where windows do not end. */
