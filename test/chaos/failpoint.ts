@@ -27,7 +27,9 @@ function label(text: string): string {
   const verb =
     /\b(update|insert|delete|select|lock|set|savepoint|release|with)\b/i.exec(words)?.[1] ??
     words.slice(0, 20)
-  return `${verb.toLowerCase()} ${table} ${mark}`.replaceAll(/\s+/g, ' ')
+  // What a statement with several parts is about, its first part says.
+  const part = /^with (?:recursive )?(\w+)/i.exec(words)?.[1] ?? ''
+  return `${verb.toLowerCase()} ${part} ${table} ${mark}`.replaceAll(/\s+/g, ' ')
 }
 
 interface Client {
