@@ -142,7 +142,9 @@ test('a missing or malformed signature is answered 401 before the body has come'
 })
 
 test('bodies under way are bounded by their bytes: one too many is answered 503 and when to try again', async () => {
-  const large = Array.from({ length: 40 }, () => ({ sender: new Sender(), ...signedEvent(LIMIT) }))
+  const before = await memory()
+  const event = signedEvent(LIMIT)
+  const large = Array.from({ length: 40 }, () => ({ sender: new Sender(), ...event }))
   for (const { sender, body, signature } of large) {
     sender.head(LIMIT, signature)
     sender.socket.write(body.subarray(0, MIB))
@@ -163,6 +165,8 @@ test('bodies under way are bounded by their bytes: one too many is answered 503 
   const taken = await Promise.all(inside.map(({ sender }) => sender.answer()))
   expect(new Set(taken.map(statusOf))).toEqual(new Set([200]))
   for (const { sender } of large) sender.close()
+  const after = await memory()
+  expect((after.peak - before.rss) / MIB).toBeLessThan(256)
   // And there is room again.
   expect(statusOf(await deliver(signedEvent(LIMIT)))).toBe(200)
 })
