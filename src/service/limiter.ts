@@ -289,10 +289,8 @@ class BottleneckLimiter implements Limiter {
 /** What was known of a limit so long ago is not believed, in milliseconds: a week. */
 const believedFor = 7 * 24 * 60 * 60_000
 
-/** In milliseconds. */
+/** In milliseconds; and how long after an urgent call another may be expected. */
 const toldAgainAfter = 10 * 60_000
-
-/** How long after an urgent call another may be expected, in milliseconds. */
 const urgentFor = 10 * 60_000
 
 /** What is kept for urgent calls is looked at again so often, in milliseconds. */

@@ -90,7 +90,11 @@ function lived(name: string, limit: number, windowMs: number, changes: Changes =
   return {
     ...one,
     settings: { ...one.settings, bursts, durationMs },
-    promised: { steady: null, whole: windowMs >= 10_000 ? 0.98 : 0.97, refused: 0 },
+    promised: {
+      steady: null,
+      whole: windowMs < 10_000 ? 0.96 : changes.headerShare === undefined ? 0.98 : 0.97,
+      refused: 0,
+    },
   }
 }
 
