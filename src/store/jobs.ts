@@ -244,11 +244,3 @@ export async function countStates(
      where ${run === null ? sql`true` : sql`run = ${run}`} group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }
-
-/** Jobs that still wait for a delivery, of any run. */
-export async function countOpen(db: Connection): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.jobs
-     where state in ('submitting', 'submitted', 'in_doubt') or release_at is not null`.execute(db)
-  return rows[0]?.count ?? 0
-}

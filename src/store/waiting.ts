@@ -56,6 +56,14 @@ export async function countWaiting(
   return rows[0]?.count ?? 0
 }
 
+/** Jobs for whose delivery rows of a run wait, whichever run posted them. */
+export async function countJobs(db: Connection, run: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(distinct l.job) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+     where r.run = ${run} and r.state = ${waiting} and l.state = ${sql.lit(Lookup.submitted)}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
 /** Sends a dry run's rows on to their next identifier where nothing was found: in other runs the write back does it. */
 export async function sendOn(db: Connection, run: number, cascading: readonly string[]): Promise<void> {
   if (cascading.length === 0) return

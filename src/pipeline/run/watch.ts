@@ -3,7 +3,6 @@ import type { Trigger } from '../../domain/run.ts'
 import type { RateState } from '../../service/limiter.ts'
 import type { Source } from '../../sources/source.ts'
 import { isConflict, TableBusy } from '../../store/conflict.ts'
-import * as jobs from '../../store/jobs.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { KnownOutage } from '../../store/outages.ts'
 import * as pauses from '../../store/pauses.ts'
@@ -83,7 +82,7 @@ export async function watch(
       const began = performance.now()
       if (began >= told.countAt) {
         await countSettled(deps, run, told)
-        told.jobsWaiting = await jobs.countOpen(deps.db)
+        told.jobsWaiting = await waiting.countJobs(deps.db, run.id)
         const tookMs = performance.now() - began
         told.countAt = began + Math.max(THOROUGH_LOOK_MS, COUNT_COST * tookMs)
       }

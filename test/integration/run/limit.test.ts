@@ -92,3 +92,15 @@ test('a run takes nothing over of a source that is paused meanwhile', async () =
   expect(await running).toMatchObject({ status: 'completed', rows: { picked: 150 } })
   expect(await another.held()).toBe(50)
 })
+
+test('a run shows the jobs that its own rows wait for, not those of other runs', async () => {
+  const { pool } = harness.database
+  await pool.query(
+    `insert into fillrate.jobs (id, job_id, state, size, members, submitted_at, deadline_at)
+     values (gen_random_uuid(), 'another', 'submitted', 1, '{1}', now(), now() + interval '1 hour')`,
+  )
+  const shown: number[] = []
+  const report = await harness.run({ route: 'sync', onProgress: (one) => shown.push(one.jobsWaiting) })
+  expect(report.status).toBe('completed')
+  expect(new Set(shown)).toEqual(new Set([0]))
+})
