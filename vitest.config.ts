@@ -4,6 +4,8 @@ import { defineConfig } from 'vitest/config'
 // Tests start the program a hundred times: what it is compiled to is kept, for these processes and the workers.
 process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, 'node_modules/.cache/compiled')
 
+const MOCKED = 'test/unit/**/*.mocked.test.ts'
+
 export default defineConfig({
   test: {
     // Most of the time a test waits: for Postgres, for a process, for a lease. By default two cores would take one file
@@ -17,8 +19,18 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
+          exclude: [MOCKED],
           testTimeout: 120_000,
           expect: { poll: { timeout: 60_000 } },
+        },
+      },
+      {
+        test: {
+          // What takes the place of a module, or of the clock of the whole file, needs modules of its own.
+          name: 'unit-mocked',
+          include: [MOCKED],
+          isolate: true,
+          testTimeout: 120_000,
         },
       },
       {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { takeTurn } from '../../../src/daemon/caller.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { tick } from '../../../src/pipeline/look-up/look-up.ts'
@@ -14,28 +14,7 @@ import { EnrichmentClient } from '../../../src/service/client.ts'
 import { createLimiter } from '../../../src/service/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-
-/** So many of the next tries to take the turn are made, and their answers lost. */
-let lostAnswers = 0
-const released: string[] = []
-vi.mock(import('../../../src/store/callers.ts'), async (original) => {
-  const store = await original()
-  return {
-    ...store,
-    acquire: async (...args) => {
-      const won = await store.acquire(...args)
-      if (lostAnswers > 0) {
-        lostAnswers--
-        throw Object.assign(new Error('the connection was lost'), { code: 'ECONNRESET' })
-      }
-      return won
-    },
-    release: async (...args) => {
-      released.push(args[2])
-      return store.release(...args)
-    },
-  }
-})
+import { loseCommits } from '../../support/lost-commits.ts'
 
 const SCOPE = 'the key'
 const rules = {
@@ -191,7 +170,8 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
 })
 
 test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
-  const { deps } = await start([])
+  const { deps, database } = await start([])
+  const isRelease = (text: string): boolean => text.includes('delete from fillrate.callers')
   const options = {
     ...deps,
     scope: () => SCOPE,
@@ -200,13 +180,14 @@ test('a turn whose answer was lost is taken up by the next try, and nothing is l
     reserve: 0.1,
     claim: { token: null },
   }
-  released.length = 0
-  lostAnswers = 20
-  for (let tries = 0; tries < 20; tries++) await expect(takeTurn(options)).rejects.toThrow(/lost/)
+  database.statements()
+  const lost = loseCommits(/insert into fillrate\.callers/, 20)
+  onTestFinished(() => lost.end())
+  for (let tries = 0; tries < 20; tries++) await expect(takeTurn(options)).rejects.toThrow(/terminated/)
   // It is its own already: no other may have it, and it need not run out first.
   const turn = await takeTurn(options)
   expect(turn).not.toBe(null)
-  expect(released).toEqual([])
+  expect(database.statements().filter(isRelease)).toEqual([])
   await turn?.end()
-  expect(released).toHaveLength(1)
+  expect(database.statements().filter(isRelease)).toHaveLength(1)
 })

@@ -139,10 +139,10 @@ describe('a delivery', () => {
 it('delivers a great many jobs at once, each once', async () => {
   const receiver = await startReceiver()
   const sandbox = await sandboxWith({ jobDelayMs: 50 })
-  const ids = await Promise.all(emailsFrom(1_200).map((email) => submit(sandbox, [email], receiver.url)))
+  const ids = await Promise.all(emailsFrom(400).map((email) => submit(sandbox, [email], receiver.url)))
   await sandbox.idle()
   expect(receiver.received.map(({ event }) => event.job_id).sort()).toEqual(ids.toSorted())
-  expect(sandbox.stats().deliveries).toMatchObject({ attempts: 1_200, retried: 0, answers: { 200: 1_200 } })
+  expect(sandbox.stats().deliveries).toMatchObject({ attempts: 400, retried: 0, answers: { 200: 400 } })
 })
 
 describe('waiting for jobs', () => {

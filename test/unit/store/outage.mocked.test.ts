@@ -17,7 +17,7 @@ beforeEach(() => {
 
 /** Fails for so long, and then succeeds. */
 const failingFor = (ms: number, code: string) =>
-  vi.fn(() =>
+  vi.fn<() => Promise<string>>(() =>
     clock.ms < ms
       ? Promise.reject(Object.assign(new Error('made on purpose'), { code }))
       : Promise.resolve('done'),
@@ -41,7 +41,7 @@ describe('an error of Postgres', () => {
 describe('what is tried again', () => {
   test('is tried a bounded number of times where it meets other transactions, and not reported as an outage', async () => {
     const act = failingFor(HOUR, '40001')
-    const onWait = vi.fn()
+    const onWait = vi.fn<() => void>()
     await expect(throughOutage(act, { onWait })).rejects.toThrow('made on purpose')
     expect(act).toHaveBeenCalledTimes(21)
     expect(onWait).not.toHaveBeenCalled()
@@ -61,14 +61,14 @@ describe('what is tried again', () => {
     expect(clock.ms).toBeLessThan(30_000)
     await expect(
       giveBackWithin(15_000, async () => void (await failingFor(HOUR, '42501')())),
-    ).rejects.toThrow()
+    ).rejects.toThrow('made on purpose')
   })
 
   test('is given up some time after a shutdown began, and not before', async () => {
     const stop = new AbortController()
     const act = failingFor(HOUR, 'ECONNREFUSED')
     const giveUp = afterAbort(stop.signal, 10_000)
-    const onWait = vi.fn(() => {
+    const onWait = vi.fn<() => void>(() => {
       if (clock.ms > HOUR / 2) stop.abort()
     })
     await expect(throughOutage(act, { giveUp, onWait })).rejects.toThrow('made on purpose')
