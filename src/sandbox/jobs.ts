@@ -35,6 +35,7 @@ export type Jobs = ReturnType<typeof createJobs>
 /** Accepts jobs, does them after their delay, and delivers each to its webhook address. */
 export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
   const closing = new AbortController()
+  let release = new AbortController()
   const deliveries = createDeliveries(settings, recorder, closing.signal)
   const pending = new Map<string, Job>()
   /** Oldest first; the oldest are forgotten. */
@@ -99,7 +100,8 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
   }
 
   async function runLater(job: Job): Promise<void> {
-    await pauseFor(settings().jobDelayMs, 'delay', job)
+    const ms = drawFrom(settings().jobDelayMs, settings().seed, `delay ${momentText(job.moment)}`)
+    await pause(ms, AbortSignal.any([closing.signal, release.signal]))
     if (made('late', job)) await pauseFor(settings().lateMs, 'late', job)
     if (!closing.signal.aborted) await deliver(job)
   }
@@ -146,6 +148,11 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
       await job.firstAnswer.promise
     },
     pending: (): number => pending.size,
+    /** Ends the delay of the jobs that are pending. */
+    release(): void {
+      release.abort()
+      release = new AbortController()
+    },
     /** Resolves when the job has ended, with how. Rejects for a job that the sandbox does not know. */
     async delivered(jobId: string): Promise<JobEnd> {
       const end = ended.get(jobId) ?? (await pending.get(jobId)?.end.promise)

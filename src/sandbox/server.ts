@@ -36,6 +36,8 @@ export interface Sandbox {
   configure(options: Partial<SandboxOptions>): void
   /** Resolves when the job has ended, with how; rejects for a job that it does not know. */
   delivered(jobId: string): Promise<JobEnd>
+  /** Delivers the jobs that are pending at once, however long their delay: for a test that decides when. */
+  releaseJobs(): void
   /** Resolves when no job or delivery is pending. */
   idle(): Promise<void>
   /** Closes at once: open connections are cut, jobs and deliveries that are pending never come. */
@@ -137,6 +139,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     reset: controls.reset,
     configure: controls.configure,
     delivered: jobs.delivered,
+    releaseJobs: jobs.release,
     idle: jobs.idle,
     close: async () => {
       if (closing.signal.aborted) return

@@ -5,6 +5,7 @@ import { exitCodeOf, type RunReport } from '../../../src/pipeline/run/report.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
+import { freePort } from '../../support/free-port.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
 import pino from 'pino'
 
@@ -100,9 +101,9 @@ test('the sample shows what is there and what would be, from each source alike',
 })
 
 test('no process writes the rows of a dry run, and none looks at them again and again', async () => {
-  await start({ jobDelayMs: 1_500, retryDelaysMs: Array.from({ length: 40 }, () => 100) })
+  await start({ jobDelayMs: 600_000, retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
   const before = await versions()
-  const port = 20_000 + Math.floor(Math.random() * 20_000)
+  const port = await freePort()
   const environment = { port, publicUrl: `http://127.0.0.1:${port}` }
   const app = await harness.open({ environment })
   const contacts = { sources: ['contacts'], route: 'bulk' } as const
@@ -113,6 +114,7 @@ test('no process writes the rows of a dry run, and none looks at them again and 
 
   const closing = new AbortController()
   const serving = app.serve({ signal: closing.signal })
+  harness.sandbox.releaseJobs()
   const open = (): Promise<object[]> => stored(`select from fillrate.lookups where state = 'submitted'`)
   await expect.poll(open).toEqual([])
   const log = pino({ level: 'silent' })

@@ -167,13 +167,14 @@ test('a row that a test service found nothing for is asked about at the live one
 
 test('a rotated key goes on with the stored answers and the jobs of the old one', async () => {
   const { pool } = live.database
-  live.sandbox.configure({ jobDelayMs: [1_500, 2_000] })
+  live.sandbox.configure({ jobDelayMs: 600_000 })
   const port = await freePort()
   const old = await live.open({ environment: { apiKeys: ['live-1'], port } })
   const first = await old.run(runRequest({ sources: ['contacts'], route: 'bulk', waitMs: 0 }))
   expect(first.jobs.waiting).toBe(2)
   // The old key is gone, and its jobs are delivered to a process with the new one.
-  live.sandbox.configure({ keys: ['live-2'] })
+  live.sandbox.configure({ keys: ['live-2'], retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
+  live.sandbox.releaseJobs()
   const next = await live.open({ environment: { apiKeys: ['live-2'], port } })
   const report = await next.run(runRequest({ sources: ['contacts'] }))
   expect(report).toMatchObject({ status: 'completed', lookups: { asked: 0 } })
