@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,11 @@ const { values, positionals } = parseArgs({
 })
 const times = Number(values.times)
 const loops: ChildProcess[] = []
-process.on('exit', endLoops)
+let running: ChildProcess | null = null
+process.on('exit', () => {
+  endLoops()
+  running?.kill('SIGTERM')
+})
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
 
 mkdirSync(values.logs, { recursive: true })
@@ -28,23 +32,35 @@ let passed = 0
 for (let run = 1; run <= times; run++) {
   startLoops(Number(values.loops))
   const startedAt = performance.now()
-  const { status, stdout, stderr } = spawnSync('npx', ['vitest', 'run', ...positionals], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1' },
-    maxBuffer: 256 * 1024 * 1024,
-  })
+  const { status, output } = await runSuite(positionals)
   endLoops()
   const seconds = Math.round((performance.now() - startedAt) / 1_000)
   const log = join(values.logs, `run-${run}.log`)
-  writeFileSync(log, `${stdout}\n${stderr}`)
+  writeFileSync(log, output)
   if (status === 0) passed++
-  const tests = /^\s*Tests\s+(.*)$/m.exec(stdout)?.[1] ?? 'no result'
+  const tests = /^\s*Tests\s+(.*)$/m.exec(output)?.[1] ?? 'no result'
   console.log(`run ${run}: ${status === 0 ? 'green' : `red (${log})`}, ${tests}, ${seconds} s`)
-  for (const line of new Set(stdout.match(/^\s*FAIL .*$/gm))) console.log(`  ${line.trim()}`)
+  for (const line of new Set(output.match(/^\s*FAIL .*$/gm))) console.log(`  ${line.trim()}`)
 }
 console.log(`${passed} of ${times} green`)
 process.exitCode = passed === times ? 0 : 1
+
+/** Not `spawnSync`: while that waits, no signal is handled. */
+function runSuite(words: readonly string[]): Promise<{ status: number | null; output: string }> {
+  const suite = spawn('npx', ['vitest', 'run', ...words], {
+    cwd: ROOT,
+    env: { ...process.env, NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [suite.stdout, suite.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  running = suite
+  return new Promise((resolve, reject) => {
+    suite.once('error', reject)
+    suite.once('close', (status) => resolve({ status, output }))
+  })
+}
 
 function startLoops(count: number): void {
   for (let n = 0; n < count; n++)
