@@ -8,7 +8,7 @@ const LONG_WAIT_MS = 10_000
 const AGAIN_AFTER_MS = 10 * 60_000
 
 /**
- * Logs what of the rate an operator must know: that calls wait and why, that the service has banned the key, and that
+ * Logs what of the rate an operator must know: that calls wait and why, and when they go on, that the service has banned the key, and that
  * another client spends it. Each once, when it begins, and the end of a ban.
  */
 export class RateLog {
@@ -18,6 +18,8 @@ export class RateLog {
   #isBanned = false
   /** The state in which calls waited last, and when that was logged. */
   #waited: { readonly state: string; readonly at: number } | null = null
+  /** Since when the calls wait whose wait was logged. */
+  #waitsSince: number | null = null
 
   constructor(log: Pick<Logger, 'info' | 'warn'>, scope: string) {
     this.#log = log
@@ -55,13 +57,19 @@ export class RateLog {
   }
 
   #wait(rate: RateState, now: number): void {
-    const waitedMs = rate.waitingForMs ?? 0
-    if (rate.waiting === null || waitedMs < LONG_WAIT_MS) return
+    const waitedMs = rate.waiting === null ? 0 : (rate.waitingForMs ?? 0)
+    if (waitedMs < LONG_WAIT_MS) {
+      if (this.#waitsSince !== null)
+        this.#log.info({ scope: this.#scope, waited_ms: Math.round(now - this.#waitsSince) }, 'calls go on')
+      this.#waitsSince = null
+      return
+    }
     const last = this.#waited
     if (last !== null && last.state === rate.state && now - last.at < AGAIN_AFTER_MS) return
     this.#waited = { state: rate.state, at: now }
+    this.#waitsSince ??= now - waitedMs
     this.#log.info(
-      { scope: this.#scope, waited_ms: Math.round(waitedMs), state: rate.state },
+      { scope: this.#scope, waited_ms: Math.round(waitedMs), state: rate.state, limit: rate.limit },
       `calls wait: ${rate.waiting}`,
     )
   }

@@ -13,7 +13,6 @@ import { loop } from './loop.ts'
 import type { Nudge } from './nudge.ts'
 import type { Tally } from './tally.ts'
 import type { TakeTurn, Turn } from './turn.ts'
-import { WaitLog } from './wait-log.ts'
 
 /** Lookups of one tick: after so many, more urgent runs are looked at again. */
 const LOOKUPS_A_TICK = 5_000
@@ -96,8 +95,6 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
     },
   }
   const ended = new AbortController()
-  const waits = new WaitLog(deps.log)
-  const looking = setInterval(() => waits.look(turn.limiter.state(), performance.now()), 1_000)
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
   // The loops look at the same moments. Not for syncs: nothing may keep one waiting.
@@ -151,12 +148,10 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
         throw error
       }),
     ),
-  )
-    .catch(async (error: unknown) => {
-      await Promise.allSettled(loops)
-      throw error
-    })
-    .finally(() => clearInterval(looking))
+  ).catch(async (error: unknown) => {
+    await Promise.allSettled(loops)
+    throw error
+  })
   return { refused, answered }
 }
 

@@ -48,6 +48,18 @@ describe('what is logged of the rate', () => {
     expect(lines).toHaveLength(3)
   })
 
+  test('that calls go on, after a wait that was logged and only then', () => {
+    const { lines, rateLog } = logging()
+    const waiting = { ...calm, waiting: 'the window is used up' }
+    rateLog.see({ ...waiting, waitingForMs: 3_000 }, 0)
+    rateLog.see(calm, 1_500)
+    expect(lines).toEqual([])
+    rateLog.see({ ...waiting, waitingForMs: 15_000 }, 20_000)
+    rateLog.see(calm, 21_500)
+    rateLog.see(calm, 23_000)
+    expect(lines).toEqual(['info calls wait', 'info calls go on'])
+  })
+
   test('a ban when it begins and when it is over, and another client', () => {
     const { lines, rateLog } = logging()
     rateLog.see(calm, 0)
