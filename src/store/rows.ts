@@ -64,7 +64,8 @@ export async function take(
 }
 
 /**
- * Waiting rows of a source that no live run holds.
+ * Waiting rows of a source that no live run holds; none of a paused one. Asked in the same statement: a pause that is
+ * older than the death of a run is seen wherever that death is.
  * @param after keyset: keys after this one
  * @param dry without those that whoever receives their delivery will write: a dry run would keep that from them
  */
@@ -80,6 +81,7 @@ export async function leftBehind(
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
        and (run is null or run <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
+       and not exists (select from fillrate.pauses p where p.source = ${source})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }

@@ -5,7 +5,6 @@ import type { Source } from '../../sources/source.ts'
 import { isConflict, TableBusy } from '../../store/conflict.ts'
 import { isOutage } from '../../store/outage.ts'
 import type { KnownOutage } from '../../store/outages.ts'
-import * as pauses from '../../store/pauses.ts'
 import * as runs from '../../store/runs.ts'
 import * as waiting from '../../store/waiting.ts'
 import type { Deps } from '../deps.ts'
@@ -198,16 +197,8 @@ async function pickAgain(
   options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
 ): Promise<boolean> {
   let any = false
-  // What the run has picked already it finishes, however paused the source is by now.
-  const paused = options.leftBehind
-    ? await pauses.among(
-        deps.db,
-        run.sources.map((source) => source.name),
-      )
-    : []
   for (const source of run.sources) {
-    const leftBehind = options.leftBehind && !paused.includes(source.name)
-    const did = await again(deps, run, source, { ...options, leftBehind, limit: run.limit })
+    const did = await again(deps, run, source, { ...options, limit: run.limit })
     run.tally.picked += did.picked
     any ||= did.picked + did.again > 0
   }
