@@ -41,6 +41,14 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
   }
 }
 
+/** Rows that the latest run has settled so far. */
+async function settledByLatest(): Promise<number> {
+  const { rows } = await harness.database.pool.query(
+    `select from fillrate.rows where run = (select max(id) from fillrate.runs) and state <> 'waiting'`,
+  )
+  return rows.length
+}
+
 test('a run with a limit takes that many rows in all, those that a dead run left behind among them', async () => {
   const another = await anotherRun(150)
   await another.die()
@@ -55,14 +63,7 @@ test('a run that takes over what another left meanwhile stays within its limit',
   const another = await anotherRun(50)
   const app = await harness.open()
   const running = app.run(runRequest({ limit: 160, route: 'sync' }))
-  await expect
-    .poll(async () => {
-      const { rows } = await harness.database.pool.query(
-        `select from fillrate.rows where run = (select max(id) from fillrate.runs) and state <> 'waiting'`,
-      )
-      return rows.length
-    })
-    .toBe(150)
+  await expect.poll(settledByLatest).toBe(150)
   await another.die()
   expect(await running).toMatchObject({ status: 'completed', rows: { picked: 160 } })
   expect(await another.held()).toBe(40)
@@ -79,14 +80,7 @@ test('a run takes nothing over of a source that is paused meanwhile', async () =
   const another = await anotherRun(50)
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
-  await expect
-    .poll(async () => {
-      const { rows } = await harness.database.pool.query(
-        `select from fillrate.rows where run = (select max(id) from fillrate.runs) and state <> 'waiting'`,
-      )
-      return rows.length
-    })
-    .toBe(150)
+  await expect.poll(settledByLatest).toBe(150)
   await pauses.pause(harness.database.db, ['contacts'], 'a test')
   await another.die()
   expect(await running).toMatchObject({ status: 'completed', rows: { picked: 150 } })
