@@ -20,8 +20,14 @@ test('a run ends within a bound while a row stays locked, says so, and the next 
   })
   const calls = sandbox.stats().calls.accepted
   const next = await harness.run()
-  expect(next).toMatchObject({ status: 'completed', reason: null, rows: { picked: 1, waiting: 0 } })
+  // Its writer may have the row before its pass does, which then has nothing to pick.
+  expect(next).toMatchObject({ status: 'completed', reason: null, rows: { waiting: 0 } })
   expect(sandbox.stats().calls.accepted).toBe(calls)
+  const { rows } = await database.pool.query(
+    `select c.last_name, r.state, c.enriched_at is not null as is_written
+       from crm.contacts c join fillrate.rows r on r.key = c.id::text where c.id = 5`,
+  )
+  expect(rows).toEqual([{ last_name: 'typed', state: 'enriched', is_written: true }])
 })
 
 test('a run ends within a bound while its table stays locked, says so, and the next run reads on', async () => {
