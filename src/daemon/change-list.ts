@@ -4,7 +4,7 @@ import { inTransaction, type StoreTransaction } from '../store/transaction.ts'
 
 /** Keys of one tick. Few, so that the first of them need not wait for the last. */
 const KEYS_A_TICK = 250
-/** The same of an import, and the most that is taken over at once. */
+/** The same of an import. */
 export const MANY_A_TICK = 1_000
 
 /** The list of changes that the triggers write, as the process that follows reads it: at READ COMMITTED, as `inTransaction`. */
@@ -42,7 +42,6 @@ export class ChangeList {
 
   /** @param waiting sources that nothing is picked from for now */
   async tidy(waiting: readonly string[]): Promise<void> {
-    await this.#in((tx) => followed.takeOver(tx, MANY_A_TICK))
     await this.#in((tx) => followed.merge(tx, waiting, KEYS_A_TICK))
   }
 

@@ -5,7 +5,7 @@ import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { createReceiver } from '../pipeline/receive.ts'
 import type { Story } from '../pipeline/explain/story.ts'
 import type { Source } from '../sources/source.ts'
-import { pendingMigrations } from '../store/migrate.ts'
+import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
 import { openServer } from './http/server.ts'
 
@@ -49,8 +49,11 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenReceiv
       receive: environment.webhookSecrets.length > 0 ? createReceiver(db, environment.webhookSecrets) : null,
       onDelivered: options.onDelivered,
       notReady: async () => {
-        const pending = await pendingMigrations(db).catch(() => null)
+        const pending = await pendingMigrations(db).catch((error: unknown) =>
+          error instanceof PreReleaseSchemaError ? error.message : null,
+        )
         if (pending === null) return 'the database does not answer'
+        if (typeof pending === 'string') return pending
         return pending.length > 0 ? 'the schema is missing or old: run `fillrate migrate`' : null
       },
       board: options.board && {

@@ -106,20 +106,6 @@ export async function merge(db: Connection, sources: readonly string[], many: nu
       from taken, unnest(keys) k group by source`.execute(db)
 }
 
-/** Takes over what triggers of an earlier version have recorded, which are there until they are installed again. */
-export async function takeOver(db: Connection, limit: number): Promise<void> {
-  await sql`
-    with old as (
-      delete from fillrate.followed
-       where id in (select id from fillrate.followed order by id limit ${limit} for update skip locked)
-      returning source, key, keys
-    )
-    insert into fillrate.changed_rows (source, keys, is_import)
-    select source, array_agg(key), false from old where key is not null group by source
-    union all
-    select source, keys, true from old where keys is not null`.execute(db)
-}
-
 export interface Abandoned {
   readonly source: string
   readonly key: string

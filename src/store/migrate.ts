@@ -42,12 +42,30 @@ export class MigrationBlocked extends Error {
   }
 }
 
+/** The first migration of the versions before the first release, whose schema has other names. */
+const PRE_RELEASE_MIGRATION = '0001_foundation'
+
+/** The schema was created by a version before the first release. No migration leads from it to this version's. */
+export class PreReleaseSchemaError extends Error {
+  override readonly name = 'PreReleaseSchemaError'
+
+  readonly todo =
+    'Keep a copy if you need its records or its change history (`pg_dump --schema=fillrate`), run `drop schema fillrate cascade` in the database, then `fillrate migrate`, and `fillrate follow install SOURCE` for each source with triggers'
+
+  constructor() {
+    super(
+      'the schema "fillrate" was created by a version before the first release, and cannot be upgraded. Nothing was changed',
+    )
+    this.message += `. ${this.todo}`
+  }
+}
+
 /**
  * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no table of the user's, and
  * waits for a lock on one of its own a second at a time. What a newer version has applied is left as it is: each version
  * only adds, so that this one works beside it.
  * @returns the names of the migrations that were applied, in order; empty when there was nothing to do
- * @throws MigrationBlocked
+ * @throws MigrationBlocked, PreReleaseSchemaError
  */
 export async function migrate(db: Database, options: MigrateOptions = {}): Promise<string[]> {
   const { migrations = readMigrations, patienceMs = PATIENCE_MS } = options
@@ -71,7 +89,10 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   }
 }
 
-/** The names of this version's migrations that the database still lacks. Reads only. */
+/**
+ * The names of this version's migrations that the database still lacks. Reads only.
+ * @throws PreReleaseSchemaError
+ */
 export async function pendingMigrations(db: Database): Promise<string[]> {
   const applied = await appliedMigrations(db)
   return Object.keys(await readMigrations())
@@ -79,13 +100,15 @@ export async function pendingMigrations(db: Database): Promise<string[]> {
     .toSorted()
 }
 
-/** Those of a newer version too. */
+/** Includes those of a newer version. */
 async function appliedMigrations(db: Database): Promise<string[]> {
   const { rows: found } = await sql<{ there: boolean }>`
     select to_regclass('fillrate.migrations') is not null as there`.execute(db)
   if (found[0]?.there !== true) return []
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
-  return rows.map((row) => row.name)
+  const names = rows.map((row) => row.name)
+  if (names.includes(PRE_RELEASE_MIGRATION)) throw new PreReleaseSchemaError()
+  return names
 }
 
 function migrator(db: Database, migrations: Migrations): Migrator {

@@ -154,13 +154,6 @@ export interface Schema {
     keys: string[]
     is_import: boolean
   }
-  'fillrate.followed': {
-    id: Generated<number>
-    source: string
-    key: string | null
-    keys: string[] | null
-    changed_at: Generated<Date>
-  }
   'fillrate.ticks': {
     schedule: string
     at: Date

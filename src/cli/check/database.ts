@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import type { Problem } from '../../config/problems.ts'
-import { pendingMigrations } from '../../store/migrate.ts'
+import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
 import { openSource } from '../../sources/source.ts'
 import { openDatabase, type Database } from '../../store/open.ts'
 import { addressOf } from '../render/database-error.ts'
@@ -101,7 +101,15 @@ async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Findin
     const problem = await (pending.length === 0 ? missingRights(db) : missingMigrations(db, pending))
     return problem === null ? finding('schema', 'ok', 'up to date') : wrongBecause('schema', [problem])
   } catch (error) {
-    return findingOf('schema', error, env)
+    if (!(error instanceof PreReleaseSchemaError)) return findingOf('schema', error, env)
+    return wrongBecause('schema', [
+      {
+        place: 'the schema "fillrate"',
+        found: 'created by a version before the first release',
+        expected: 'the schema of this version',
+        todo: `${error.todo}.`,
+      },
+    ])
   }
 }
 

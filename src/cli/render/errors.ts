@@ -76,7 +76,7 @@ export function showError(error: unknown, view: ErrorView): ShownError {
     const where = 'what the configuration says of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
   }
-  if (error instanceof Error && error.name === 'SchemaMissing')
+  if (error instanceof Error && (error.name === 'SchemaMissing' || error.name === 'PreReleaseSchemaError'))
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlocked')
     return shown(Exit.failed, 'schema', sentence(error.message))

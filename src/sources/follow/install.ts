@@ -37,8 +37,7 @@ export async function removeFollow(tx: Db, source: Source): Promise<boolean> {
   return allowed(tx, source, async () => {
     const there = await triggersOf(tx, functionName)
     await dropFunction(tx, name)
-    for (const list of [...LISTS, 'followed'])
-      await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
+    for (const list of LISTS) await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
     return there.length > 0
   })
 }

@@ -213,21 +213,6 @@ test('whoever reads the list keeps no user waiting, also from within a transacti
   expect(await recorded()).toEqual(['11'])
 })
 
-test('triggers of an earlier version are still heard, and check tells that they are', async () => {
-  await query(
-    `insert into fillrate.followed (source, key) select 'contacts', n::text from generate_series(1, 3) n`,
-  )
-  await query(`insert into fillrate.followed (source, keys) values ('contacts', array['4', '5'])`)
-  await followed.takeOver(app.db, 1_000)
-  expect(await query('select from fillrate.followed')).toEqual([])
-  const read = await followed.next(app.db, ['contacts'], 10)
-  expect(read.flatMap((one) => one.keys).toSorted()).toEqual(['1', '2', '3'])
-  expect(await followed.nextImport(app.db, ['contacts'], () => 1, 10)).toMatchObject({
-    keys: ['5'],
-    total: 2,
-  })
-})
-
 test('what waits is merged, each key once, so that the list does not grow with every change', async () => {
   await query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)

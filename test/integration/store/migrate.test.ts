@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sql, type Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -8,6 +11,7 @@ import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
 
 const ALL = readdirSync(new URL('../../../migrations/', import.meta.url))
   .map((file) => file.replace(/\.ts$/, ''))
@@ -139,6 +143,31 @@ test('a role that may create no schema migrates where it was given one', async (
   } finally {
     await db.destroy()
     await database.pool.query(`drop owned by ${role} cascade; drop role ${role}`)
+    await migrate(database.db)
+  }
+})
+
+test('a schema from before the first release is left alone, with what to do and exit code 2', async () => {
+  await database.pool.query(`
+    drop schema fillrate cascade;
+    create schema fillrate;
+    create table fillrate.migrations (name text primary key, timestamp text not null);
+    insert into fillrate.migrations values ('0001_foundation', '2026-01-01'), ('0017_cursors', '2026-10-01')`)
+  try {
+    const message =
+      /before the first release, and cannot be upgraded\. Nothing was changed\..*pg_dump.*drop schema fillrate cascade.*fillrate migrate/
+    await expect(migrate(database.db)).rejects.toThrow(message)
+    await expect(pendingMigrations(database.db)).rejects.toThrow(message)
+    const cwd = await mkdtemp(join(tmpdir(), 'fillrate-pre-release-'))
+    const ended = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'migrate')
+    expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
+    await rm(cwd, { recursive: true })
+    const { rows } = await database.pool.query(
+      `select relname from pg_class where relnamespace = 'fillrate'::regnamespace and relkind = 'r'`,
+    )
+    expect(rows).toEqual([{ relname: 'migrations' }])
+  } finally {
+    await database.pool.query('drop schema fillrate cascade')
     await migrate(database.db)
   }
 })

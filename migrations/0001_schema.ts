@@ -1,0 +1,454 @@
+import { sql, type Kysely } from 'kysely'
+
+/**
+ * The schema `fillrate`. States are held by CHECK constraints, so that an impossible one cannot be stored. Every claim
+ * has a partial index with its own predicate and order, so that it costs the same at 3 million rows.
+ *
+ * `lookups`, `rows` and `changes`, of which there are millions, refer to other tables without a foreign key: Postgres
+ * would read and lock the referenced row for each inserted row, which was half of the cost of a row. A reference never
+ * points at an identifier that did not exist, because identifiers come from the same statement or the one before. What
+ * `on delete set null` would do is done by one trigger per statement. `changes.lookup` and `lookups.job` may
+ * point at a deleted row.
+ *
+ * The schema itself exists already, because the Migrator keeps its tables in it. `create schema if not exists` would
+ * require the right to create one even where an administrator has created it.
+ */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await createRuns(db)
+  await createLookups(db)
+  await createRows(db)
+  await createJobs(db)
+  await createCoordination(db)
+  await createLiveSync(db)
+  await createMonitoring(db)
+  await createCascades(db)
+}
+
+async function createRuns(db: Kysely<unknown>): Promise<void> {
+  // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
+  // leader of the scope serves the run.
+  await sql`
+    create table fillrate.runs (
+      id bigint generated always as identity primary key,
+      scope text,
+      service smallint not null default 0,
+      trigger text not null check (trigger in ('manual', 'schedule', 'sync', 'backfill')),
+      sources text[] not null,
+      options jsonb not null default '{}',
+      state text not null check (state in ('running', 'completed', 'interrupted', 'failed')),
+      reason text,
+      budget_name text,
+      spent integer not null default 0,
+      owner text not null,
+      lease_token uuid not null,
+      leased_until timestamptz not null,
+      started_at timestamptz not null default now(),
+      picked_at timestamptz,
+      finished_at timestamptz,
+      totals jsonb,
+      check ((state = 'running') = (finished_at is null))
+    )`.execute(db)
+  await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
+
+  // A budget that several runs share: those started for the same scheduled run, because the processes of earlier ones
+  // died.
+  await sql`
+    create table fillrate.budgets (
+      name text primary key,
+      spent bigint not null default 0 check (spent >= 0),
+      created_at timestamptz not null default now()
+    )`.execute(db)
+
+  // One firing of a schedule.
+  await sql`
+    create table fillrate.ticks (
+      schedule text not null,
+      at timestamptz not null,
+      sources text[] not null,
+      state text not null check (state in ('waiting', 'running', 'done', 'skipped')),
+      reason text,
+      attempts integer not null default 0 check (attempts >= 0),
+      run bigint references fillrate.runs (id) on delete set null,
+      owner text,
+      lease_token uuid,
+      leased_until timestamptz,
+      ended_at timestamptz,
+      primary key (schedule, at),
+      check ((state = 'running') = (lease_token is not null)),
+      check ((lease_token is null) = (leased_until is null)),
+      check ((state in ('done', 'skipped')) = (ended_at is not null))
+    )`.execute(db)
+  await sql`create index ticks_open on fillrate.ticks (at) where state in ('waiting', 'running')`.execute(db)
+  await sql`create index ticks_by_run on fillrate.ticks (run) where run is not null`.execute(db)
+}
+
+async function createLookups(db: Kysely<unknown>): Promise<void> {
+  // The services that this database has met. A lookup belongs to one of them: what a test service invented is no answer
+  // of the live one. Two bytes in place of the host in three million lookups.
+  await sql`
+    create table fillrate.services (
+      id smallint primary key check (id >= 0),
+      host text not null unique,
+      first_seen_at timestamptz not null default now()
+    )`.execute(db)
+
+  // One distinct question to a service, with its answer. Many rows can share one lookup.
+  await sql`
+    create table fillrate.lookups (
+      id bigint generated always as identity primary key,
+      kind text not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
+      key text not null,
+      service smallint not null default 0,
+      input jsonb not null,
+      state text not null check (state in
+        ('pending', 'leased', 'submitted', 'found', 'not_found', 'refused', 'failed')),
+      reason text,
+      attempts integer not null default 0 check (attempts >= 0),
+      single boolean not null default false,
+      not_before timestamptz,
+      lease_token uuid,
+      leased_until timestamptz,
+      run bigint,
+      job uuid,
+      record jsonb,
+      confidence double precision,
+      wanted_at timestamptz not null default now(),
+      asked_at timestamptz,
+      resolved_at timestamptz,
+      due_at timestamptz,
+      in_doubt integer not null default 0 check (in_doubt >= 0),
+      check ((state = 'leased') = (lease_token is not null)),
+      check ((lease_token is null) = (leased_until is null)),
+      check (state <> 'submitted' or job is not null),
+      check (state <> 'found' or record is not null),
+      check ((state in ('found', 'not_found', 'refused', 'failed')) = (resolved_at is not null))
+    ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
+    db,
+  )
+  await sql`create unique index lookups_by_question on fillrate.lookups (kind, key, service)`.execute(db)
+  await sql`
+    create index lookups_pending_single on fillrate.lookups (run, id)
+      where state = 'pending' and (kind <> 'email' or single)`.execute(db)
+  await sql`
+    create index lookups_pending_bulk on fillrate.lookups (run, id)
+      where state = 'pending' and kind = 'email' and not single`.execute(db)
+  await sql`create index lookups_leased on fillrate.lookups (leased_until) where state = 'leased'`.execute(db)
+  await sql`create index lookups_submitted on fillrate.lookups (job) where state = 'submitted'`.execute(db)
+  await sql`create index lookups_by_run on fillrate.lookups (run)`.execute(db)
+
+  // Which lookups under a lease's token were requested: those up to this identifier. A process leases more lookups than
+  // it has calls on the wire, so that no call waits for a search; those above the mark when the process is killed are
+  // not in doubt. One row for many calls, and a new one each time: a mark on each lookup would cost a new version of
+  // each, and updating one row would block writes that run side by side.
+  await sql`
+    create table fillrate.asking (
+      token uuid not null,
+      up_to bigint not null,
+      at timestamptz not null default now()
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
+  await sql`create index asking_by_token on fillrate.asking (token)`.execute(db)
+
+  // Lookups that are answered and not yet written back. A flag on the lookup would cost a new version of the whole
+  // lookup, with an entry in each of its indexes, when it is set and again when it is cleared.
+  await sql`
+    create table fillrate.unwritten (
+      lookup bigint primary key
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
+
+  // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
+  // Deleted with the lookup, because a body may hold personal data.
+  await sql`
+    create table fillrate.kept_answers (
+      lookup bigint primary key references fillrate.lookups (id) on delete cascade,
+      received_at timestamptz not null default clock_timestamp(),
+      status integer not null,
+      body text not null
+    )`.execute(db)
+
+  // Tombstones of erased people and companies. The hash alone, which covers the kind, is looked up once for each record
+  // that is stored.
+  await sql`
+    create table fillrate.suppressions (
+      kind text not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
+      hash text not null,
+      created_at timestamptz not null default now(),
+      primary key (kind, hash)
+    )`.execute(db)
+  await sql`create index suppressions_by_hash on fillrate.suppressions (hash)`.execute(db)
+}
+
+async function createRows(db: Kysely<unknown>): Promise<void> {
+  // One row of a source, in exactly one state. `service` is the service that finished it, so that picking sees without a
+  // join that another service did.
+  await sql`
+    create table fillrate.rows (
+      source text not null,
+      key text not null,
+      lookup bigint,
+      tried bigint[] not null default '{}',
+      dry boolean not null default false,
+      service smallint not null default 0,
+      input_hash text,
+      state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
+        'invalid_input', 'refused', 'suppressed', 'write_rejected', 'failed')),
+      reason text,
+      run bigint,
+      written jsonb,
+      notes jsonb,
+      cells_written integer not null default 0,
+      cells_kept integer not null default 0,
+      cells_conflicts integer not null default 0,
+      picked_at timestamptz not null default now(),
+      settled_at timestamptz,
+      next_at timestamptz,
+      primary key (source, key),
+      check ((state = 'waiting') = (settled_at is null)),
+      check (not dry or state = 'waiting')
+    ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
+    db,
+  )
+  await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(
+    db,
+  )
+  await sql`
+    create index rows_sent_back on fillrate.rows (source, key) where state = 'waiting' and lookup is null`.execute(
+    db,
+  )
+  await sql`create index rows_by_run on fillrate.rows (run, state)`.execute(db)
+  await sql`create index rows_by_lookup on fillrate.rows (lookup)`.execute(db)
+  await sql`create index rows_due on fillrate.rows (source, next_at) where next_at is not null`.execute(db)
+
+  // One write to one row, with the values before and after.
+  await sql`
+    create table fillrate.changes (
+      id bigint generated always as identity primary key,
+      run bigint,
+      source text not null,
+      key text not null,
+      lookup bigint,
+      before jsonb not null,
+      after jsonb not null,
+      written_before jsonb,
+      written_at timestamptz not null default now(),
+      undone_by bigint references fillrate.changes (id) on delete set null
+    )`.execute(db)
+  await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
+  await sql`create index changes_by_run on fillrate.changes (run, id)`.execute(db)
+  await sql`create index changes_undoing on fillrate.changes (undone_by) where undone_by is not null`.execute(
+    db,
+  )
+}
+
+async function createJobs(db: Kysely<unknown>): Promise<void> {
+  // One bulk submission of at most 100 person lookups. `id` is ours, and part of the webhook URL; `job_id` is the
+  // service's. `single`: the service accepted one lookup and answers it later; its only result belongs to that lookup,
+  // whatever identifier the result carries. `release_at`: the job is finished, and some of its inputs have no result.
+  // Until then a further delivery may bring them; afterwards they are requested again, one by one.
+  await sql`
+    create table fillrate.jobs (
+      id uuid primary key,
+      job_id text,
+      scope text,
+      state text not null check (state in
+        ('submitting', 'submitted', 'completed', 'failed', 'in_doubt', 'rejected', 'expired')),
+      reason text,
+      size integer not null check (size between 1 and 100),
+      attempt integer not null default 1 check (attempt >= 1),
+      run bigint references fillrate.runs (id) on delete set null,
+      members bigint[] not null,
+      single boolean not null default false,
+      request_ids jsonb,
+      not_before timestamptz,
+      lease_token uuid,
+      leased_until timestamptz,
+      created_at timestamptz not null default now(),
+      submitted_at timestamptz,
+      deadline_at timestamptz not null,
+      finished_at timestamptz,
+      release_at timestamptz,
+      check (cardinality(members) = size),
+      check ((lease_token is null) = (leased_until is null)),
+      check (lease_token is null or state = 'submitting'),
+      check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
+    )`.execute(db)
+  await sql`create index jobs_by_job_id on fillrate.jobs (job_id) where job_id is not null`.execute(db)
+  await sql`create index jobs_submitting on fillrate.jobs (created_at) where state = 'submitting'`.execute(db)
+  await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
+    db,
+  )
+  await sql`create index jobs_by_run on fillrate.jobs (run)`.execute(db)
+  await sql`create index jobs_to_release on fillrate.jobs (release_at) where release_at is not null`.execute(
+    db,
+  )
+
+  // One verified webhook event. `quarantined_results` counts results that match no input of the job; they were not used.
+  await sql`
+    create table fillrate.deliveries (
+      event_id text primary key,
+      job uuid,
+      job_id text,
+      state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),
+      reason text,
+      quarantined_results integer not null default 0,
+      received_at timestamptz not null default now(),
+      body text,
+      raw bytea,
+      settled_at timestamptz,
+      check (body is not null or raw is not null)
+    )`.execute(db)
+  await sql`create index deliveries_received on fillrate.deliveries (received_at) where state = 'received'`.execute(
+    db,
+  )
+  await sql`create index deliveries_orphaned on fillrate.deliveries (job_id) where state = 'orphaned'`.execute(
+    db,
+  )
+  await sql`create index deliveries_by_job on fillrate.deliveries (job)`.execute(db)
+  await sql`create index deliveries_by_age on fillrate.deliveries (received_at)`.execute(db)
+  await sql`
+    create index deliveries_quarantined on fillrate.deliveries (quarantined_results)
+      where quarantined_results > 0`.execute(db)
+}
+
+async function createCoordination(db: Kysely<unknown>): Promise<void> {
+  // Elections: the leader of a scope, and the process that runs live sync.
+  await sql`
+    create table fillrate.callers (
+      scope text primary key,
+      lease_token uuid not null,
+      leased_until timestamptz not null,
+      owner text not null
+    )`.execute(db)
+
+  // What the leader of a scope knows of its rate limit. `spent_until`: before then its successor must not call, because
+  // the limit may be exhausted. `told`: the leader's latest report of how the limit stands, for `status`.
+  await sql`
+    create table fillrate.rate_limits (
+      scope text primary key,
+      "limit" bigint not null check ("limit" >= 0),
+      window_ms bigint check (window_ms > 0),
+      observed_at timestamptz not null,
+      spent_until timestamptz,
+      told jsonb,
+      told_at timestamptz,
+      check ((told is null) = (told_at is null))
+    )`.execute(db)
+
+  // Open circuit breakers: the service is down, and is probed at `probe_at`.
+  await sql`
+    create table fillrate.outages (
+      scope text primary key,
+      since timestamptz not null default now(),
+      probe_at timestamptz not null,
+      pause_ms integer not null check (pause_ms > 0)
+    )`.execute(db)
+
+  // Sources that a user has paused.
+  await sql`
+    create table fillrate.pauses (
+      source text primary key,
+      paused_at timestamptz not null default now(),
+      paused_by text not null
+    )`.execute(db)
+}
+
+async function createLiveSync(db: Kysely<unknown>): Promise<void> {
+  // How far a source with `changedAt` has been read, and with which mapping: a changed mapping requires a full pass.
+  // `started_at`, `snapshot_xmax` and `full_pass_at` bound it: the start of the pass, the transactions that ran then,
+  // and the last full pass.
+  await sql`
+    create table fillrate.passes (
+      source text primary key,
+      mapping_hash text not null,
+      changed_until timestamptz not null,
+      started_at timestamptz not null,
+      snapshot_xmax bigint not null,
+      full_pass_at timestamptz not null
+    )`.execute(db)
+
+  // The queue of changed rows, to which the triggers on users' tables only append; `changed_rows_spare` takes the keys of
+  // statements that find `changed_rows` locked (VACUUM FULL, REINDEX, an ALTER).
+  // - One row per statement, with its keys. To hold each key only once would require a unique index: a transaction that
+  //   changes a key which another one has changed would wait for it, and fail at REPEATABLE READ.
+  // - The primary key gives the order of reading. No sequence: `alter sequence` in an open transaction locks it.
+  // - Without `vacuum_truncate = false`, autovacuum would take an exclusive lock now and then.
+  // - 100,000 keys are a megabyte: with another storage, the user's statement would wait for their compression.
+  const settings = sql`
+    with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, vacuum_truncate = false)`
+  for (const table of ['changed_rows', 'changed_rows_spare']) {
+    const name = sql.id('fillrate', table)
+    await sql`
+      create table ${name} (
+        changed_at timestamptz not null default now(),
+        id uuid not null default gen_random_uuid(),
+        source text not null,
+        keys text[] not null,
+        is_import boolean not null,
+        primary key (changed_at, id)
+      ) ${settings}`.execute(db)
+    await sql`alter table ${name} alter column keys set storage external`.execute(db)
+  }
+}
+
+/** Written by the processes that do the work, and read by any other. Decides nothing. */
+async function createMonitoring(db: Kysely<unknown>): Promise<void> {
+  // The fill rate of a source over time, one row per measurement. The first of a source is never deleted: it is what
+  // later ones are compared with.
+  await sql`
+    create table fillrate.coverage (
+      source text not null,
+      at timestamptz not null default now(),
+      eligible bigint not null check (eligible >= 0),
+      filled jsonb not null,
+      took_ms integer not null check (took_ms >= 0),
+      primary key (source, at)
+    )`.execute(db)
+
+  // API calls in buckets of ten seconds, for a day.
+  await sql`
+    create table fillrate.requests (
+      at timestamptz not null,
+      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
+      status text not null,
+      calls integer not null check (calls >= 0),
+      primary key (at, endpoint, status)
+    ) with (fillfactor = 70)`.execute(db)
+
+  // Prometheus counters by name and labels, summed over all processes, past ones included.
+  await sql`
+    create table fillrate.counters (
+      name text not null,
+      labels text not null,
+      value double precision not null,
+      primary key (name, labels)
+    ) with (fillfactor = 70)`.execute(db)
+}
+
+/** What foreign keys with `on delete` would do, in one statement for all deleted rows. */
+async function createCascades(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create function fillrate.leave_lookups() returns trigger language plpgsql as $$
+    begin
+      update fillrate.rows set lookup = null where lookup in (select id from gone);
+      delete from fillrate.unwritten where lookup in (select id from gone);
+      return null;
+    end $$`.execute(db)
+  await sql`
+    create trigger leave after delete on fillrate.lookups referencing old table as gone
+      for each statement execute function fillrate.leave_lookups()`.execute(db)
+
+  await sql`
+    create function fillrate.leave_runs() returns trigger language plpgsql as $$
+    begin
+      update fillrate.lookups set run = null where run in (select id from gone);
+      update fillrate.rows set run = null where run in (select id from gone);
+      update fillrate.changes set run = null where run in (select id from gone);
+      return null;
+    end $$`.execute(db)
+  await sql`
+    create trigger leave after delete on fillrate.runs referencing old table as gone
+      for each statement execute function fillrate.leave_runs()`.execute(db)
+
+  // No function of this schema is for others to execute: a trigger fires without that privilege.
+  for (const name of ['leave_lookups', 'leave_runs'])
+    await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
+}
