@@ -61,7 +61,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
 
   // One firing of a schedule.
   await sql`
-    create table fillrate.ticks (
+    create table fillrate.scheduled_runs (
       schedule text not null,
       at timestamptz not null,
       sources text[] not null,
@@ -78,8 +78,12 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       check ((lease_token is null) = (leased_until is null)),
       check ((state in ('done', 'skipped')) = (ended_at is not null))
     )`.execute(db)
-  await sql`create index ticks_open on fillrate.ticks (at) where state in ('waiting', 'running')`.execute(db)
-  await sql`create index ticks_by_run on fillrate.ticks (run) where run is not null`.execute(db)
+  await sql`create index scheduled_runs_open on fillrate.scheduled_runs (at) where state in ('waiting', 'running')`.execute(
+    db,
+  )
+  await sql`create index scheduled_runs_by_run on fillrate.scheduled_runs (run) where run is not null`.execute(
+    db,
+  )
 }
 
 async function createLookups(db: Kysely<unknown>): Promise<void> {
@@ -125,9 +129,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
-  await sql`create unique index lookups_by_question on fillrate.lookups (kind, key, service)`.execute(db)
+  await sql`create unique index lookups_unique on fillrate.lookups (kind, key, service)`.execute(db)
   await sql`
-    create index lookups_pending_single on fillrate.lookups (run, id)
+    create index lookups_pending_sync on fillrate.lookups (run, id)
       where state = 'pending' and (kind <> 'email' or single)`.execute(db)
   await sql`
     create index lookups_pending_bulk on fillrate.lookups (run, id)
@@ -141,24 +145,24 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // not in doubt. One row for many calls, and a new one each time: a mark on each lookup would cost a new version of
   // each, and updating one row would block writes that run side by side.
   await sql`
-    create table fillrate.asking (
+    create table fillrate.in_flight_marks (
       token uuid not null,
       up_to bigint not null,
       at timestamptz not null default now()
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
-  await sql`create index asking_by_token on fillrate.asking (token)`.execute(db)
+  await sql`create index in_flight_marks_by_token on fillrate.in_flight_marks (token)`.execute(db)
 
   // Lookups that are answered and not yet written back. A flag on the lookup would cost a new version of the whole
   // lookup, with an entry in each of its indexes, when it is set and again when it is cleared.
   await sql`
-    create table fillrate.unwritten (
+    create table fillrate.write_back_queue (
       lookup bigint primary key
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
 
   // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
   // Deleted with the lookup, because a body may hold personal data.
   await sql`
-    create table fillrate.kept_answers (
+    create table fillrate.malformed_responses (
       lookup bigint primary key references fillrate.lookups (id) on delete cascade,
       received_at timestamptz not null default clock_timestamp(),
       status integer not null,
@@ -211,7 +215,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     db,
   )
   await sql`
-    create index rows_sent_back on fillrate.rows (source, key) where state = 'waiting' and lookup is null`.execute(
+    create index rows_requeued on fillrate.rows (source, key) where state = 'waiting' and lookup is null`.execute(
     db,
   )
   await sql`create index rows_by_run on fillrate.rows (run, state)`.execute(db)
@@ -234,7 +238,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
   await sql`create index changes_by_run on fillrate.changes (run, id)`.execute(db)
-  await sql`create index changes_undoing on fillrate.changes (undone_by) where undone_by is not null`.execute(
+  await sql`create index changes_by_undoing_change on fillrate.changes (undone_by) where undone_by is not null`.execute(
     db,
   )
 }
@@ -312,7 +316,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
 async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // Elections: the leader of a scope, and the process that runs live sync.
   await sql`
-    create table fillrate.callers (
+    create table fillrate.leases (
       scope text primary key,
       lease_token uuid not null,
       leased_until timestamptz not null,
@@ -335,7 +339,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
 
   // Open circuit breakers: the service is down, and is probed at `probe_at`.
   await sql`
-    create table fillrate.outages (
+    create table fillrate.circuit_breakers (
       scope text primary key,
       since timestamptz not null default now(),
       probe_at timestamptz not null,
@@ -344,7 +348,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
 
   // Sources that a user has paused.
   await sql`
-    create table fillrate.pauses (
+    create table fillrate.paused_sources (
       source text primary key,
       paused_at timestamptz not null default now(),
       paused_by text not null
@@ -356,7 +360,7 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // `started_at`, `snapshot_xmax` and `full_pass_at` bound it: the start of the pass, the transactions that ran then,
   // and the last full pass.
   await sql`
-    create table fillrate.passes (
+    create table fillrate.source_cursors (
       source text primary key,
       mapping_hash text not null,
       changed_until timestamptz not null,
@@ -394,7 +398,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   // The fill rate of a source over time, one row per measurement. The first of a source is never deleted: it is what
   // later ones are compared with.
   await sql`
-    create table fillrate.coverage (
+    create table fillrate.fill_rate_samples (
       source text not null,
       at timestamptz not null default now(),
       eligible bigint not null check (eligible >= 0),
@@ -405,7 +409,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
 
   // API calls in buckets of ten seconds, for a day.
   await sql`
-    create table fillrate.requests (
+    create table fillrate.request_counts (
       at timestamptz not null,
       endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
       status text not null,
@@ -415,7 +419,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
 
   // Prometheus counters by name and labels, summed over all processes, past ones included.
   await sql`
-    create table fillrate.counters (
+    create table fillrate.metric_counters (
       name text not null,
       labels text not null,
       value double precision not null,
@@ -426,29 +430,29 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
 /** What foreign keys with `on delete` would do, in one statement for all deleted rows. */
 async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
-    create function fillrate.leave_lookups() returns trigger language plpgsql as $$
+    create function fillrate.detach_lookups() returns trigger language plpgsql as $$
     begin
-      update fillrate.rows set lookup = null where lookup in (select id from gone);
-      delete from fillrate.unwritten where lookup in (select id from gone);
+      update fillrate.rows set lookup = null where lookup in (select id from deleted);
+      delete from fillrate.write_back_queue where lookup in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`
-    create trigger leave after delete on fillrate.lookups referencing old table as gone
-      for each statement execute function fillrate.leave_lookups()`.execute(db)
+    create trigger on_delete_cascade after delete on fillrate.lookups referencing old table as deleted
+      for each statement execute function fillrate.detach_lookups()`.execute(db)
 
   await sql`
-    create function fillrate.leave_runs() returns trigger language plpgsql as $$
+    create function fillrate.detach_runs() returns trigger language plpgsql as $$
     begin
-      update fillrate.lookups set run = null where run in (select id from gone);
-      update fillrate.rows set run = null where run in (select id from gone);
-      update fillrate.changes set run = null where run in (select id from gone);
+      update fillrate.lookups set run = null where run in (select id from deleted);
+      update fillrate.rows set run = null where run in (select id from deleted);
+      update fillrate.changes set run = null where run in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`
-    create trigger leave after delete on fillrate.runs referencing old table as gone
-      for each statement execute function fillrate.leave_runs()`.execute(db)
+    create trigger on_delete_cascade after delete on fillrate.runs referencing old table as deleted
+      for each statement execute function fillrate.detach_runs()`.execute(db)
 
   // No function of this schema is for others to execute: a trigger fires without that privilege.
-  for (const name of ['leave_lookups', 'leave_runs'])
+  for (const name of ['detach_lookups', 'detach_runs'])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
 }

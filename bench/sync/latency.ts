@@ -53,7 +53,7 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
   try {
     let daemon = processes.start('start')
     await until(
-      async () => (await count(client, `select count(*) from fillrate.callers where scope = 'follow'`)) > 0,
+      async () => (await count(client, `select count(*) from fillrate.leases where scope = 'follow'`)) > 0,
     )
     if (scenario.backfill > 0) {
       processes.start('run', '--backfill', '--route', 'sync', '--budget', 'unlimited')

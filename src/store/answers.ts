@@ -14,7 +14,7 @@ const submitted = sql.lit(Lookup.submitted)
 
 /** Those of `stored` that are answered now wait for being written back. */
 export const isUnwritten = sql`unwritten as (
-      insert into fillrate.unwritten (lookup) select id from stored where state in (${ANSWERED})
+      insert into fillrate.write_back_queue (lookup) select id from stored where state in (${ANSWERED})
       on conflict do nothing
     )`
 

@@ -14,7 +14,7 @@ export async function acquire(
   leaseMs: number,
 ): Promise<boolean> {
   const { rows } = await sql`
-    insert into fillrate.callers as c (scope, lease_token, leased_until, owner)
+    insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
     values (${scope}, ${token}, now() + ${interval(leaseMs)}, ${owner})
     on conflict (scope) do update
       set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner
@@ -25,12 +25,12 @@ export async function acquire(
 
 /** Gives the scope up at once, so that the next process need not wait for the lease to run out. */
 export async function release(db: Database, scope: string, token: string): Promise<void> {
-  await sql`delete from fillrate.callers where scope = ${scope} and lease_token = ${token}`.execute(db)
+  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
 }
 
 /** Who calls the service now. */
 export async function current(db: Database, scope: string): Promise<string | null> {
   const { rows } = await sql<{ owner: string }>`
-    select owner from fillrate.callers where scope = ${scope} and leased_until > now()`.execute(db)
+    select owner from fillrate.leases where scope = ${scope} and leased_until > now()`.execute(db)
   return rows[0]?.owner ?? null
 }

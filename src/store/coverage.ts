@@ -29,9 +29,9 @@ export async function keep(
   await sql`
     with kept as (
       select at, lag(at) over (order by at) as before, lead(at) over (order by at) as after
-        from fillrate.coverage where source = ${source}
+        from fillrate.fill_rate_samples where source = ${source}
     ), superseded as (
-      delete from fillrate.coverage c using kept
+      delete from fillrate.fill_rate_samples c using kept
        where c.source = ${source} and c.at = kept.at and kept.before is not null
          and (kept.after is null and kept.at < kept.before + ${interval(STEP_MS)}
               or kept.at < now() - ${interval(HOURLY_AFTER_MS)}
@@ -39,7 +39,7 @@ export async function keep(
               or kept.at < now() - ${interval(DAILY_AFTER_MS)}
                  and date_trunc('day', kept.after) = date_trunc('day', kept.at))
     )
-    insert into fillrate.coverage (source, at, eligible, filled, took_ms)
+    insert into fillrate.fill_rate_samples (source, at, eligible, filled, took_ms)
     values (${source}, clock_timestamp(), ${measured.eligible}, ${JSON.stringify(measured.filled)}::jsonb,
             ${Math.round(measured.took_ms)})
     on conflict (source, at) do nothing`.execute(db)
@@ -48,7 +48,7 @@ export async function keep(
 /** The latest measurement of a source. */
 export async function latest(db: Database, source: string): Promise<Measurement | null> {
   const { rows } = await sql<Measurement>`
-    select source, at, eligible, filled, took_ms from fillrate.coverage
+    select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
      where source = ${source} order by at desc limit 1`.execute(db)
   return rows[0] ?? null
 }
@@ -56,10 +56,10 @@ export async function latest(db: Database, source: string): Promise<Measurement 
 /** A source's measurements, oldest first: the first one of all, then the latest `most`. */
 export async function history(db: Database, source: string, most: number): Promise<Measurement[]> {
   const { rows } = await sql<Measurement>`
-    (select source, at, eligible, filled, took_ms from fillrate.coverage
+    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
       where source = ${source} order by at limit 1)
     union
-    (select source, at, eligible, filled, took_ms from fillrate.coverage
+    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
       where source = ${source} order by at desc limit ${most})
     order by at`.execute(db)
   return rows

@@ -15,7 +15,7 @@ export async function dropRecords(
   const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
       select id, resolved_at < now() - ${interval(keepMs)} 
-             and not exists (select from fillrate.unwritten u where u.lookup = lookups.id) as old
+             and not exists (select from fillrate.write_back_queue u where u.lookup = lookups.id) as old
         from fillrate.lookups
        where id > ${after} order by id limit ${batch}
     ), chosen as (
@@ -79,10 +79,10 @@ export async function dropRuns(db: Database, keepMs: number, batch: number): Pro
 /** Ticks of the schedule, but for the latest of each. @returns how many were deleted */
 export async function dropTicks(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
-    delete from fillrate.ticks where (schedule, at) in (
-      select schedule, at from fillrate.ticks t
+    delete from fillrate.scheduled_runs where (schedule, at) in (
+      select schedule, at from fillrate.scheduled_runs t
        where at < now() - ${interval(keepMs)} and state <> 'running'
-         and exists (select from fillrate.ticks later where later.schedule = t.schedule and later.at > t.at)
+         and exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at)
        limit ${batch})`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

@@ -17,7 +17,7 @@ const KEPT = 1_000
 export async function keep(db: Database, answers: readonly KeptAnswer[]): Promise<void> {
   if (answers.length === 0) return
   await sql`
-    insert into fillrate.kept_answers as k (lookup, status, body)
+    insert into fillrate.malformed_responses as k (lookup, status, body)
     select v.lookup, v.status, v.body
       from jsonb_to_recordset(${jsonBatch(answers)}) as v (lookup bigint, status integer, body text)
       join fillrate.lookups l on l.id = v.lookup
@@ -25,8 +25,8 @@ export async function keep(db: Database, answers: readonly KeptAnswer[]): Promis
     on conflict (lookup) do update
        set status = excluded.status, body = excluded.body, received_at = excluded.received_at`.execute(db)
   await sql`
-    delete from fillrate.kept_answers
-     where lookup in (select lookup from fillrate.kept_answers order by received_at desc, lookup offset ${KEPT})`.execute(
+    delete from fillrate.malformed_responses
+     where lookup in (select lookup from fillrate.malformed_responses order by received_at desc, lookup offset ${KEPT})`.execute(
     db,
   )
 }

@@ -69,7 +69,7 @@ export async function lease(
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
     ), asking as (
-      insert into fillrate.asking (token, up_to)
+      insert into fillrate.in_flight_marks (token, up_to)
       select ${token}, id from (select id from leased order by id limit ${asking}::integer) a order by id desc limit 1
     )
     select * from leased order by id`.execute(db)
@@ -118,7 +118,7 @@ function ask(lookups: readonly LeasedLookup[]): {
   for (const { id, token } of lookups) upTo.set(token, Math.max(id, upTo.get(token) ?? 0))
   return {
     asking: sql`asking as (
-      insert into fillrate.asking (token, up_to)
+      insert into fillrate.in_flight_marks (token, up_to)
       select * from unnest(${[...upTo.keys()]}::uuid[], ${[...upTo.values()]}::bigint[])
     )`,
     ours: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups

@@ -69,7 +69,7 @@ export async function want(
       due_at      = case when ${takeable(live)} then null else l.due_at end
     returning l.id, l.kind, l.key, l.state, l.run = ${run} and l.wanted_at = now() as admitted
     ), answered as (
-      insert into fillrate.unwritten (lookup) select id from wanted where state in (${ANSWERED})
+      insert into fillrate.write_back_queue (lookup) select id from wanted where state in (${ANSWERED})
       on conflict do nothing
     )
     select * from wanted`.execute(tx)
@@ -141,7 +141,7 @@ export async function askSingly(tx: Connection, jobs: readonly string[], how: Si
        where l.state = ${submitted} and l.job = any(${[...jobs]}::uuid[])
       returning l.id, l.state
     ), unwritten as (
-      insert into fillrate.unwritten (lookup) select id from stored where state = ${Lookup.failed}
+      insert into fillrate.write_back_queue (lookup) select id from stored where state = ${Lookup.failed}
       on conflict do nothing
     )
     select count(*) as count from stored`.execute(tx)
@@ -179,7 +179,7 @@ export async function returnExpired(db: Connection, limit: number): Promise<Expi
       select id, lease_token as token from fillrate.lookups where state = ${leased} and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
     ), asked as materialized (
-      select e.id, min(a.at) as at from expired e left join fillrate.asking a on a.token = e.token and a.up_to >= e.id
+      select e.id, min(a.at) as at from expired e left join fillrate.in_flight_marks a on a.token = e.token and a.up_to >= e.id
        group by e.id
     ), returned as (
       update fillrate.lookups l
@@ -198,7 +198,7 @@ export async function returnExpired(db: Connection, limit: number): Promise<Expi
 /** How far tokens had come under which nothing is leased any more. A minute later, so that few are looked at in vain. */
 export async function forgetTokens(db: Connection): Promise<void> {
   await sql`
-    delete from fillrate.asking a
+    delete from fillrate.in_flight_marks a
      where a.at < now() - interval '1 minute'
        and not exists (select from fillrate.lookups where state = ${leased} and ${unindexed(sql`lease_token = a.token`)})`.execute(
     db,

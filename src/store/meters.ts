@@ -36,15 +36,15 @@ export async function add(
   const calls = counted.calls.map((one) => ({ ...one, at: new Date(one.at) }))
   await sql`
     with calls as (
-      insert into fillrate.requests as r (at, endpoint, status, calls)
+      insert into fillrate.request_counts as r (at, endpoint, status, calls)
       select at, endpoint, status, calls
         from jsonb_to_recordset(${jsonBatch(calls)}) as v (at timestamptz, endpoint text, status text, calls integer)
        order by at, endpoint, status
       on conflict (at, endpoint, status) do update set calls = r.calls + excluded.calls
     ), past as (
-      delete from fillrate.requests where at < now() - ${interval(KEPT_MS)}
+      delete from fillrate.request_counts where at < now() - ${interval(KEPT_MS)}
     )
-    insert into fillrate.counters as c (name, labels, value)
+    insert into fillrate.metric_counters as c (name, labels, value)
     select name, labels, value
       from jsonb_to_recordset(${jsonBatch(counted.counters)}) as v (name text, labels text, value double precision)
      order by name, labels
@@ -54,7 +54,7 @@ export async function add(
 /** Calls of the last so many milliseconds, by step. */
 export async function callsWithin(db: Database, ms: number): Promise<CallCount[]> {
   const { rows } = await sql<Omit<CallCount, 'at'> & { at: Date }>`
-    select at, endpoint, status, calls from fillrate.requests
+    select at, endpoint, status, calls from fillrate.request_counts
      where at > now() - ${interval(ms)} order by at`.execute(db)
   return rows.map((row) => ({ ...row, at: row.at.getTime() }))
 }
@@ -62,6 +62,6 @@ export async function callsWithin(db: Database, ms: number): Promise<CallCount[]
 /** Every counter, in the order of the exposition. */
 export async function counters(db: Database): Promise<Counter[]> {
   const { rows } = await sql<Counter>`
-    select name, labels, value from fillrate.counters order by name, labels`.execute(db)
+    select name, labels, value from fillrate.metric_counters order by name, labels`.execute(db)
   return rows
 }

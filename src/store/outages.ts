@@ -16,13 +16,13 @@ export async function keep(
   { scope, token }: { readonly scope: string; readonly token: string },
   outage: Outage | null,
 ): Promise<void> {
-  const holds = sql`exists (select 1 from fillrate.callers where scope = ${scope} and lease_token = ${token})`
+  const holds = sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
   if (outage === null) {
-    await sql`delete from fillrate.outages where scope = ${scope} and ${holds}`.execute(db)
+    await sql`delete from fillrate.circuit_breakers where scope = ${scope} and ${holds}`.execute(db)
     return
   }
   await sql`
-    insert into fillrate.outages (scope, probe_at, pause_ms)
+    insert into fillrate.circuit_breakers (scope, probe_at, pause_ms)
     select ${scope}, now() + ${interval(Math.max(0, Math.ceil(outage.probeInMs)))}, ${Math.ceil(outage.pauseMs)}::integer
      where ${holds}
     on conflict (scope) do update set probe_at = excluded.probe_at, pause_ms = excluded.pause_ms`.execute(db)
@@ -38,7 +38,7 @@ export async function find(db: Database, scope: string): Promise<KnownOutage | n
   const { rows } = await sql<{ ms: number; pause_ms: number; lasted_ms: number }>`
     select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, pause_ms,
            (extract(epoch from now() - since) * 1000)::float8 as lasted_ms
-      from fillrate.outages where scope = ${scope}`.execute(db)
+      from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
   const row = rows[0]
   return row
     ? { probeInMs: Math.max(0, row.ms), pauseMs: row.pause_ms, lastedMs: Math.max(0, row.lasted_ms) }

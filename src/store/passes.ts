@@ -37,7 +37,9 @@ export async function begin(db: Database, source: string, mappingHash: string): 
               or exists (select from pg_prepared_xacts where database = current_database()) as hidden
          from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
      ) s
-      left join fillrate.passes p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(db)
+      left join fillrate.source_cursors p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(
+    db,
+  )
   const [row] = rows
   if (row === undefined) throw new Error('the snapshot was not read')
   const start: PassStart = {
@@ -67,7 +69,7 @@ export async function passed(
   if (until === null) return
   const fullPassAt = since === null ? start.now : (cursor?.fullPassAt ?? start.now)
   await sql`
-    insert into fillrate.passes (source, mapping_hash, changed_until, started_at, snapshot_xmax, full_pass_at)
+    insert into fillrate.source_cursors (source, mapping_hash, changed_until, started_at, snapshot_xmax, full_pass_at)
     values (${source}, ${mappingHash}, ${until}, ${start.now}, ${String(start.snapshotXmax)}::bigint, ${fullPassAt})
     on conflict (source) do update
       set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,

@@ -14,14 +14,14 @@ export interface Pause {
 
 export async function list(db: Connection): Promise<Pause[]> {
   const { rows } = await sql<Pause>`
-    select source, paused_at, paused_by from fillrate.pauses order by source`.execute(db)
+    select source, paused_at, paused_by from fillrate.paused_sources order by source`.execute(db)
   return rows
 }
 
 /** Which of these sources are paused. */
 export async function among(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    select source from fillrate.pauses where source = any(${[...sources]}::text[]) order by source`.execute(
+    select source from fillrate.paused_sources where source = any(${[...sources]}::text[]) order by source`.execute(
     db,
   )
   return rows.map((row) => row.source)
@@ -30,7 +30,7 @@ export async function among(db: Connection, sources: readonly string[]): Promise
 /** @returns the sources that were not paused before */
 export async function pause(db: Connection, sources: readonly string[], by: string): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    insert into fillrate.pauses (source, paused_by) select unnest(${[...sources]}::text[]), ${by}
+    insert into fillrate.paused_sources (source, paused_by) select unnest(${[...sources]}::text[]), ${by}
     on conflict (source) do nothing returning source`.execute(db)
   return rows.map((row) => row.source)
 }
@@ -38,6 +38,8 @@ export async function pause(db: Connection, sources: readonly string[], by: stri
 /** @returns the sources that were paused before */
 export async function resume(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    delete from fillrate.pauses where source = any(${[...sources]}::text[]) returning source`.execute(db)
+    delete from fillrate.paused_sources where source = any(${[...sources]}::text[]) returning source`.execute(
+    db,
+  )
   return rows.map((row) => row.source)
 }

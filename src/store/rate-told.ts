@@ -29,7 +29,7 @@ export interface Heard extends RateTold {
 
 /** Only who holds the turn may tell: `token` is its lease. */
 const holds = (scope: string, token: string) =>
-  sql`exists (select 1 from fillrate.callers where scope = ${scope} and lease_token = ${token})`
+  sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
 /**
  * Puts down that the limit may be used up for so long from now: whoever calls next waits that long. Null takes it
@@ -73,7 +73,7 @@ export async function tell(
 export async function heard(db: Database): Promise<ReadonlyMap<string, Heard>> {
   const { rows } = await sql<{ scope: string; told: RateTold; told_at: Date; live: boolean }>`
     select r.scope, r.told, r.told_at, c.leased_until is not null and c.leased_until > now() as live
-      from fillrate.rate_limits r left join fillrate.callers c on c.scope = r.scope
+      from fillrate.rate_limits r left join fillrate.leases c on c.scope = r.scope
      where r.told is not null`.execute(db)
   return new Map(rows.map(({ scope, told, told_at, live }) => [scope, { ...told, told_at, live }]))
 }

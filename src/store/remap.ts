@@ -85,7 +85,7 @@ export async function writeAgain(
        and r.lookup = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
     returning r.lookup`.execute(tx)
   await sql`
-    insert into fillrate.unwritten (lookup)
+    insert into fillrate.write_back_queue (lookup)
     select unnest(${[...new Set(taken.map((row) => row.lookup))]}::bigint[]) on conflict do nothing`.execute(
     tx,
   )
@@ -101,7 +101,7 @@ export async function anyToWrite(
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (
-      select from fillrate.rows r join fillrate.unwritten u on u.lookup = r.lookup
+      select from fillrate.rows r join fillrate.write_back_queue u on u.lookup = r.lookup
        where r.source = ${source} and r.state = ${waiting} and r.run = ${run}
          and (${left} or r.next_at is null)) as any`.execute(db)
   return rows[0]?.any ?? false

@@ -81,7 +81,7 @@ export async function leftBehind(
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
        and (run is null or run <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
-       and not exists (select from fillrate.pauses p where p.source = ${source})
+       and not exists (select from fillrate.paused_sources p where p.source = ${source})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
@@ -170,7 +170,7 @@ export async function claimAnswered(
   const { rows } = await sql<Unparsed<AnsweredRow>>`
     select r.key, r."inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.due_at as "dueAt"
-      from fillrate.unwritten u
+      from fillrate.write_back_queue u
      cross join lateral (select * from fillrate.lookups where id = u.lookup and state in (${ANSWERED}) offset 0) l
      cross join lateral (
        select key, input_hash as "inputHash", run, written from fillrate.rows
@@ -237,7 +237,7 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
-    delete from fillrate.unwritten u where u.lookup = any(${ids}) and not ${isAwaited}`.execute(tx)
+    delete from fillrate.write_back_queue u where u.lookup = any(${ids}) and not ${isAwaited}`.execute(tx)
 }
 
 /** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
@@ -251,7 +251,7 @@ const isAwaited = sql<boolean>`exists (
  */
 export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
-    select l.id from fillrate.unwritten u
+    select l.id from fillrate.write_back_queue u
      cross join lateral (
        select id from fillrate.lookups where id = u.lookup and not ${isAwaited} for no key update skip locked offset 0
      ) l

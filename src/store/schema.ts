@@ -55,12 +55,12 @@ export interface Schema {
     due_at: Date | null
     in_doubt: Generated<number>
   }
-  'fillrate.asking': {
+  'fillrate.in_flight_marks': {
     token: string
     up_to: number
     at: Generated<Date>
   }
-  'fillrate.unwritten': {
+  'fillrate.write_back_queue': {
     lookup: number
   }
   'fillrate.rows': {
@@ -116,7 +116,12 @@ export interface Schema {
     settled_at: Date | null
     quarantined_results: Generated<number>
   }
-  'fillrate.kept_answers': { lookup: number; received_at: Generated<Date>; status: number; body: string }
+  'fillrate.malformed_responses': {
+    lookup: number
+    received_at: Generated<Date>
+    status: number
+    body: string
+  }
   'fillrate.changes': {
     id: Generated<number>
     run: number | null
@@ -130,7 +135,7 @@ export interface Schema {
     undone_by: number | null
   }
   'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }
-  'fillrate.callers': { scope: string; lease_token: string; leased_until: Date; owner: string }
+  'fillrate.leases': { scope: string; lease_token: string; leased_until: Date; owner: string }
   'fillrate.rate_limits': {
     scope: string
     limit: number
@@ -154,7 +159,7 @@ export interface Schema {
     keys: string[]
     is_import: boolean
   }
-  'fillrate.ticks': {
+  'fillrate.scheduled_runs': {
     schedule: string
     at: Date
     sources: string[]
@@ -167,8 +172,8 @@ export interface Schema {
     leased_until: Date | null
     ended_at: Date | null
   }
-  'fillrate.outages': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
-  'fillrate.passes': {
+  'fillrate.circuit_breakers': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
+  'fillrate.source_cursors': {
     source: string
     mapping_hash: string
     changed_until: Date
@@ -176,14 +181,14 @@ export interface Schema {
     snapshot_xmax: number
     full_pass_at: Date
   }
-  'fillrate.pauses': { source: string; paused_at: Generated<Date>; paused_by: string }
-  'fillrate.coverage': {
+  'fillrate.paused_sources': { source: string; paused_at: Generated<Date>; paused_by: string }
+  'fillrate.fill_rate_samples': {
     source: string
     at: Generated<Date>
     eligible: number
     filled: Json
     took_ms: number
   }
-  'fillrate.requests': { at: Date; endpoint: string; status: string; calls: number }
-  'fillrate.counters': { name: string; labels: string; value: number }
+  'fillrate.request_counts': { at: Date; endpoint: string; status: string; calls: number }
+  'fillrate.metric_counters': { name: string; labels: string; value: number }
 }

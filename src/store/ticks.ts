@@ -21,7 +21,7 @@ export async function latest(
   now: number,
 ): Promise<Map<string, Date>> {
   const { rows } = await sql<{ schedule: string; at: Date }>`
-    select schedule, max(at) as at from fillrate.ticks
+    select schedule, max(at) as at from fillrate.scheduled_runs
      where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
@@ -38,7 +38,7 @@ export async function dropFuture(
   schedules: readonly string[],
 ): Promise<{ readonly schedule: string; readonly at: Date }[]> {
   const { rows } = await sql<{ schedule: string; at: Date }>`
-    delete from fillrate.ticks t
+    delete from fillrate.scheduled_runs t
      where schedule = any(${[...schedules]}::text[]) and at > now() + ${STEP}
        and not (state = ${running} and ${isHeld(sql`t`)})
     returning schedule, at`.execute(db)
@@ -72,12 +72,12 @@ export async function record(
       select * from jsonb_to_recordset(${jsonBatch(due)}) as d
         (schedule text, at timestamptz, sources text[], state text, reason text)
     ), new as (
-      insert into fillrate.ticks (schedule, at, sources, state, reason, ended_at)
+      insert into fillrate.scheduled_runs (schedule, at, sources, state, reason, ended_at)
       select schedule, at, sources, state, reason, case when state = 'skipped' then now() end from due
       on conflict (schedule, at) do nothing
       returning schedule, at
     ), late as (
-      update fillrate.ticks t
+      update fillrate.scheduled_runs t
          set state = 'skipped', ended_at = now(), reason = 'the next one came before it could begin'
         from new where t.schedule = new.schedule and t.at < new.at and t.state = ${waiting}
       returning t.schedule, t.at
@@ -121,28 +121,28 @@ export async function begin(
   const open = sql`t.schedule = any(${[...schedules]}::text[])
     and t.at <= now() and (t.state = ${waiting} or (t.state = ${running} and not ${isHeld(sql`t`)}))`
   const busy = sql`o.state = ${running} and ${isHeld(sql`o`)} and o.sources && t.sources`
-  const { rows: any } = await sql`select from fillrate.ticks t where ${open} limit 1`.execute(db)
+  const { rows: any } = await sql`select from fillrate.scheduled_runs t where ${open} limit 1`.execute(db)
   if (any.length === 0) return { begun: null, blocked: [] }
   return inTransaction(db, async (tx) => {
     await sql`select pg_advisory_xact_lock(${ONE_BY_ONE})`.execute(tx)
     await sql`
-      update fillrate.ticks t
+      update fillrate.scheduled_runs t
          set state = 'skipped', lease_token = null, leased_until = null, ended_at = now(),
              reason = 'begun ' || attempts || ' times, and its process was gone each time'
        where ${open} and t.attempts >= ${TICK_ATTEMPTS}`.execute(tx)
     const { rows } = await sql<BegunTick>`
-      update fillrate.ticks t
+      update fillrate.scheduled_runs t
          set state = ${running}, attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
              leased_until = now() + ${interval(leaseMs)}
        where (t.schedule, t.at) = (
-               select t.schedule, t.at from fillrate.ticks t
-                where ${open} and not exists (select from fillrate.ticks o where ${busy})
+               select t.schedule, t.at from fillrate.scheduled_runs t
+                where ${open} and not exists (select from fillrate.scheduled_runs o where ${busy})
                 order by t.at, t.schedule limit 1)
       returning schedule, at, sources, attempts, lease_token as token`.execute(tx)
     const { rows: blocked } = await sql<BlockedTick>`
-      update fillrate.ticks t set reason = 'waits for another run of its sources'
+      update fillrate.scheduled_runs t set reason = 'waits for another run of its sources'
         from (select distinct on (t.schedule, t.at) t.schedule, t.at, o.schedule as by
-                from fillrate.ticks t join fillrate.ticks o on ${busy}
+                from fillrate.scheduled_runs t join fillrate.scheduled_runs o on ${busy}
                where ${open} and t.reason is distinct from 'waits for another run of its sources') b
        where t.schedule = b.schedule and t.at = b.at
       returning t.schedule, t.at, b.by`.execute(tx)
@@ -158,17 +158,19 @@ const held = ({ schedule, at, token }: Held) =>
 /** @returns false when another process has the tick by now */
 export async function extend(db: Database, tick: Held, leaseMs: number): Promise<boolean> {
   const result = await sql`
-    update fillrate.ticks set leased_until = now() + ${interval(leaseMs)} where ${held(tick)}`.execute(db)
+    update fillrate.scheduled_runs set leased_until = now() + ${interval(leaseMs)} where ${held(tick)}`.execute(
+    db,
+  )
   return result.numAffectedRows === 1n
 }
 
 export async function startedRun(db: Database, tick: Held, run: number): Promise<void> {
-  await sql`update fillrate.ticks set run = ${run} where ${held(tick)}`.execute(db)
+  await sql`update fillrate.scheduled_runs set run = ${run} where ${held(tick)}`.execute(db)
 }
 
 export async function end(db: Database, tick: Held, reason: string | null): Promise<void> {
   await sql`
-    update fillrate.ticks
+    update fillrate.scheduled_runs
        set state = ${Tick.done}, reason = ${reason}, lease_token = null, leased_until = null, ended_at = now()
      where ${held(tick)}`.execute(db)
 }
@@ -176,7 +178,7 @@ export async function end(db: Database, tick: Held, reason: string | null): Prom
 /** Gives a tick up that is to be finished by another process, or after a restart. */
 export async function release(db: Database, tick: Held): Promise<void> {
   await sql`
-    update fillrate.ticks
+    update fillrate.scheduled_runs
        set state = ${waiting}, reason = 'begun, and to be finished', lease_token = null, leased_until = null,
            attempts = attempts - 1
      where ${held(tick)}`.execute(db)

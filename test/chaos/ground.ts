@@ -142,7 +142,7 @@ export async function onTrial(
 
 /** The leases of the dead run out: the same as waiting for it, without the waiting. */
 export async function passTime({ pool }: TestDatabase): Promise<void> {
-  for (const table of ['runs', 'lookups', 'jobs', 'callers'])
+  for (const table of ['runs', 'lookups', 'jobs', 'leases'])
     await pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 ms' where leased_until is not null`,
     )

@@ -100,7 +100,7 @@ async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): 
 /** The process that calls now, by what its lease says; null while nobody does. */
 async function callerOf(pool: pg.Pool): Promise<number | null> {
   const { rows } = await pool.query<{ owner: string }>(
-    'select owner from fillrate.callers where leased_until > now()',
+    'select owner from fillrate.leases where leased_until > now()',
   )
   const pid = rows[0]?.owner.split(':')[1]
   return pid === undefined ? null : Number(pid)

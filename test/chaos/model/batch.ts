@@ -318,7 +318,7 @@ export class Batch {
     }
     const { rows } = await this.#database.pool.query<FinalRow>(
       `select t.id, t.email, t.title, t.phone, r.state, exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by is not null) as undone,
-              concat_ws(' ', r.state, r.reason, 'run', r.run, 'lookup', l.id, l.state, l.run, l.single, l.not_before, (select true from fillrate.unwritten u where u.lookup = l.id), l.reason) as why
+              concat_ws(' ', r.state, r.reason, 'run', r.run, 'lookup', l.id, l.state, l.run, l.single, l.not_before, (select true from fillrate.write_back_queue u where u.lookup = l.id), l.reason) as why
          from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup`,
     )
     const { rows: asked } = await this.#database.pool.query<FinalLookup>(

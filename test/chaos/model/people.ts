@@ -79,7 +79,7 @@ export class People {
   async judgeLeft(): Promise<void> {
     const { rows } = await this.#database.pool.query<{ id: number }>(
       `select id from worlds where id in (
-         select r.key::int from fillrate.unwritten u join fillrate.lookups l on l.id = u.lookup
+         select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = u.lookup
            join fillrate.rows r on r.lookup = l.id
           where r.state = 'waiting' and not r.dry and l.state in ('found', 'not_found', 'refused', 'failed'))
        for no key update skip locked`,

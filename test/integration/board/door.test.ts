@@ -211,7 +211,7 @@ describe('without a token', () => {
       const delivered = await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
       expect(delivered.text).toContain('signature')
     }
-    expect((await harness.database.pool.query('select from fillrate.pauses')).rowCount).toBe(0)
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
   })
 
   test('health that strangers ask for is looked up once for all of them', async () => {
@@ -250,9 +250,9 @@ describe('without a token', () => {
       { origin: 'null' },
     ])
       expect((await pause(headers as Record<string, string>)).status).toBe(403)
-    expect((await harness.database.pool.query('select from fillrate.pauses')).rowCount).toBe(0)
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
     expect((await pause({ origin: at })).status).toBe(303)
-    expect((await harness.database.pool.query('select from fillrate.pauses')).rowCount).toBe(1)
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(1)
     expect((await ask(`${at}/sources/contacts/resume`, form({}, { origin: at }))).status).toBe(303)
     expect((await ask(`${at}/sources/else/pause`, form({}, { origin: at }))).status).toBe(404)
   })
@@ -290,7 +290,7 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
       expect({ ...state, coverage: {} }).toEqual({ ...counted, coverage: {} })
       // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
       const { rows } = await harness.database.pool.query<{ source: string; at: Date; eligible: number }>(
-        'select distinct on (source) source, at, eligible::int from fillrate.coverage order by source, at desc',
+        'select distinct on (source) source, at, eligible::int from fillrate.fill_rate_samples order by source, at desc',
       )
       expect(Object.entries(coverage).map(([source, one]) => ({ ...one, source }))).toEqual(
         rows.toReversed().map(({ source, at: measuredAt, eligible }) => ({

@@ -55,7 +55,7 @@ test('a source that is paused while it is picked is picked no further, and nothi
     onProgress: ({ picked }) => {
       if (picked > 0)
         paused ??= harness.database.pool.query(
-          `insert into fillrate.pauses (source, paused_by) values ('contacts', 'a test') on conflict do nothing`,
+          `insert into fillrate.paused_sources (source, paused_by) values ('contacts', 'a test') on conflict do nothing`,
         )
     },
   })
@@ -85,14 +85,14 @@ test('only sources of the configuration can be paused', async () => {
 
 test('runs keep the coverage before the first and after each, and what they called', async () => {
   const { rows } = await harness.database.pool.query<{ source: string; filled: Record<string, number> }>(
-    'select source, filled from fillrate.coverage order by source, at',
+    'select source, filled from fillrate.fill_rate_samples order by source, at',
   )
   const contacts = rows.filter((row) => row.source === 'contacts').map((row) => row.filled['phone'] ?? -1)
   expect(contacts[0]).toBe(0)
   expect(contacts.at(-1)).toBeGreaterThan(0)
   const { rows: counted } = await harness.database.pool.query<{ calls: number; total: number }>(`
-    select (select sum(calls)::int from fillrate.requests) as calls,
-           (select sum(value)::int from fillrate.counters where name = 'fillrate_requests_total') as total`)
+    select (select sum(calls)::int from fillrate.request_counts) as calls,
+           (select sum(value)::int from fillrate.metric_counters where name = 'fillrate_requests_total') as total`)
   const { calls } = harness.sandbox.stats()
   expect(counted[0]).toEqual({ calls: calls.accepted + calls.refused, total: calls.accepted + calls.refused })
 })

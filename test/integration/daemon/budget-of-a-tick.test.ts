@@ -23,7 +23,7 @@ beforeAll(async () => {
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   // The daemon knew the schedule before, so that it catches up the last night at once.
   await harness.database.pool.query(
-    `insert into fillrate.ticks (schedule, at, sources, state, ended_at)
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at)
      values ($1, now() - interval '3 days', $2, 'done', now())`,
     [scheduleName(entry), entry.sources],
   )
@@ -44,7 +44,7 @@ test('a tick that is begun again after a crash goes on with what is left of its 
   first.child.kill('SIGKILL')
   await first.ended
   // As if the leases of the dead process had run out.
-  for (const table of ['runs', 'ticks', 'lookups', 'callers'])
+  for (const table of ['runs', 'scheduled_runs', 'lookups', 'leases'])
     await pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
     )
@@ -58,7 +58,7 @@ test('a tick that is begun again after a crash goes on with what is left of its 
   await expect
     .poll(async () => {
       const { rows } = await pool.query<{ attempts: number; reason: string }>(
-        `select attempts, reason from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`,
+        `select attempts, reason from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`,
       )
       return rows
     })

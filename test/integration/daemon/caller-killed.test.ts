@@ -29,7 +29,7 @@ const start = (name: string): Promise<CallerProcess> =>
 
 async function currentPid(): Promise<number> {
   const { rows } = await database.pool.query<{ owner: string }>(
-    'select owner from fillrate.callers where leased_until > now()',
+    'select owner from fillrate.leases where leased_until > now()',
   )
   return Number(rows[0]?.owner.split(':')[1] ?? 0)
 }

@@ -65,7 +65,7 @@ const isUsedUp = async (): Promise<boolean> => {
 /** The follower has looked at the list since: it extends its lease at the beginning of a tick. */
 async function looked(): Promise<void> {
   const lease = (): Promise<unknown[]> =>
-    query(`select leased_until from fillrate.callers where scope = 'follow'`)
+    query(`select leased_until from fillrate.leases where scope = 'follow'`)
   for (let tick = 0; tick < 2; tick++) {
     const before = await lease()
     await expect.poll(lease).not.toEqual(before)

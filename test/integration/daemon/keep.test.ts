@@ -6,7 +6,7 @@ const NIGHTS = 30
 const ROWS = 200
 const DAY = 86_400_000
 const keep = { recordsMs: 7 * DAY, deliveriesMs: 3 * DAY, changesMs: 5 * DAY }
-const TABLES = ['lookups', 'rows', 'jobs', 'deliveries', 'changes', 'runs', 'ticks'] as const
+const TABLES = ['lookups', 'rows', 'jobs', 'deliveries', 'changes', 'runs', 'scheduled_runs'] as const
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -42,7 +42,7 @@ async function night(n: number): Promise<void> {
       insert into fillrate.deliveries (event_id, state, body, settled_at)
       select 'night' || ${n} || '-' || k, 'settled', repeat('x', 2000), now() from generate_series(1, 6) k
     )
-    insert into fillrate.ticks (schedule, at, sources, state, ended_at) select 'nightly', now(), '{contacts}', 'done', now()`)
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at) select 'nightly', now(), '{contacts}', 'done', now()`)
 }
 
 /** A day passes: everything is a day older. */

@@ -38,7 +38,7 @@ beforeAll(async () => {
   })
   for (const entry of entries)
     await query(
-      `insert into fillrate.ticks (schedule, at, sources, state, ended_at)
+      `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at)
        values ($1, now() - interval '3 days', $2, 'done', now())`,
       [scheduleName(entry), entry.sources],
     )
@@ -60,10 +60,12 @@ afterAll(async () => {
 
 test('the missed night is caught up: one run ends, the other fails, and both are told of', async () => {
   await expect
-    .poll(() => query(`select 1 from fillrate.ticks where at > now() - interval '2 days' and state = 'done'`))
+    .poll(() =>
+      query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`),
+    )
     .toHaveLength(2)
   const ticks = await query<{ sources: string[]; reason: string | null; trigger: string; state: string }>(
-    `select t.sources, t.reason, r.trigger, r.state from fillrate.ticks t join fillrate.runs r on r.id = t.run
+    `select t.sources, t.reason, r.trigger, r.state from fillrate.scheduled_runs t join fillrate.runs r on r.id = t.run
       order by t.sources`,
   )
   expect(ticks).toEqual([
@@ -86,7 +88,7 @@ test('the clock of the process may be wrong: ticks are those of the clock of Pos
   stop.abort()
   await started
   await query('alter table crm.accounts add column industry text')
-  await query(`update fillrate.ticks set at = at - interval '3 days'`)
+  await query(`update fillrate.scheduled_runs set at = at - interval '3 days'`)
   const again = new AbortController()
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 400 * 86_400_000 })
   try {
@@ -94,10 +96,12 @@ test('the clock of the process may be wrong: ticks are those of the clock of Pos
     const options = { receiver: { publicUrl: 'http://127.0.0.1:1' }, onStarted: () => {} }
     started = app.start({ ...options, signal: again.signal })
     await expect
-      .poll(() => query(`select 1 from fillrate.ticks where at > now() - interval '2 days'`))
+      .poll(() => query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days'`))
       .toHaveLength(2)
-    expect(await query('select 1 from fillrate.ticks where at > now()')).toEqual([])
-    expect(await query(`select 1 from fillrate.ticks where at > now() - interval '26 hours'`)).toHaveLength(2)
+    expect(await query('select 1 from fillrate.scheduled_runs where at > now()')).toEqual([])
+    expect(
+      await query(`select 1 from fillrate.scheduled_runs where at > now() - interval '26 hours'`),
+    ).toHaveLength(2)
   } finally {
     vi.useRealTimers()
     again.abort()

@@ -76,7 +76,7 @@ class Daemon {
   async kill(): Promise<void> {
     await this.#db.destroy()
     await database.pool.query(
-      `update fillrate.ticks set leased_until = now() - interval '1 s' where owner = $1 and state = 'running'`,
+      `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = $1 and state = 'running'`,
       [this.#name],
     )
   }
@@ -91,11 +91,13 @@ const ticks = async () =>
       attempts: number
       reason: string | null
       owner: string | null
-    }>('select schedule, at, state, attempts, reason, owner from fillrate.ticks order by at, schedule')
+    }>(
+      'select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule',
+    )
   ).rows
 
 test('two daemons run every tick of an hour once, and the death of either changes nothing', async () => {
-  await database.pool.query('truncate fillrate.ticks')
+  await database.pool.query('truncate fillrate.scheduled_runs')
   clock = START
   const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
   let daemons = [new Daemon('one', entries), new Daemon('two', entries)]
@@ -145,7 +147,7 @@ test('two daemons run every tick of an hour once, and the death of either change
 })
 
 test('runs of one source follow each other; a tick that still waits when the next comes is skipped', async () => {
-  await database.pool.query('truncate fillrate.ticks')
+  await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const daemon = new Daemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
   await daemon.schedule.tick()
@@ -171,7 +173,7 @@ test('runs of one source follow each other; a tick that still waits when the nex
 })
 
 test('what was missed while everything was down is run once; a restart finishes what was begun', async () => {
-  await database.pool.query('truncate fillrate.ticks')
+  await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
   const before = new Daemon('before', entries)
@@ -197,12 +199,12 @@ test('what was missed while everything was down is run once; a restart finishes 
 })
 
 test('a clock that was wrong for a while stops no night: what it recorded in the future is deleted', async () => {
-  await database.pool.query('truncate fillrate.ticks')
+  await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const nightly = entry('0 2 * * *', 'a')
   // A machine was resumed 400 days ahead, ran what was due there, and died while it began the next ones.
   await database.pool.query(
-    `insert into fillrate.ticks (schedule, at, sources, state, ended_at, lease_token, leased_until) values
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at, lease_token, leased_until) values
        ($1, $2, '{a}', 'done', now(), null, null),
        ($1, now() + interval '400 days', '{a}', 'done', now(), null, null),
        ($1, now() + interval '401 days', '{a}', 'waiting', null, null, null),
@@ -231,11 +233,11 @@ test('a clock that was wrong for a while stops no night: what it recorded in the
 })
 
 test('a tick of the near future is waited for: the clock was only put right a little', async () => {
-  await database.pool.query('truncate fillrate.ticks')
+  await database.pool.query('truncate fillrate.scheduled_runs')
   const nightly = entry('0 2 * * *', 'a')
   const name = scheduleName(nightly)
   await database.pool.query(
-    `insert into fillrate.ticks (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
     [name],
   )
   const daemon = new Daemon('one', [nightly])

@@ -41,7 +41,7 @@ test('a step that fails is begun again, and the others and the receiver go on me
     () => (ended = true),
   )
   // What writing back reads is gone for a while, and nothing else needs it.
-  await pool.query('alter table fillrate.unwritten rename to unwritten_elsewhere')
+  await pool.query('alter table fillrate.write_back_queue rename to elsewhere')
   await expect.poll(() => errors.map((error) => error.step)).toContain('write back contacts')
   const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })
   const { status } = await fetch(`${at}/webhooks/enrichment`, {
@@ -51,6 +51,6 @@ test('a step that fails is begun again, and the others and the receiver go on me
   })
   expect(status).toBe(200)
   await expect.poll(state).toBe('orphaned')
-  await pool.query('alter table fillrate.unwritten_elsewhere rename to unwritten')
+  await pool.query('alter table fillrate.elsewhere rename to write_back_queue')
   expect(ended).toBe(false)
 })

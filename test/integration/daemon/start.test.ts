@@ -137,10 +137,10 @@ test('SIGTERM: what is under way is finished, the runs are closed, and no lease 
   expect((await daemon.ended).code).toBe(0)
   const { rows } = await database.pool.query(
     `select (select count(*)::int from fillrate.runs where state = 'running') as running,
-            (select count(*)::int from fillrate.callers) as callers,
+            (select count(*)::int from fillrate.leases) as leases,
             (select state from fillrate.lookups where key = 'new4@example.com') as lookup`,
   )
-  expect(rows).toEqual([{ running: 0, callers: 0, lookup: 'found' }])
+  expect(rows).toEqual([{ running: 0, leases: 0, lookup: 'found' }])
 })
 
 test('what was answered and not written then is written by the next, without a call', async () => {

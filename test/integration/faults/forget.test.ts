@@ -192,7 +192,7 @@ test('a forget that searches for long holds no lock on what it has found: rows a
   // A transaction that is to end before the last search stands in for a search that takes long.
   const forgetting = await whileOpen(
     database,
-    'lock table fillrate.counters in access exclusive mode',
+    'lock table fillrate.metric_counters in access exclusive mode',
     async () => {
       const report = erase('email', key)
       await expect

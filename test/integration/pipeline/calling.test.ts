@@ -171,7 +171,7 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
 
 test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
   const { deps, database } = await start([])
-  const isRelease = (text: string): boolean => text.includes('delete from fillrate.callers')
+  const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
   const options = {
     ...deps,
     scope: () => SCOPE,

@@ -119,7 +119,7 @@ test('no process writes the rows of a dry run, and none looks at them again and 
   await expect.poll(open).toEqual([])
   const log = pino({ level: 'silent' })
   await recover.tick({ db: harness.database.db, log, rules: { attempts: 5 } }, null)
-  expect(await stored('select from fillrate.unwritten')).toEqual([])
+  expect(await stored('select from fillrate.write_back_queue')).toEqual([])
   closing.abort()
   await serving
   expect(await versions()).toEqual(before)

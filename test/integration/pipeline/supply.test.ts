@@ -55,7 +55,7 @@ afterEach(async () => {
 async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
   const { rows } = await database.pool.query<{ id: number }>(
     `select id::int from fillrate.lookups l
-      where id = any ($1) and not exists (select from fillrate.asking a where a.token = l.lease_token and a.up_to >= l.id)`,
+      where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.token = l.lease_token and a.up_to >= l.id)`,
     [begun.map(({ id }) => id)],
   )
   return rows.map(({ id }) => id)

@@ -18,7 +18,9 @@ beforeAll(async () => {
   })
 })
 afterAll(() => harness.close())
-beforeEach(() => query('truncate crm.contacts, fillrate.passes, fillrate.rows, fillrate.lookups cascade'))
+beforeEach(() =>
+  query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
+)
 
 const query = async <Row>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query(text)).rows as Row[]
@@ -77,7 +79,7 @@ describe('a new row is found by the next pass', () => {
     late.release()
     // All of this was a day ago, and the margin of ten minutes is used up: only the bound itself is left.
     await query(`
-      update fillrate.passes set changed_until = changed_until - interval '1 day' + interval '10 minutes',
+      update fillrate.source_cursors set changed_until = changed_until - interval '1 day' + interval '10 minutes',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
     expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
   })
@@ -85,7 +87,7 @@ describe('a new row is found by the next pass', () => {
   test('though a pass is noted for a moment in the future', async () => {
     await insert('first@x.example')
     await pass()
-    await query(`update fillrate.passes set changed_until = now() + interval '400 days'`)
+    await query(`update fillrate.source_cursors set changed_until = now() + interval '400 days'`)
     await insert('second@x.example')
     expect(await pass()).toEqual(['first@x.example', 'second@x.example'])
   })
@@ -96,7 +98,7 @@ test('a row whose changedAt did not move is found by a whole pass once a week', 
   await pass()
   await insert('old@x.example', `now() - interval '3 years'`)
   expect(await pass()).toEqual(['first@x.example'])
-  await query(`update fillrate.passes set full_pass_at = full_pass_at - interval '7 days'`)
+  await query(`update fillrate.source_cursors set full_pass_at = full_pass_at - interval '7 days'`)
   expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
 })
 

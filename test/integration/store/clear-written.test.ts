@@ -25,7 +25,7 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
       where id = $1`,
     [id],
   )
-  await pool.query('insert into fillrate.unwritten (lookup) values ($1)', [id])
+  await pool.query('insert into fillrate.write_back_queue (lookup) values ($1)', [id])
 
   // The pick has its row in, but is not committed; the write-back of the lookup's other rows ends meanwhile.
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
@@ -43,7 +43,7 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
   commit()
   await Promise.all([picking, clearing])
 
-  const { rows: unwritten } = await pool.query('select lookup::int from fillrate.unwritten')
+  const { rows: unwritten } = await pool.query('select lookup::int from fillrate.write_back_queue')
   expect(unwritten).toEqual([{ lookup: id }])
 })
 

@@ -31,7 +31,7 @@ beforeAll(async () => {
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
     insert into fillrate.rows (source, key, lookup, state, run)
     select 'contacts', n, n, 'waiting', 1 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
-    insert into fillrate.unwritten select generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING});
+    insert into fillrate.write_back_queue select generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING});
     insert into fillrate.lookups (kind, key, input, state, run)
     select 'email', 'q' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${PENDING}) n`)
 })
@@ -75,7 +75,7 @@ const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
 // A step that looks at the whole of a table costs nothing in a test and an hour in a table of millions.
 describe.each([
   ['just filled, with no statistics', []],
-  ['analyzed', ['lookups', 'rows', 'unwritten']],
+  ['analyzed', ['lookups', 'rows', 'write_back_queue']],
 ])('in tables that are %s, no step looks at more than it works on', (_, analyzed) => {
   beforeAll(async () => {
     for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)

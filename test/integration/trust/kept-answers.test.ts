@@ -78,7 +78,7 @@ test('of very many the latest stay, one of each lookup, and they go with their l
   const counts = () =>
     scalar(
       pool,
-      `select json_build_array(count(*), count(*) filter (where body = 'second')) from fillrate.kept_answers`,
+      `select json_build_array(count(*), count(*) filter (where body = 'second')) from fillrate.malformed_responses`,
     )
   expect(await counts()).toEqual([1_000, 950])
   await pool.query(`delete from fillrate.lookups where kind = 'domain'`)

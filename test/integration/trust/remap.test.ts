@@ -71,7 +71,7 @@ test('stored records are written again under the changed mapping, without a call
          join fillrate.lookups l on l.id = r.lookup where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
     ),
   ).toBe(0)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.unwritten')).toBe(0)
+  expect(await scalar(pool, 'select count(*)::int from fillrate.write_back_queue')).toBe(0)
 
   // Nothing is left to do, and rows in which nothing changes keep their state.
   const again = await remap(second)
