@@ -145,6 +145,6 @@ export default defineConfig({
   // Whom to tell. Without `url` it is FILLRATE_NOTIFY_URL, without `on` everything is told.
   notify: [
     { url: 'https://ops.example.com/fillrate' },
-    { form: 'slack', on: ['failed', 'budget_reached', 'late'] },
+    { form: 'slack', on: ['failed', 'budget_reached', 'jobs_overdue'] },
   ],
 })

@@ -155,7 +155,7 @@ async function leaveWord(
   if (state.limit === null) return
   try {
     await rateTold.noteSpent(db, turn, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
-    await rateTold.tell(db, turn, { ...toldOf(state), waiting: null })
+    await rateTold.tell(db, turn, { ...toldOf(state), stall_reason: null })
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'how the limit stands could not be kept for the next run')
   }
@@ -177,9 +177,9 @@ export async function hearRate(db: Database, scope: string, now: number): Promis
     windowUsed: told.window_used,
     nextWindowAt,
     nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
-    waiting: told.waiting,
+    waiting: told.stall_reason,
     throttled: told.throttled,
-    foreign: told.foreign,
+    foreign: told.shared_key,
     isElsewhere: true,
   }
 }
@@ -200,7 +200,7 @@ const toldOf = (rate: RateState): rateTold.RateTold => ({
   utilisation: rate.utilisation,
   window_used: rate.windowUsed,
   next_window_at: isoOf(rate.nextWindowAt),
-  waiting: rate.waiting,
+  stall_reason: rate.waiting,
   throttled: rate.throttled,
-  foreign: rate.foreign,
+  shared_key: rate.foreign,
 })

@@ -22,7 +22,7 @@ export interface FollowOptions {
   readonly scope: () => string
   readonly works: Works
   readonly budget: number | null
-  readonly onEnded: (report: RunReport, trigger: 'sync' | 'backfill', sources: readonly string[]) => void
+  readonly onEnded: (report: RunReport, trigger: 'follow' | 'backfill', sources: readonly string[]) => void
 }
 
 const TIDY_MS = 5_000
@@ -46,7 +46,7 @@ export class Follow {
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
-  readonly #open: Record<'sync' | 'backfill', OpenFollowingRun | null> = { sync: null, backfill: null }
+  readonly #open: Record<'follow' | 'backfill', OpenFollowingRun | null> = { follow: null, backfill: null }
   readonly #list: ChangeList
   #leads = false
   #askedAt = Number.NEGATIVE_INFINITY
@@ -84,7 +84,7 @@ export class Follow {
 
   /** Ends what is open, and lets another process follow at once. */
   async stop(): Promise<void> {
-    await this.#close('sync', 'interrupted')
+    await this.#close('follow', 'interrupted')
     await this.#close('backfill', 'interrupted')
     if (this.#leads) await callers.release(this.#deps.db, SCOPE, this.#token)
     this.#leads = false
@@ -113,7 +113,7 @@ export class Follow {
     this.#tidiedAt = performance.now()
     const { db } = this.#deps
     const today = await this.#budgetOfToday()
-    for (const kind of ['sync', 'backfill'] as const) {
+    for (const kind of ['follow', 'backfill'] as const) {
       const run = this.#open[kind]
       if (run === null) continue
       if (run.isBroken) {
@@ -146,7 +146,7 @@ export class Follow {
     const { db, log } = this.#deps
     const rows = await followed.abandoned(db, this.#active, MANY_A_TICK)
     let picked = 0
-    for (const kind of ['sync', 'backfill'] as const)
+    for (const kind of ['follow', 'backfill'] as const)
       for (const source of this.#options.sources) {
         const keys = rows
           .filter((row) => row.trigger === kind && row.source === source.name)
@@ -164,7 +164,7 @@ export class Follow {
   async #pickChanged(): Promise<number> {
     const changes = await this.#list.next(this.#active)
     if (changes.length === 0) return 0
-    const run = await this.#runFor('sync')
+    const run = await this.#runFor('follow')
     if (run === null) return 0
     const done: followed.ChangedRows[] = []
     for (const [name, source] of this.#byName) {
@@ -185,7 +185,7 @@ export class Follow {
   async #pickPolled(): Promise<number> {
     let did = 0
     for (const { source, keys } of this.#polling.found(this.#active)) {
-      const run = await this.#runFor('sync')
+      const run = await this.#runFor('follow')
       if (run === null) return did
       const leftOut = await this.#pick(run, source, keys)
       // Those are found again: the poll goes on from where all was picked.
@@ -226,7 +226,7 @@ export class Follow {
   }
 
   /** The run that is open, or a new one. Null: the day's budget is used up. */
-  async #runFor(kind: 'sync' | 'backfill'): Promise<OpenFollowingRun | null> {
+  async #runFor(kind: 'follow' | 'backfill'): Promise<OpenFollowingRun | null> {
     const open = this.#open[kind]
     const { db, log } = this.#deps
     const { budget, owner, scope, works } = this.#options
@@ -275,7 +275,7 @@ export class Follow {
     )
   }
 
-  async #close(kind: 'sync' | 'backfill', reason: 'done' | 'interrupted'): Promise<void> {
+  async #close(kind: 'follow' | 'backfill', reason: 'done' | 'interrupted'): Promise<void> {
     const run = this.#open[kind]
     this.#open[kind] = null
     await run?.close(reason)

@@ -20,7 +20,7 @@ export interface FollowingRunOptions {
   readonly works: Works
   readonly sources: readonly string[]
   /** `sync` for what people change, `backfill` for what they import. */
-  readonly trigger: 'sync' | 'backfill'
+  readonly trigger: 'follow' | 'backfill'
   /** Lookups in a day, over all following runs. Null: unlimited. */
   readonly budget: number | null
   /** Of the budget that it shares with the other runs of the day. Null: unlimited. */
@@ -36,7 +36,7 @@ const LONGEST_MS = 60 * 60_000
 /** A run that stays open as long as changes come: it picks rows by their keys, and its rows are done as in any run. */
 export class OpenFollowingRun implements FollowingRun {
   readonly id: number
-  readonly trigger: 'sync' | 'backfill'
+  readonly trigger: 'follow' | 'backfill'
   readonly budget: Budget
   readonly service: number
   readonly #options: FollowingRunOptions
@@ -60,7 +60,7 @@ export class OpenFollowingRun implements FollowingRun {
         limit: null,
         budget,
         where: null,
-        route: trigger === 'sync' ? 'sync' : 'auto',
+        route: trigger === 'follow' ? 'sync' : 'auto',
         follow: true,
       },
       owner,

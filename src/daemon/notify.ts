@@ -43,7 +43,8 @@ export class Notifier {
   /** Tells how a run ended. Of a sync only what is wrong: it ends whenever nothing has changed for a while. */
   runEnded(report: RunReport, of: { readonly trigger: Trigger; readonly sources: readonly string[] }): void {
     const event = noticeOf(report)
-    if (event === null || (of.trigger === 'sync' && (event === 'ended' || event === 'nothing'))) return
+    if (event === null || (of.trigger === 'follow' && (event === 'completed' || event === 'no_matches')))
+      return
     const { run: id, status, reason, rows, lookups, requests, cells, duration_ms } = report
     this.#tell({
       ...head(event),
@@ -53,7 +54,7 @@ export class Notifier {
 
   /** Tells that jobs passed their deadline without a delivery. */
   jobsLate(late: number): void {
-    this.#tell({ ...head('late'), jobs: { late } })
+    this.#tell({ ...head('jobs_overdue'), jobs: { late } })
   }
 
   /** Waits for what is under way, for a while. */

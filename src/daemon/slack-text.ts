@@ -16,20 +16,20 @@ export function slackText(notice: Notice): string {
 }
 
 const ICONS: Readonly<Record<NoticeKind, string>> = {
-  ended: ':white_check_mark:',
-  nothing: ':information_source:',
+  completed: ':white_check_mark:',
+  no_matches: ':information_source:',
   budget_reached: ':moneybag:',
   failed: ':x:',
-  late: ':warning:',
+  jobs_overdue: ':warning:',
 }
 
 const enriched = ({ rows, lookups }: NoticeRun): string =>
-  `enriched ${number.format(rows.enriched)} of ${number.format(rows.picked)} rows and asked ${number.format(lookups.asked)} lookups`
+  `enriched ${number.format(rows.enriched)} of ${number.format(rows.picked)} rows and asked ${number.format(lookups.requested)} lookups`
 
 const ENDS: Readonly<Record<NoticeKind, (run: NoticeRun) => string>> = {
-  ended: (run) => `${enriched(run)}.`,
-  nothing: (run) => `enriched nothing: ${number.format(run.rows.picked)} rows were picked.`,
+  completed: (run) => `${enriched(run)}.`,
+  no_matches: (run) => `enriched nothing: ${number.format(run.rows.picked)} rows were picked.`,
   budget_reached: (run) => `reached its budget: it ${enriched(run)}. ${run.reason ?? ''}`.trimEnd(),
   failed: (run) => `failed: ${run.reason ?? 'without a reason'}. It ${enriched(run)} before.`,
-  late: () => '',
+  jobs_overdue: () => '',
 }

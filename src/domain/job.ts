@@ -35,15 +35,15 @@ export type SubmitEvent =
    * again.
    */
   | {
-      readonly type: 'not_taken'
+      readonly type: 'not_accepted'
       readonly reason: string
       readonly retryAfterMs: number | null
-      readonly counts: boolean
+      readonly countsAsAttempt: boolean
       /** A 500 may come after the work was done: its members count as in doubt. */
       readonly mayBeBilled: boolean
     }
   /** It may have arrived: a time-out, a lost connection, a gateway's 502 or 504. */
-  | { readonly type: 'unknown'; readonly reason: string }
+  | { readonly type: 'unconfirmed'; readonly reason: string }
 
 export interface JobFields {
   readonly state: JobState
@@ -84,10 +84,10 @@ export function afterSubmit(
       }
     case 'rejected':
       return { ...fields, state: 'rejected', reason: event.reason, finishedAt: new Date(now) }
-    case 'unknown':
+    case 'unconfirmed':
       return { ...fields, state: 'in_doubt', reason: event.reason }
-    case 'not_taken': {
-      if (event.counts && job.attempt >= limits.attempts)
+    case 'not_accepted': {
+      if (event.countsAsAttempt && job.attempt >= limits.attempts)
         return {
           ...fields,
           state: 'rejected',
@@ -98,7 +98,7 @@ export function afterSubmit(
         ...fields,
         state: 'submitting',
         reason: event.reason,
-        attempt: job.attempt + (event.counts ? 1 : 0),
+        attempt: job.attempt + (event.countsAsAttempt ? 1 : 0),
         notBefore: new Date(now + backoffMs(job.attempt, event.retryAfterMs, random)),
       }
     }

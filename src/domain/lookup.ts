@@ -1,7 +1,7 @@
 import { retryDelayMs } from './backoff.ts'
 
 /**
- *     pending ──lease──▶ leased ──▶ found | not_found | refused | failed
+ *     pending ──lease──▶ leased ──▶ found | not_found | rejected | failed
  *        │ ▲                │
  *        │ └─ put back, tried again (after not_before)
  *        └──submit──▶ submitted ──▶ found | not_found
@@ -15,13 +15,13 @@ export const Lookup = {
   submitted: 'submitted',
   found: 'found',
   notFound: 'not_found',
-  refused: 'refused',
+  rejected: 'rejected',
   failed: 'failed',
 } as const
 export type LookupState = (typeof Lookup)[keyof typeof Lookup]
 
 /** The states in which a lookup has its answer, for now. */
-export type AnsweredState = 'found' | 'not_found' | 'refused' | 'failed'
+export type AnsweredState = 'found' | 'not_found' | 'rejected' | 'failed'
 
 /** When an answer is asked for again, in milliseconds after it came. */
 export interface Freshness {
@@ -33,11 +33,11 @@ export interface Freshness {
 export type AskEvent =
   | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
   | { readonly type: 'not_found' }
-  | { readonly type: 'refused'; readonly reason: string }
-  | ({ readonly type: 'fault'; readonly retryAfterMs: number | null } & Fault)
+  | { readonly type: 'rejected'; readonly reason: string }
+  | ({ readonly type: 'transient_error'; readonly retryAfterMs: number | null } & Fault)
   /** Nothing was decided and nothing is counted: a 429, a refused key, an open circuit, an interrupt before the answer. */
   | {
-      readonly type: 'put_back'
+      readonly type: 'released'
       readonly reason: string
       readonly retryAfterMs: number | null
       readonly inDoubt?: boolean
@@ -96,9 +96,9 @@ export function afterAsk(
       return answered('found', null, lookup.attempts + 1, now, rules.refreshAfterMs, event)
     case 'not_found':
       return answered('not_found', null, lookup.attempts + 1, now, rules.retryNotFoundAfterMs)
-    case 'refused':
-      return answered('refused', event.reason, lookup.attempts + 1, now, null)
-    case 'fault': {
+    case 'rejected':
+      return answered('rejected', event.reason, lookup.attempts + 1, now, null)
+    case 'transient_error': {
       const { tries = lookup.attempts + 1, attempts = tries, isLost = false } = event
       const inDoubt = event.inDoubt ? 1 : 0
       const most = isLost ? Math.min(LOST_TRIES, rules.attempts) : rules.attempts
@@ -109,7 +109,7 @@ export function afterAsk(
       const delayMs = retryDelayMs(tries, { retryAfterMs: event.retryAfterMs, random, isLost })
       return { ...waiting(event.reason, attempts, now + delayMs), inDoubt }
     }
-    case 'put_back': {
+    case 'released': {
       const notBefore = event.retryAfterMs ? now + event.retryAfterMs : null
       return { ...waiting(event.reason, lookup.attempts, notBefore), inDoubt: event.inDoubt ? 1 : 0 }
     }

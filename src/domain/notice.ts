@@ -1,16 +1,16 @@
 /**
  * What somebody may want to be told of.
- * - `ended`: a run is done, and has enriched rows
- * - `nothing`: a run is done, and has enriched none
+ * - `completed`: a run is done, and has enriched rows
+ * - `no_matches`: a run is done, and has enriched none
  * - `budget_reached`: a run stopped at its budget
  * - `failed`: a run could not go on, or the service refuses us
- * - `late`: jobs passed their deadline without a delivery
+ * - `jobs_overdue`: jobs passed their deadline without a delivery
  */
-export const NOTICES = ['ended', 'nothing', 'budget_reached', 'failed', 'late'] as const
+export const NOTICES = ['completed', 'no_matches', 'budget_reached', 'failed', 'jobs_overdue'] as const
 export type NoticeKind = (typeof NOTICES)[number]
 
 export interface EndedRun {
-  readonly status: 'completed' | 'budget_reached' | 'interrupted' | 'refused' | 'failed'
+  readonly status: 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
   readonly rows: { readonly picked: number; readonly enriched: number }
 }
 
@@ -18,10 +18,10 @@ export interface EndedRun {
 export function noticeOf({ status, rows }: EndedRun): NoticeKind | null {
   switch (status) {
     case 'completed':
-      return rows.enriched > 0 ? 'ended' : 'nothing'
+      return rows.enriched > 0 ? 'completed' : 'no_matches'
     case 'budget_reached':
       return 'budget_reached'
-    case 'refused':
+    case 'unauthorized':
     case 'failed':
       return 'failed'
     case 'interrupted':

@@ -8,7 +8,7 @@ export const Row = {
   notFound: 'not_found',
   belowConfidence: 'below_confidence',
   invalidInput: 'invalid_input',
-  refused: 'refused',
+  rejected: 'rejected',
   suppressed: 'suppressed',
   writeRejected: 'write_rejected',
   failed: 'failed',
@@ -18,12 +18,12 @@ export type RowState = (typeof Row)[keyof typeof Row]
 export const ROW_STATES = Object.values(Row)
 
 /** Some rows failed: what exit code 3 and `fillrate failures` are about. Nobody can repair a miss. */
-export const FAILED_ROW_STATES = ['refused', 'write_rejected', 'failed'] as const satisfies RowState[]
+export const FAILED_ROW_STATES = ['rejected', 'write_rejected', 'failed'] as const satisfies RowState[]
 
 /** States of rows that could not be enriched, those first that most want somebody to act. A plain miss is none. */
 export const FAILURE_STATES = [
   'failed',
-  'refused',
+  'rejected',
   'write_rejected',
   'invalid_input',
   'below_confidence',
@@ -60,8 +60,8 @@ export function afterAnswer(
       return cascades
         ? { state: 'waiting', reason: 'no match: its next identifier is asked' }
         : { state: 'not_found', reason: 'the service found no match' }
-    case 'refused':
-      return { state: 'refused', reason: lookup.reason }
+    case 'rejected':
+      return { state: 'rejected', reason: lookup.reason }
     case 'failed':
       return { state: 'failed', reason: lookup.reason }
     case 'found':
@@ -72,7 +72,7 @@ export function afterAnswer(
 }
 
 /** How a write to the source ended, as the statement itself reported it. */
-export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected' | 'locked'
+export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
 
 /** What a write makes of a row: null when it waits on, because it was locked, or its inputs changed meanwhile. */
 export function afterWrite(outcome: WriteOutcome, reason: string | null): Settled | null {
@@ -81,7 +81,7 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): Settle
       return { state: 'enriched', reason }
     case 'unchanged':
       return { state: 'unchanged', reason: reason ?? 'nothing to fill' }
-    case 'gone':
+    case 'row_missing':
       return { state: 'write_rejected', reason: reason ?? 'the row is no longer in the source' }
     case 'rejected':
       return { state: 'write_rejected', reason: reason ?? 'refused by the database' }

@@ -8,10 +8,10 @@ export const Run = {
 export type RunState = (typeof Run)[keyof typeof Run]
 
 /** What started a run; with it goes its priority at the limiter. */
-export type Trigger = 'manual' | 'schedule' | 'sync' | 'backfill'
+export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 
 /** Lower is sooner: what follows the database, then the night's run, then a backfill. */
-export function priorityOf(trigger: Trigger): 'sync' | 'nightly' | 'backfill' {
-  if (trigger === 'sync') return 'sync'
-  return trigger === 'backfill' ? 'backfill' : 'nightly'
+export function priorityOf(trigger: Trigger): 'urgent' | 'normal' | 'low' {
+  if (trigger === 'follow') return 'urgent'
+  return trigger === 'backfill' ? 'low' : 'normal'
 }

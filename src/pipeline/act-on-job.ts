@@ -17,10 +17,10 @@ export interface JobActed {
   /** Null: nothing was done, for the reason in `told`. */
   readonly state: JobState | null
   /** Inputs that the next run asks. */
-  readonly freed: number
+  readonly requeued: number
   /** Of these, those that the service may have worked on already, and may be paid for again. */
-  readonly maybe_paid: number
-  readonly told: string
+  readonly possibly_billed: number
+  readonly message: string
 }
 
 /** Does what somebody wants with a job. A delivery that comes all the same is still accepted. @returns null: no such job */
@@ -32,13 +32,13 @@ export function actOnJob(
   return inTransaction(deps.db, async (tx) => {
     const job = await jobActions.lock(tx, id)
     if (job === null) return null
-    const nothing = (told: string): JobActed => ({
+    const nothing = (message: string): JobActed => ({
       job: job.id,
       action,
       state: null,
-      freed: 0,
-      maybe_paid: 0,
-      told,
+      requeued: 0,
+      possibly_billed: 0,
+      message,
     })
     if (job.held) return nothing('it is being posted at this moment')
     const waits = job.state === Job.submitted || job.state === Job.inDoubt
@@ -63,24 +63,24 @@ export function actOnJob(
       })
     if (!waits && job.state !== Job.submitting) {
       if (job.open === 0) return nothing('it has ended already')
-      const freed = await free()
+      const requeued = await free()
       return {
         ...nothing('it is over. The next run asks its inputs without a result singly'),
         state: job.state,
-        freed,
-        maybe_paid: freed,
+        requeued,
+        possibly_billed: requeued,
       }
     }
     await jobActions.expireNow(tx, job.id, 'given up by hand, before its deadline')
-    const freed = await free()
-    deps.log.warn({ job: job.id, freed }, 'a job was given up by hand')
+    const requeued = await free()
+    deps.log.warn({ job: job.id, freed: requeued }, 'a job was given up by hand')
     return {
       job: job.id,
       action,
       state: Job.expired,
-      freed,
-      maybe_paid: waits ? freed : 0,
-      told: 'the next run asks its inputs singly',
+      requeued,
+      possibly_billed: waits ? requeued : 0,
+      message: 'the next run asks its inputs singly',
     }
   })
 }

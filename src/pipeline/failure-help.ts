@@ -3,7 +3,7 @@ import type { FailureState } from '../domain/row.ts'
 /** What becomes of rows that could not be enriched by themselves, and what one can do. */
 export const FAILURE_HELP: Readonly<Record<FailureState, string>> = {
   failed: 'the service gave no answer; asked again by a run from the next day on, or after `fillrate retry`',
-  refused:
+  rejected:
     'the service does not take the question; asked again when the row changes, or after `fillrate retry`',
   write_rejected:
     'the answer is kept, and the database would not have it in its column; `fillrate retry` has it written without a call',

@@ -34,15 +34,15 @@ export interface Plan {
     readonly distinct: number
     /** Answered already and still fresh, or asked by another run now: they cost nothing. */
     readonly stored: number
-    readonly to_ask: Readonly<Record<LookupKind, number>>
-    readonly asked: number
+    readonly to_request: Readonly<Record<LookupKind, number>>
+    readonly requested: number
   }
   readonly calls: Calls
   readonly cost: {
     /** Lookups that would be asked, within the budget. */
     readonly lookups: number
     /** The same, when every row of a cascade goes on to its last identifier. */
-    readonly most: number
+    readonly max_lookups: number
     readonly budget: number | null
     readonly beyond_budget: number
     /** The share of lookups that found something so far; null before the first. */
@@ -57,7 +57,7 @@ export interface Plan {
     /** How long the calls take at the limit last known; null when it is not known. */
     readonly ms: number | null
     /** The same for `cost.most`. */
-    readonly ms_most: number | null
+    readonly max_ms: number | null
   }
   readonly sample?: readonly DiffRow[]
 }
@@ -81,23 +81,23 @@ export async function plan(
     samples.push(planned.sample)
   }
 
-  const { distinct, asked, askedAtMost } = questions
+  const { distinct, asked: requested, askedAtMost } = questions
   const byKind = questions.byKind()
   const calls = callsFor(byKind, options, deps.rules.bulkMinimum)
   const soFar = await matchesSoFar(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
-  const cost = Math.min(asked, budget)
+  const cost = Math.min(requested, budget)
   const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked
   return {
     sources,
     paused,
-    lookups: { distinct, stored: distinct - asked, to_ask: byKind, asked },
+    lookups: { distinct, stored: distinct - requested, to_request: byKind, requested },
     calls,
     cost: {
       lookups: cost,
-      most: Math.min(askedAtMost, budget),
+      max_lookups: Math.min(askedAtMost, budget),
       budget: options.budget,
-      beyond_budget: asked - cost,
+      beyond_budget: requested - cost,
       match_rate: matchRate,
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
       found_range: expectedFound(cost, soFar),
@@ -107,7 +107,7 @@ export async function plan(
       window_ms: knownLimit?.windowMs ?? null,
       ms: timeFor(calls.total, knownLimit),
       // What comes after a miss is asked singly.
-      ms_most: timeFor(calls.total + askedAtMost - asked, knownLimit),
+      max_ms: timeFor(calls.total + askedAtMost - requested, knownLimit),
     },
     ...(sample !== null && { sample: fairShare(samples, sample) }),
   }

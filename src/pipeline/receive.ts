@@ -15,7 +15,7 @@ export interface Post {
   readonly job: string | null
 }
 
-export type Receipt = 'stored' | 'repeated' | 'bad_signature'
+export type Receipt = 'accepted' | 'duplicate' | 'bad_signature'
 
 export type Receive = (post: Post) => Promise<Receipt>
 
@@ -38,7 +38,7 @@ export function createReceiver(db: Database, secrets: readonly string[]): Receiv
     if (!verifyWebhook(post.body, post.signature, secrets)) return 'bad_signature'
     const delivery = read(post)
     const fresh = await store(delivery)
-    return fresh.has(delivery.eventId) ? 'stored' : 'repeated'
+    return fresh.has(delivery.eventId) ? 'accepted' : 'duplicate'
   }
 }
 

@@ -26,7 +26,7 @@ export interface RetryReport {
   /** Rows that will be written from their stored answer, without a call. */
   readonly without_call: number
   /** Left alone: the row is no longer in its source. */
-  readonly gone: number
+  readonly row_missing: number
   /** Left alone: nothing of the row lacks any more. */
   readonly complete: number
 }
@@ -47,7 +47,7 @@ export async function retry(
   deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   options: RetryOptions,
 ): Promise<RetryReport> {
-  const counts = { rows: 0, without_call: 0, gone: 0, complete: 0 }
+  const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
   const reasons = new Map<string, { source: string; state: RetryState; reason: string; rows: number }>()
   const lookups = new Set<number>()
   for (const source of options.sources) {
@@ -56,7 +56,7 @@ export async function retry(
       options.signal.throwIfAborted()
       const { read, ready, ...rest } = await retryPage(deps, source, options, after)
       counts.rows += ready.length
-      counts.gone += rest.gone
+      counts.row_missing += rest.gone
       counts.complete += rest.complete
       for (const { state, reason, asks, lookup } of ready) {
         const name = JSON.stringify([source.name, state, reason])

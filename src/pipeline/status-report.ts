@@ -18,17 +18,17 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     readonly window_ms: number | null
     readonly observed_at: Date
     /** What the process that calls told last. Null: nothing yet. */
-    readonly told: Quota['told']
+    readonly status: Quota['told']
   }>
   /** By source; a text says why it is not known. `measured_at`: it was counted then, by a run. */
-  readonly coverage: Readonly<Record<string, (Coverage & { readonly measured_at?: Date }) | string>>
+  readonly fill_rate: Readonly<Record<string, (Coverage & { readonly measured_at?: Date }) | string>>
 }
 
 /** @param names the sources to tell of */
 export async function statusReport(
   db: Database,
   names: readonly string[],
-  coverage: StatusReport['coverage'],
+  fill_rate: StatusReport['fill_rate'],
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await status(db, names, null)
   const limits = (await readQuotas(db)).map((one) => ({
@@ -36,9 +36,9 @@ export async function statusReport(
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),
-    told: one.told,
+    status: one.told,
   }))
-  return { ...state, limits, coverage }
+  return { ...state, limits, fill_rate }
 }
 
 /** Counts the columns in the user's table. @returns a text where that takes too long */
@@ -53,7 +53,7 @@ export async function coverageOf(db: Database, source: Source): Promise<Coverage
 }
 
 /** What was counted last, by a run: a program that asks every few seconds must cost the user's tables nothing. */
-export async function lastCoverage(db: Database, source: Source): Promise<StatusReport['coverage'][string]> {
+export async function lastCoverage(db: Database, source: Source): Promise<StatusReport['fill_rate'][string]> {
   const last = await measured.latest(db, source.name)
   if (last === null) return 'not known: it is counted by runs, and there was none yet'
   const columns = source.outputs.map(({ column }) => ({ column, filled: last.filled[column] ?? 0 }))

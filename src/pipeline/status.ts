@@ -18,7 +18,7 @@ export interface Status {
   /** Results that match no input of their job: kept in their deliveries, and used for none. */
   readonly quarantined_results: number
   readonly limit: KnownLimit | null
-  readonly live_runs: number
+  readonly running_runs: number
   readonly last_run: runs.StoredRun | null
   /** Sources that no run picks from. */
   readonly paused: readonly pauses.Pause[]
@@ -44,7 +44,7 @@ export async function status(
     deliveries: await deliveries.countStates(db),
     quarantined_results: await deliveries.countQuarantinedResults(db),
     limit: scope === null ? null : await rateLimits.recall(db, scope),
-    live_runs: (await runs.live(db)).length,
+    running_runs: (await runs.live(db)).length,
     last_run: (await runs.list(db, 1))[0] ?? null,
     paused: await pauses.list(db),
   }

@@ -1,12 +1,12 @@
 /**
  * What the caller should do about a failure (DESIGN section 9):
- * - `refuse`: the input is at fault; ask again only when it changes
+ * - `reject`: the input is at fault; ask again only when it changes
  * - `retry`: the service is; ask again later, with backoff, a bounded number of times
- * - `wait`: nothing is at fault; ask again later, and do not count it as an attempt
- * - `next_key`: ask again at once, with a new permit: the client has moved to its next key
- * - `stop`: every further call would fail in the same way; somebody has to change a setting
+ * - `release`: nothing is at fault; ask again later, and do not count it as an attempt
+ * - `rotate_key`: ask again at once, with a new permit: the client has moved to its next key
+ * - `abort_run`: every further call would fail in the same way; somebody has to change a setting
  */
-export type Remedy = 'refuse' | 'retry' | 'wait' | 'next_key' | 'stop'
+export type Remedy = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
 export type FailureFacts = {
   /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
@@ -48,17 +48,17 @@ export abstract class ServiceError extends Error {
 
 /** 400: the service cannot read the request. */
 export class BadRequestError extends ServiceError {
-  readonly remedy = 'refuse'
+  readonly remedy = 'reject'
 }
 
 /** 422: the service can read the request and will not take this input. */
 export class UnprocessableError extends ServiceError {
-  readonly remedy = 'refuse'
+  readonly remedy = 'reject'
 }
 
 /** 401, or 403 to several inputs: the service does not accept the key. */
 export class UnauthorizedError extends ServiceError {
-  readonly remedy: 'next_key' | 'stop'
+  readonly remedy: 'rotate_key' | 'abort_run'
   /** Which key, by its name that is no secret. */
   readonly keyId: string
   /** Whether the client has moved to another key, which the next call will use. */
@@ -68,7 +68,7 @@ export class UnauthorizedError extends ServiceError {
     super(message, facts)
     this.keyId = facts.keyId
     this.hasNextKey = facts.hasNextKey
-    this.remedy = facts.hasNextKey ? 'next_key' : 'stop'
+    this.remedy = facts.hasNextKey ? 'rotate_key' : 'abort_run'
   }
 }
 
@@ -89,12 +89,12 @@ export class ForbiddenError extends ServiceError {
 
 /** 403 for this input alone: others are let through. */
 export class InputForbiddenError extends ServiceError {
-  readonly remedy = 'refuse'
+  readonly remedy = 'reject'
 }
 
 /** Not sent: one call at a time tries a key that the service had refused. */
 export class KeyOnTrialError extends ServiceError {
-  readonly remedy = 'wait'
+  readonly remedy = 'release'
 
   constructor(endpoint: string) {
     super('not sent: another call tries whether the service accepts the key again', {
@@ -107,7 +107,7 @@ export class KeyOnTrialError extends ServiceError {
 
 /** 429, or a 403 that speaks of a limit. */
 export class RateLimitedError extends ServiceError {
-  readonly remedy = 'wait'
+  readonly remedy = 'release'
 }
 
 /** 500 and every other 5xx but 503. */
@@ -132,7 +132,7 @@ export class ConnectionError extends ServiceError {
 
 /** The caller's AbortSignal ended the call; its reason is the `cause`. */
 export class AbortedError extends ServiceError {
-  readonly remedy = 'wait'
+  readonly remedy = 'release'
 }
 
 /** A status of success with a body that is no answer. */
@@ -149,9 +149,9 @@ export class MalformedAnswerError extends ServiceError {
 
 /** A status that the interface does not name for this endpoint. */
 export class UnexpectedStatusError extends ServiceError {
-  readonly remedy: 'retry' | 'refuse' | 'stop'
+  readonly remedy: 'retry' | 'reject' | 'abort_run'
 
-  constructor(message: string, facts: FailureFacts & { remedy: 'retry' | 'refuse' | 'stop' }) {
+  constructor(message: string, facts: FailureFacts & { remedy: 'retry' | 'reject' | 'abort_run' }) {
     super(message, facts)
     this.remedy = facts.remedy
   }
@@ -159,5 +159,5 @@ export class UnexpectedStatusError extends ServiceError {
 
 /** The circuit breaker did not let the call go: the service has failed too often in a row. */
 export class CircuitOpenError extends ServiceError {
-  readonly remedy = 'wait'
+  readonly remedy = 'release'
 }

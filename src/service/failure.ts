@@ -89,7 +89,7 @@ export function statusError(exchanged: Exchanged, context: FailureContext): Serv
     const advice = `redirects are not followed, so that the key goes nowhere else. Set FILLRATE_BASE_URL (${context.origin})`
     return new UnexpectedStatusError(`redirected (${status}); ${advice} to the final address`, {
       ...facts,
-      remedy: 'stop',
+      remedy: 'abort_run',
     })
   }
   if (status === 402) {
@@ -97,18 +97,18 @@ export function statusError(exchanged: Exchanged, context: FailureContext): Serv
       'the service asks for payment (402): see to the credits of its account',
       {
         ...facts,
-        remedy: 'stop',
+        remedy: 'abort_run',
       },
     )
   }
   if (status === 404 || status === 405) {
     return new UnexpectedStatusError(
       `the service has no such endpoint (${status}). Is FILLRATE_BASE_URL (${context.origin}) right?`,
-      { ...facts, remedy: 'stop' },
+      { ...facts, remedy: 'abort_run' },
     )
   }
   // 408 and 425 ask to come again; other 4xx are not retried (interface document, Errors 1).
-  const remedy = status < 300 || status === 408 || status === 425 ? 'retry' : 'refuse'
+  const remedy = status < 300 || status === 408 || status === 425 ? 'retry' : 'reject'
   return new UnexpectedStatusError(`an unexpected status (${status})`, { ...facts, remedy })
 }
 

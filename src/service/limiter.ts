@@ -123,7 +123,7 @@ class BottleneckLimiter implements Limiter {
       }
       signal?.addEventListener('abort', onAbort, { once: true })
       this.#waiting.add(waiting)
-      if (priority === 'sync') this.#urgentUntil = this.#now() + urgentFor
+      if (priority === 'urgent') this.#urgentUntil = this.#now() + urgentFor
       this.#note()
       this.#advance()
     })
@@ -237,7 +237,7 @@ class BottleneckLimiter implements Limiter {
    */
   #grantable(waiting: Waiting | null, wanted: number, now: number): number {
     const { limit } = this.#quota
-    const isKept = limit !== null && waiting?.priority !== 'sync' && now <= this.#urgentUntil
+    const isKept = limit !== null && waiting?.priority !== 'urgent' && now <= this.#urgentUntil
     const kept = isKept ? Math.floor(this.#reserve * limit * this.#quota.windowLeft(now)) : 0
     // Of what is free, not more than is wanted would be spent: a note is due when that is most of it.
     return this.#spent.permits(Math.min(wanted, this.#quota.grantable(now, kept)), now)

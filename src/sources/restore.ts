@@ -22,7 +22,7 @@ export interface UndoResult {
    * `restored`: at least one cell. `unchanged`: each of them has been changed since. `locked`: not touched, because
    * another transaction had locked the row.
    */
-  readonly outcome: 'restored' | 'unchanged' | 'gone' | 'rejected' | 'locked'
+  readonly outcome: 'restored' | 'unchanged' | 'row_missing' | 'rejected' | 'locked'
   readonly reason: string | null
   /** What the restored cells held and hold, in the form of a write: taking back the undo takes these. */
   readonly before: Record<string, unknown> | null
@@ -115,7 +115,7 @@ function toResult(key: string, told: Restored | Refused | undefined): UndoResult
   if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
   if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
   if (told.locked) return { ...NOTHING, key, outcome: 'locked' }
-  if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
+  if (!told.found) return { ...NOTHING, key, outcome: 'row_missing' }
   const keptColumns = told.changed ?? []
   if (!told.written) return { ...NOTHING, key, outcome: 'unchanged', keptColumns }
   return { key, outcome: 'restored', reason: null, before: told.before, after: told.after, keptColumns }

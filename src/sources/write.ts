@@ -25,7 +25,7 @@ export interface WriteResult {
    * `gone`: deleted, or no longer in the source. `inputs_changed`: not touched, to be picked again. `locked`: not
    * touched, because another transaction had locked it.
    */
-  readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'gone' | 'rejected' | 'locked'
+  readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
   /** Of a rejected row, in words and without its values. */
   readonly reason: string | null
   /**
@@ -107,7 +107,7 @@ function toResult(key: string, told: Told | Refused | undefined): WriteResult {
   if (told === undefined) throw new Error(`the statement told nothing of the row ${key}`)
   if ('error' in told) return { ...NOTHING, key, outcome: 'rejected', reason: refusalInWords(told.error) }
   if (told.locked) return { ...NOTHING, key, outcome: 'locked' }
-  if (!told.found) return { ...NOTHING, key, outcome: 'gone' }
+  if (!told.found) return { ...NOTHING, key, outcome: 'row_missing' }
   if ((told.copies ?? 1) > 1) {
     const reason = `the joins give ${told.copies} rows for this key, and only one can be right`
     return { ...NOTHING, key, outcome: 'rejected', reason }

@@ -50,7 +50,7 @@ export async function keepPaidRecords(
       returning l.id, l.state
     ), ${isUnwritten}
     update fillrate.rows r set next_at = now() from stored
-     where r.lookup = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.refused)}, ${sql.lit(Row.failed)})`.execute(
+     where r.lookup = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.rejected)}, ${sql.lit(Row.failed)})`.execute(
     db,
   )
 }

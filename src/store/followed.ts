@@ -109,7 +109,7 @@ export async function merge(db: Connection, sources: readonly string[], many: nu
 export interface Abandoned {
   readonly source: string
   readonly key: string
-  readonly trigger: 'sync' | 'backfill'
+  readonly trigger: 'follow' | 'backfill'
 }
 
 /**

@@ -6,10 +6,10 @@ import type { StoreTransaction } from './transaction.ts'
 type Connection = Database | StoreTransaction
 
 export interface LookupTotals {
-  readonly asked: number
+  readonly requested: number
   readonly found: number
   readonly notFound: number
-  readonly refused: number
+  readonly rejected: number
   readonly failed: number
   readonly inDoubt: number
 }
@@ -20,11 +20,11 @@ export async function totalsOf(db: Connection, run: number): Promise<LookupTotal
     select count(*) filter (where asked_at is not null) as asked,
            count(*) filter (where state = 'found') as found,
            count(*) filter (where state = 'not_found') as "notFound",
-           count(*) filter (where state = 'refused') as refused,
+           count(*) filter (where state = 'rejected') as rejected,
            count(*) filter (where state = 'failed') as failed,
            coalesce(sum(in_doubt), 0)::bigint as "inDoubt"
       from fillrate.lookups where run = ${run}`.execute(db)
-  return rows[0] ?? { asked: 0, found: 0, notFound: 0, refused: 0, failed: 0, inDoubt: 0 }
+  return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
 }
 
 /** The distinct lookups that a run's rows wanted, those that found nothing among them. */

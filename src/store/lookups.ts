@@ -9,7 +9,7 @@ type Connection = Database | StoreTransaction
 
 /** The states of an answered lookup, for `in (…)`. */
 export const ANSWERED = sql.raw(
-  [Lookup.found, Lookup.notFound, Lookup.refused, Lookup.failed].map((state) => `'${state}'`).join(', '),
+  [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
 const pending = sql.lit(Lookup.pending)
 const leased = sql.lit(Lookup.leased)

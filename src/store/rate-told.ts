@@ -15,14 +15,14 @@ export interface RateTold {
   readonly utilisation: number | null
   readonly window_used: number
   readonly next_window_at: string | null
-  readonly waiting: string | null
+  readonly stall_reason: string | null
   readonly throttled: number
   /** Another client seems to spend the key. */
-  readonly foreign: boolean
+  readonly shared_key: boolean
 }
 
 export interface Heard extends RateTold {
-  readonly told_at: Date
+  readonly reported_at: Date
   /** Told moments ago, by a process that still calls. */
   readonly live: boolean
 }
@@ -75,5 +75,7 @@ export async function heard(db: Database): Promise<ReadonlyMap<string, Heard>> {
     select r.scope, r.told, r.told_at, c.leased_until is not null and c.leased_until > now() as live
       from fillrate.rate_limits r left join fillrate.leases c on c.scope = r.scope
      where r.told is not null`.execute(db)
-  return new Map(rows.map(({ scope, told, told_at, live }) => [scope, { ...told, told_at, live }]))
+  return new Map(
+    rows.map(({ scope, told, told_at, live }) => [scope, { ...told, reported_at: told_at, live }]),
+  )
 }

@@ -48,7 +48,7 @@ const retryState = sql<RetryState>`
   case when r.state in (${states(FAILED_ROW_STATES)}) then r.state
        when r.state = ${sql.lit(Row.unchanged)} and r.notes ? ${sql.lit(UNDONE)} then ${sql.lit(UNDONE)} end`
 
-const unanswered = sql`${sql.lit(Lookup.failed)}, ${sql.lit(Lookup.refused)}`
+const unanswered = sql`${sql.lit(Lookup.failed)}, ${sql.lit(Lookup.rejected)}`
 const answered = sql`${sql.lit(Lookup.found)}, ${sql.lit(Lookup.notFound)}`
 
 /** The text as it is, and not as a pattern: reasons hold underscores and dots. */

@@ -199,9 +199,9 @@ export interface SettledRow {
 export interface Cells {
   readonly written: number
   /** They held a value that the policy protects. */
-  readonly kept: number
+  readonly protected: number
   /** The value does not fit its column, or the database would not have it. */
-  readonly conflicts: number
+  readonly skipped: number
 }
 
 /** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
@@ -291,5 +291,5 @@ export async function countCells(db: Connection, run: number): Promise<Cells> {
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_kept), 0)::bigint as kept,
            coalesce(sum(cells_conflicts), 0)::bigint as conflicts
       from fillrate.rows where run = ${run}`.execute(db)
-  return rows[0] ?? { written: 0, kept: 0, conflicts: 0 }
+  return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
 }

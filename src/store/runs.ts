@@ -139,7 +139,7 @@ export async function live(db: Connection, scope: string | null = null): Promise
   const { rows } = await sql<LiveRun>`
     select id, trigger, options, picked_at is null as picking, scope, service from fillrate.runs
      where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
-     order by array_position(array['sync', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
+     order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
 }
 

@@ -45,7 +45,11 @@ export interface LookupStory {
   readonly rows: number
   readonly record: unknown
   /** The latest answer that was no record; null where none was kept. */
-  readonly kept: { readonly status: number; readonly body: string; readonly received_at: string } | null
+  readonly malformed_response: {
+    readonly status: number
+    readonly body: string
+    readonly received_at: string
+  } | null
 }
 
 export interface JobStory {

@@ -249,7 +249,7 @@ class FuzzCase {
   async #undo(run: number): Promise<number> {
     const { signal } = new AbortController()
     const report = await this.#app((app) => app.undo({ run, dryRun: false, signal }))
-    if (report.changes.rejected + report.changes.gone > 0)
+    if (report.changes.rejected + report.changes.row_missing > 0)
       throw new Error(`undo of run ${run}: ${JSON.stringify(report.failed)}`)
     return report.run ?? run
   }

@@ -60,7 +60,7 @@ async function callAway({ limiter, lost }: Turn): Promise<void> {
       await Promise.race(underWay)
       continue
     }
-    const permits = await limiter.acquire(free, 'backfill', signal).catch(() => null)
+    const permits = await limiter.acquire(free, 'low', signal).catch(() => null)
     if (permits === null) break
     for (let index = 0; index < permits.count; index++) {
       const call = permits.use()

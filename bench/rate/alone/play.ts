@@ -73,7 +73,7 @@ async function pump(limiter: Limiter, service: Service, slots: number, stop: Abo
       freed = Promise.withResolvers()
       continue
     }
-    const permits = await limiter.acquire(slots - underWay, 'backfill', stop).catch(() => null)
+    const permits = await limiter.acquire(slots - underWay, 'low', stop).catch(() => null)
     if (permits === null) return
     for (let index = 0; index < permits.count; index++) {
       const call = permits.use()

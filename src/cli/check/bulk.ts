@@ -13,7 +13,7 @@ import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
 export async function checkBulk(environment: Environment, log: Logger): Promise<Finding> {
   const bulk = bulkOf(environment)
   if (!bulk.possible)
-    return finding('bulk', 'notice', `off: ${bulk.why}`, {
+    return finding('bulk', 'warning', `off: ${bulk.why}`, {
       todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
     })
   const { publicUrl } = environment
@@ -99,7 +99,7 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
   } catch (error) {
     const reason = reasonOf(error)
     if (!isSilent(error)) return wrong(reason)
-    return finding('bulk', 'notice', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
+    return finding('bulk', 'warning', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
       todo: `Where only the outside can reach it, ask from there: curl -X POST ${url} is answered with 401.`,
     })
   } finally {

@@ -38,16 +38,16 @@ export function judgeClocks(readings: readonly ClockReading[]): Finding {
     const together = Math.abs(first.offset - second.offset) <= TOLERANCE_MS
     return finding(
       'clock',
-      'notice',
+      'warning',
       together
         ? `this machine is ${inWords(-first.offset)} ${first.whose} and ${second.whose}`
         : `${beside('this machine')}, ${second.whose} ${inWords(second.offset)} it`,
       { todo: together ? SET.machine : SET.any },
     )
   }
-  if (offsets.length === 1) return finding('clock', 'notice', beside('this machine'), { todo: SET.any })
+  if (offsets.length === 1) return finding('clock', 'warning', beside('this machine'), { todo: SET.any })
   const other = offsets.find(({ offset }) => offset === 0)?.whose ?? ''
-  return finding('clock', 'notice', beside(`this machine and ${other}`), { todo: SET[first.whose] })
+  return finding('clock', 'warning', beside(`this machine and ${other}`), { todo: SET[first.whose] })
 }
 
 const inWords = (offset: number): string =>

@@ -39,7 +39,7 @@ export async function* checkDatabase(
   try {
     const connected = await connect(db, env)
     yield connected
-    if (connected.verdict === 'wrong') {
+    if (connected.verdict === 'error') {
       yield* skipped(config, 'the database does not answer')
       return null
     }
@@ -52,7 +52,7 @@ export async function* checkDatabase(
     for (const mapping of Object.values(config?.sources ?? {})) {
       const checked = await checkSource(db, mapping, env)
       yield checked
-      if (mapping.follow && checked.verdict !== 'wrong')
+      if (mapping.follow && checked.verdict !== 'error')
         yield await checkFollow(db, await openSource(db, mapping))
     }
     return clock

@@ -3,7 +3,7 @@ import { SourceProblems } from '../../sources/problems.ts'
 import { databaseProblem } from '../render/database-error.ts'
 
 /** What one look found: in order; to be known but no obstacle; wrong; or not looked at, because of something wrong. */
-export type Verdict = 'ok' | 'notice' | 'wrong' | 'skipped'
+export type Verdict = 'ok' | 'warning' | 'error' | 'skipped'
 
 export interface Finding {
   /** What was looked at: `database`, `source contacts`. */
@@ -26,7 +26,7 @@ export function finding(
 }
 
 export const wrongBecause = (name: string, problems: readonly Problem[]): Finding =>
-  finding(name, 'wrong', problems.length === 1 ? '1 problem' : `${problems.length} problems`, { problems })
+  finding(name, 'error', problems.length === 1 ? '1 problem' : `${problems.length} problems`, { problems })
 
 /** An error as a finding, where it is one that somebody can put right; any other is thrown on. */
 export function findingOf(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {

@@ -11,7 +11,7 @@ export async function checkFollow(db: Database, source: Source): Promise<Finding
   const why = there.state === 'missing' ? 'its triggers are not there' : there.why
   const todo = `Run \`fillrate follow install ${source.name}\`.`
   const isPolled = source.mapping.changedAt !== null
-  return finding(name, isPolled ? 'notice' : 'wrong', isPolled ? `${why}: it is polled by changedAt` : why, {
+  return finding(name, isPolled ? 'warning' : 'error', isPolled ? `${why}: it is polled by changedAt` : why, {
     todo,
   })
 }

@@ -19,7 +19,7 @@ export async function* checkScope(
   if (known.length > 0 && !known.includes(address))
     yield finding(
       NAME,
-      'notice',
+      'warning',
       `this database holds answers of ${known.join(', ')}, and none of ${address}`,
       {
         todo:
@@ -32,7 +32,7 @@ export async function* checkScope(
   if (others.length > 0)
     yield finding(
       NAME,
-      'notice',
+      'warning',
       `with another service or key, ${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is at work`,
       {
         todo: 'Its rows and lookups are left to it. If that is not meant, correct FILLRATE_BASE_URL or FILLRATE_API_KEY there or here.',

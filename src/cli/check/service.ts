@@ -33,7 +33,7 @@ export async function* checkService(
     const answered = now()
     await body.dump()
     if (statusCode >= 500)
-      yield finding('service', 'notice', `${host} answers, with ${statusCode}`, {
+      yield finding('service', 'warning', `${host} answers, with ${statusCode}`, {
         todo: 'Ask the service, or try again later.',
       })
     else yield finding('service', 'ok', `${host} answers`)

@@ -26,9 +26,9 @@ export async function checkSource(
     if (wrong.length > 0) return wrongBecause(name, wrong)
     const remarks = await inTransaction(db, (tx) => inspectSource(tx, source), LOOK_MS)
     const text = `${mapping.table}, ${counted(source.outputs.length, 'column')} to fill`
-    return finding(name, remarks.length > 0 ? 'notice' : 'ok', text, { problems: remarks })
+    return finding(name, remarks.length > 0 ? 'warning' : 'ok', text, { problems: remarks })
   } catch (error) {
-    if (isTooSlow(error)) return finding(name, 'notice', mapping.table, { problems: [tooSlow] })
+    if (isTooSlow(error)) return finding(name, 'warning', mapping.table, { problems: [tooSlow] })
     return findingOf(name, error, env)
   }
 }

@@ -22,7 +22,7 @@ export async function check(command: Command<'check'>, context: Context): Promis
     found.push(one)
     if (!command.flags.json) for (const line of findingLines(one, stdout)) stdout.line(line)
   }
-  const wrong = found.some((one) => one.verdict === 'wrong')
+  const wrong = found.some((one) => one.verdict === 'error')
   if (command.flags.json) writeJson(stdout, { ok: !wrong, checks: found })
   else for (const line of verdictLine(found, stdout)) stdout.line(line)
   return wrong ? Exit.usage : Exit.done
@@ -56,7 +56,7 @@ function* aboutConfig(config: Config): Generator<Finding> {
   const sources = counted(Object.keys(config.sources).length, 'source')
   yield finding('configuration', 'ok', `${path === null ? 'from code' : basename(path)}, ${sources}`)
   if (budget === null)
-    yield finding('budget', 'notice', 'none', {
+    yield finding('budget', 'warning', 'none', {
       todo: 'Every run must be given --budget. To have a default, set `budget` in the configuration.',
     })
   else yield finding('budget', 'ok', budget === 'unlimited' ? 'unlimited' : `${count(budget)} lookups a run`)

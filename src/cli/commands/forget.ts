@@ -29,7 +29,7 @@ export async function forget(command: Command<'forget'>, context: Context): Prom
   )
   if (flags.json) writeJson(stdout, report)
   else for (const line of forgetLines(report, stdout)) stdout.line(line)
-  return report.left.length > 0 ? Exit.failed : Exit.done
+  return report.remaining.length > 0 ? Exit.failed : Exit.done
 }
 
 /** The message does not quote what was typed: it may be somebody's address. */

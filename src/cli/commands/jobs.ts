@@ -65,10 +65,10 @@ async function act(command: Command<'jobs'>, context: Context): Promise<ExitCode
   }
   if (!flags.json) {
     const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
-    stdout.line(`${mark} Job ${done.job}: ${done.told}.`)
-    if (done.freed > 0)
+    stdout.line(`${mark} Job ${done.job}: ${done.message}.`)
+    if (done.requeued > 0)
       stdout.line(
-        `  ${counted(done.freed, 'input')} will be asked singly${done.maybe_paid > 0 ? `; the service may have worked on ${count(done.maybe_paid)} of them, which are then paid twice` : ''}.`,
+        `  ${counted(done.requeued, 'input')} will be asked singly${done.possibly_billed > 0 ? `; the service may have worked on ${count(done.possibly_billed)} of them, which are then paid twice` : ''}.`,
       )
   }
   return done.state === null ? Exit.failed : Exit.done

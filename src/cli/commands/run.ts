@@ -42,7 +42,7 @@ export async function run(command: Command<'run'>, context: Context): Promise<Ex
       }),
     )
     view.end()
-    if (report.status === 'refused' || report.status === 'failed') tellWhy(report, stderr)
+    if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
     if (flags.json) writeJson(stdout, report)
     else for (const line of reportLines(report, stdout)) stdout.line(line)
     return exitCodeOf(report)
@@ -55,7 +55,7 @@ export async function run(command: Command<'run'>, context: Context): Promise<Ex
 /** What ended a run that could not go on: an error, so it belongs on standard error. */
 function tellWhy({ reason, status }: RunReport, stderr: Output): void {
   const todo =
-    status === 'refused'
+    status === 'unauthorized'
       ? ' Correct FILLRATE_API_KEY, FILLRATE_AUTH or FILLRATE_BASE_URL, then run again: it carries on where it was.'
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)

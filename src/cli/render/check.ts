@@ -7,8 +7,8 @@ import { clean, pad, wrap } from './text.ts'
 
 const SIGNS: Readonly<Record<Verdict, readonly [sign: string, style: Style]>> = {
   ok: ['✓', 'good'],
-  notice: ['!', 'warn'],
-  wrong: ['✗', 'bad'],
+  warning: ['!', 'warn'],
+  error: ['✗', 'bad'],
   skipped: ['-', 'quiet'],
 }
 
@@ -35,7 +35,7 @@ export function findingLines(finding: Finding, output: Output): string[] {
 
 /** What it comes to. */
 export function verdictLine(findings: readonly Finding[], { paint }: Output): string[] {
-  const wrong = findings.filter((one) => one.verdict === 'wrong').length
+  const wrong = findings.filter((one) => one.verdict === 'error').length
   if (wrong > 0) return ['', paint('bad', `${counted(wrong, 'thing')} to put right before a run.`)]
   return [
     '',

@@ -82,7 +82,7 @@ export function showError(error: unknown, view: ErrorView): ShownError {
     return shown(Exit.failed, 'schema', sentence(error.message))
   if (error instanceof TakenForDead) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
   if (error instanceof ServiceError) {
-    const exit = error.remedy === 'stop' ? Exit.usage : Exit.failed
+    const exit = error.remedy === 'abort_run' ? Exit.usage : Exit.failed
     return shown(exit, 'service', sentence(error.message), `\n  ${todoAbout(error)}`)
   }
 
@@ -113,15 +113,15 @@ const sentence = (message: string): string => (/[.!?…]$/.test(message) ? messa
 
 function todoAbout(error: ServiceError): string {
   switch (error.remedy) {
-    case 'stop':
-    case 'next_key':
+    case 'abort_run':
+    case 'rotate_key':
       return error.status === 401 || error.status === 403
         ? 'Correct FILLRATE_API_KEY (and FILLRATE_AUTH), then run again: it carries on where it was.'
         : 'Look at FILLRATE_BASE_URL, then run again: it carries on where it was.'
-    case 'refuse':
+    case 'reject':
       return 'The service does not take this question; ask it what is wrong with it.'
     case 'retry':
-    case 'wait':
+    case 'release':
       return 'Run again later: it carries on where it was.'
   }
 }

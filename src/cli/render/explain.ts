@@ -29,9 +29,9 @@ function stateLines({ state, row }: Story, output: Output, now: number): string[
   const { paint, textColumns } = output
   const lines = state === null ? ['never picked'] : [stateLine(state, output, now), ...notesOf(state)]
   if (!row.exists) lines.push(paint('warn', 'the row is deleted'))
-  if (row.left_out_by !== null) lines.push(paint('warn', `left out of the source by its ${row.left_out_by}`))
-  if (row.copies > 1)
-    lines.push(paint('bad', `the joins give ${row.copies} rows for this key, and only one can be right`))
+  if (row.excluded_by !== null) lines.push(paint('warn', `left out of the source by its ${row.excluded_by}`))
+  if (row.join_count > 1)
+    lines.push(paint('bad', `the joins give ${row.join_count} rows for this key, and only one can be right`))
   if (row.problem !== null)
     lines.push(paint('bad', `an expression of the source fails on it: ${row.problem}`))
   if (state?.inputs_changed) lines.push('its inputs have changed since')
@@ -93,22 +93,28 @@ function rowLines({ row }: Story, output: Output): string[] {
   )
 }
 
-function originOf({ policy, blank, ours, written_by: by }: Column): string {
+function originOf({ policy, blank, written_by_fillrate, written_by: by }: Column): string {
   if (blank) return policy === null ? '' : 'blank'
-  if (ours) return by === null ? 'written by Fillrate' : `written by run ${by}`
+  if (written_by_fillrate) return by === null ? 'written by Fillrate' : `written by run ${by}`
   if (policy === null) return ''
   return policy === 'always' ? 'not ours, written over' : 'not ours, stays'
 }
 
-function askedLines({ lookup, tried, job, deliveries, row }: Story, output: Output, now: number): string[] {
-  const list: Field[] = tried.map((one): Field => ['Before', question(one), answer(one, now)])
+function askedLines(
+  { lookup, missed_lookups, job, deliveries, row }: Story,
+  output: Output,
+  now: number,
+): string[] {
+  const list: Field[] = missed_lookups.map((one): Field => ['Before', question(one), answer(one, now)])
   if (lookup === null) {
-    const would = row.question === null ? 'nothing' : `nothing yet; it would be ${inWords(row.question)}`
+    const would =
+      row.lookup_request === null ? 'nothing' : `nothing yet; it would be ${inWords(row.lookup_request)}`
     const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
     if (row.exists) list.push(['Asked', would, notes])
   } else {
     list.push(['Asked', question(lookup), callsOf(lookup, now)], ['Answer', answer(lookup, now)])
-    if (lookup.kept !== null) list.push(['No record', ...keptWords(lookup.kept, now)])
+    if (lookup.malformed_response !== null)
+      list.push(['No record', ...keptWords(lookup.malformed_response, now)])
   }
   if (job !== null) {
     const ended =
@@ -163,7 +169,10 @@ function answer(lookup: AskedLookup, now: number): string {
 /** Characters of it that are shown; `--json` has all that is kept. */
 const EXCERPT = 200
 
-function keptWords(kept: NonNullable<AskedLookup['kept']>, now: number): [text: string, more: string] {
+function keptWords(
+  kept: NonNullable<AskedLookup['malformed_response']>,
+  now: number,
+): [text: string, more: string] {
   const body = clean(kept.body.replaceAll(/\s+/g, ' ').trim())
   const shown = body === '' ? 'nothing' : cut(body, EXCERPT)
   return [shown, `answered with ${kept.status} ${distance(new Date(kept.received_at), now)}`]

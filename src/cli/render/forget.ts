@@ -11,10 +11,10 @@ const SHOWN = 20
 /** What was erased, where it was looked for, and what is left to do outside of Fillrate. */
 export function forgetLines(report: ForgetReport, output: Output): string[] {
   const { paint } = output
-  const { erased, searched, left, dry_run: dry } = report
+  const { erased, searched, remaining, dry_run: dry } = report
   const nothing = Object.values(erased).every((one) => one === 0)
   const places = `${counted(searched.columns, 'column')} of ${counted(searched.tables, 'table')}`
-  const found = left.reduce((sum, one) => sum + one.rows, 0)
+  const found = remaining.reduce((sum, one) => sum + one.rows, 0)
   return [
     nothing
       ? `${paint('good', '✓')} Nothing of it is stored${dry ? '.' : '; it will never be asked.'}`
@@ -35,7 +35,7 @@ export function forgetLines(report: ForgetReport, output: Output): string[] {
       ],
       output,
     ),
-    ...left.map((one) =>
+    ...remaining.map((one) =>
       paint('bad', `  still in ${counted(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
     ...ownRows(report, output),

@@ -24,17 +24,17 @@ export function nextSteps(report: RunReport, output: Output): string[] {
 
 /** Pure. */
 export function stepsAfter(
-  report: Pick<RunReport, 'status' | 'rows' | 'cells' | 'jobs' | 'left_out' | 'dry_run'>,
+  report: Pick<RunReport, 'status' | 'rows' | 'cells' | 'jobs' | 'skipped_over_budget' | 'dry_run'>,
 ): Step[] {
-  const { rows, cells, jobs, status, left_out: leftOut } = report
+  const { rows, cells, jobs, status, skipped_over_budget: leftOut } = report
   const steps: Step[] = []
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
   const why = [
     ...(failed > 0 ? [`${counted(failed, 'row')} failed`] : []),
-    ...(cells.conflicts > 0 ? [`${counted(cells.conflicts, 'cell')} did not fit`] : []),
+    ...(cells.skipped > 0 ? [`${counted(cells.skipped, 'cell')} did not fit`] : []),
   ]
   if (why.length > 0 && !report.dry_run) steps.push(['fillrate failures', `why ${why.join(' and ')}`])
-  if (status === 'failed' || status === 'refused')
+  if (status === 'failed' || status === 'unauthorized')
     steps.push(['fillrate check', 'what is wrong, and what to do about it'])
   if (status === 'budget_reached' || leftOut > 0) {
     const rest =

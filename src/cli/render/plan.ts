@@ -67,7 +67,7 @@ function steps(source: SourcePlan): Step[] {
     left('filtered out', source.where_out, 'by --where'),
     total('eligible', source.rows, whole ? '' : 'rows in the table'),
     left('complete', source.complete, 'nothing to fill'),
-    left('settled', source.settled, 'asked before, and not due'),
+    left('fresh', source.fresh, 'asked before, and not due'),
     left('held', source.held, 'by a run that is under way'),
     left('beyond the limit', source.beyond_limit, 'by --limit'),
     total('to pick', source.picked),
@@ -78,7 +78,7 @@ function steps(source: SourcePlan): Step[] {
       `for ${counted(rest.length, 'more reason', 'more reasons')}; --json has them`,
     ),
     left('suppressed', source.suppressed, 'never to be asked'),
-    total('to look up', source.askable),
+    total('to look up', source.valid_input),
   ]
 }
 
@@ -115,8 +115,8 @@ function asking({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
   return [
     [
       'Lookups',
-      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.asked)} to ask`,
-      sum(lookups.to_ask, BY),
+      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.requested)} to ask`,
+      sum(lookups.to_request, BY),
     ],
     [
       'Calls',
@@ -134,15 +134,15 @@ function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
       ? 'how many are found will be known after the first run'
       : `${rangeText(cost.found_range)} found, at the ${percent(cost.match_rate)} found so far`
   const lookups =
-    cost.most > cost.lookups
+    cost.max_lookups > cost.lookups
       ? [
-          `${rangeText({ least: cost.lookups, most: cost.most })} lookups`,
+          `${rangeText({ min: cost.lookups, max: cost.max_lookups })} lookups`,
           `the more the less is found, for a row goes on to its next identifier; ${budgetText(cost, settings)}`,
         ]
       : [counted(cost.lookups, 'lookup'), budgetText(cost, settings)]
   return [
     ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
-    ...(cost.most === 0
+    ...(cost.max_lookups === 0
       ? []
       : ([
           ['Match', found],
@@ -151,8 +151,8 @@ function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
   ]
 }
 
-const rangeText = ({ least, most }: { readonly least: number; readonly most: number }): string =>
-  least === most ? count(least) : `${count(least)} to ${count(most)}`
+const rangeText = ({ min, max }: { readonly min: number; readonly max: number }): string =>
+  min === max ? count(min) : `${count(min)} to ${count(max)}`
 
 function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run wants --budget'
@@ -161,7 +161,7 @@ function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
   return cost.beyond_budget > 0 ? `${counted(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
 }
 
-function timeText({ limit, window_ms: windowMs, ms, ms_most: most }: Plan['time']): string {
+function timeText({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
   if (limit === null) return 'not known before the first call tells the limit'
   const known = limitText(limit, windowMs)
   if (ms === null || most === null) return `the limit is ${known}`

@@ -13,20 +13,20 @@ export function toldFields(told: Heard | null, now: number): Field[] {
   return [
     ...used(told, now),
     ...(told.live ? window(told, now) : []),
-    ...(told.live && told.waiting !== null ? [['Waits', told.waiting] as const] : []),
+    ...(told.live && told.stall_reason !== null ? [['Waits', told.stall_reason] as const] : []),
     ...(told.throttled > 0
       ? [['Refused', `${count(told.throttled)} of its calls were answered 429`] as const]
       : []),
     ...(told.state === 'banned'
       ? [['Banned', BANNED, 'tried again with one call now and then'] as const]
       : []),
-    ...(told.foreign ? [['Shared', FOREIGN, 'give each client a key of its own'] as const] : []),
+    ...(told.shared_key ? [['Shared', FOREIGN, 'give each client a key of its own'] as const] : []),
   ]
 }
 
 function used(told: Heard, now: number): Field[] {
   if (told.utilisation === null || told.permitted === null) return []
-  const when = told.live ? 'so far' : distance(told.told_at, now)
+  const when = told.live ? 'so far' : distance(told.reported_at, now)
   return [
     [
       'Used',

@@ -25,17 +25,17 @@ export function remapLines(
       : []),
     ...countLines(
       [
-        [examined.write, `${dry ? 'would be written' : 'to write'}: ${cells}${undone}`],
-        [examined.same, 'in which nothing changes'],
+        [examined.changed, `${dry ? 'would be written' : 'to write'}: ${cells}${undone}`],
+        [examined.unchanged, 'in which nothing changes'],
         [examined.below_confidence, 'below minConfidence'],
         [examined.inputs_changed, 'whose inputs have changed: the next run picks them'],
-        [examined.gone, 'no longer in the source'],
+        [examined.row_missing, 'no longer in the source'],
       ],
       [examined.rows, `rows of ${source} with a stored record`],
       output,
     ),
     ...(cellLines.length > 0 ? ['', ...cellLines] : []),
-    ...(dry && examined.write > 0
+    ...(dry && examined.changed > 0
       ? stepLines([[`fillrate remap ${source}`, 'writes them, without a call']], output)
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...reportLines(report, output)]),

@@ -23,7 +23,12 @@ const ENDINGS: Readonly<Record<RunReport['status'], Ending>> = {
   completed: { words: 'completed', style: 'good', time: 'in', more: '' },
   budget_reached: { words: 'stopped at its budget', style: 'warn', time: 'after', more: '' },
   interrupted: { words: 'interrupted', style: 'warn', time: 'after', more: ', its state is saved' },
-  refused: { words: 'stopped', style: 'bad', time: 'after', more: ', because the service refuses its calls' },
+  unauthorized: {
+    words: 'stopped',
+    style: 'bad',
+    time: 'after',
+    more: ', because the service refuses its calls',
+  },
   failed: { words: 'failed', style: 'bad', time: 'after', more: '' },
 }
 
@@ -59,20 +64,20 @@ const details = (report: RunReport, output: Output): string[] => [
 const after = (lines: readonly string[]): string[] => (lines.length > 0 ? ['', ...lines] : [])
 
 const nothingPicked = (report: RunReport): string =>
-  report.left_out > 0 || report.status !== 'completed'
+  report.skipped_over_budget > 0 || report.status !== 'completed'
     ? '  No row was picked.'
     : '  Nothing to do: no row lacks anything that was not asked for already.'
 
 function asked(report: RunReport): Field[] {
   const { lookups, requests, jobs } = report
   const calls = requests.person + requests.company + requests.bulk
-  const open = lookups.distinct - lookups.stored - lookups.asked
+  const open = lookups.distinct - lookups.stored - lookups.requested
   const list: Field[] = [
     [
       'Lookups',
-      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.asked)} asked` +
+      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.requested)} asked` +
         (open > 0 ? ` + ${count(open)} to ask` : ''),
-      sum(lookups, { found: 'found', not_found: 'not found', refused: 'refused', failed: 'failed' }),
+      sum(lookups, { found: 'found', not_found: 'not found', rejected: 'rejected', failed: 'failed' }),
     ],
   ]
   if (calls > 0)
@@ -106,7 +111,7 @@ function savedCalls({ rows, lookups, requests }: RunReport): string {
   const saved = {
     shared: Math.max(0, questions - lookups.distinct),
     stored: lookups.stored,
-    bulk: requests.bulk > 0 ? Math.max(0, lookups.asked - first) : 0,
+    bulk: requests.bulk > 0 ? Math.max(0, lookups.requested - first) : 0,
   }
   const all = saved.shared + saved.stored + saved.bulk
   if (all === 0) return 'no calls'
@@ -119,7 +124,7 @@ function savedCalls({ rows, lookups, requests }: RunReport): string {
 }
 
 function written({ cells, dry_run: dryRun }: RunReport): Field[] {
-  const more = sum(cells, { kept: 'kept as they were', conflicts: 'did not fit' })
+  const more = sum(cells, { protected: 'protected', skipped: 'skipped' })
   return [['Cells', `${count(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
 }
 
@@ -128,7 +133,7 @@ function rate({ rate }: RunReport): Field[] {
   const limit = limitText(rate.limit, rate.window_ms, rate.window_at_most_ms)
   const shared: Field[] = [
     ...(rate.banned ? [['Banned', BANNED, 'the next run tries again with one call'] satisfies Field] : []),
-    ...(rate.foreign ? [['Shared', FOREIGN, 'give each client a key of its own'] satisfies Field] : []),
+    ...(rate.shared_key ? [['Shared', FOREIGN, 'give each client a key of its own'] satisfies Field] : []),
   ]
   if (rate.utilisation === null || rate.permitted === null) return [['Limit', limit], ...shared]
   const of = `${count(rate.used)} of the ${count(rate.permitted)} calls permitted meanwhile`

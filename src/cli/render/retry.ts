@@ -12,9 +12,9 @@ const REASONS = 25
 /** What was made due, by reason, what it will cost, and what to type next. */
 export function retryLines(report: RetryReport, output: Output): string[] {
   const { paint } = output
-  const { rows, reasons, lookups, without_call: free, gone, complete, dry_run: dry } = report
+  const { rows, reasons, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
   const left = [
-    ...(gone > 0 ? [`${counted(gone, 'row')} no longer in the source`] : []),
+    ...(row_missing > 0 ? [`${counted(row_missing, 'row')} no longer in the source`] : []),
     ...(complete > 0 ? [`${counted(complete, 'row')} in which nothing is lacking any more`] : []),
   ].join(', ')
   if (rows === 0)

@@ -13,19 +13,19 @@ import { cut, pad, width } from './text.ts'
 
 /** How things stand: each source with its rows, whose states add up, and its columns; then jobs, runs and the limit. */
 export function statusLines(report: StatusReport, output: Output, now: number): string[] {
-  const { limits, coverage, rows, paused } = report
-  const names = Object.keys({ ...coverage, ...rows })
+  const { limits, fill_rate, rows, paused } = report
+  const names = Object.keys({ ...fill_rate, ...rows })
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
     ...names.flatMap((name) => [
-      ...sourceLines(name, rows[name], coverage[name], pausedText(pauseOf(name), now), output),
+      ...sourceLines(name, rows[name], fill_rate[name], pausedText(pauseOf(name), now), output),
       '',
     ]),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...fields(
       [
         ...workFields(report, now),
-        ...limits.slice(0, 3).flatMap((limit) => [limitField(limit, now), ...toldFields(limit.told, now)]),
+        ...limits.slice(0, 3).flatMap((limit) => [limitField(limit, now), ...toldFields(limit.status, now)]),
       ],
       output,
     ),
@@ -70,7 +70,7 @@ export function coverageLines({ eligible, columns }: Coverage, output: Output): 
 }
 
 function workFields(
-  { jobs, deliveries, quarantined_results: quarantined, live_runs: live, last_run: last }: StatusReport,
+  { jobs, deliveries, quarantined_results: quarantined, running_runs: live, last_run: last }: StatusReport,
   now: number,
 ): Field[] {
   const ended =
@@ -95,7 +95,13 @@ function summed(states: Readonly<Partial<Record<string, number>>>): string {
 }
 
 function limitField(
-  { scope, limit, window_ms: windowMs, observed_at: observedAt, told }: StatusReport['limits'][number],
+  {
+    scope,
+    limit,
+    window_ms: windowMs,
+    observed_at: observedAt,
+    status: told,
+  }: StatusReport['limits'][number],
   now: number,
 ): Field {
   const [host = scope, key] = scope.split(' ')

@@ -13,7 +13,7 @@ const SHOWN = 20
 export function undoLines(report: UndoReport, output: Output): string[] {
   const { changes, undoes } = report
   if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
-  const { restored, kept, gone, rejected, undone_before, not_configured, left } = changes
+  const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const verb = report.writes_again ? 'written again' : 'taken back'
   return [
     ...wrap(headline(report, output), output.textColumns),
@@ -23,11 +23,11 @@ export function undoLines(report: UndoReport, output: Output): string[] {
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `taken back before${by(report.undone_by)}`],
         [kept, 'stay: each of their cells was changed since'],
-        [gone, 'are no more: their rows were deleted'],
+        [row_missing, 'are no more: their rows were deleted'],
         [rejected, 'could not be taken back: the database does not allow the old values'],
         [not_configured, 'left alone: their source is not configured any more'],
         [
-          left,
+          remaining,
           report.status === 'interrupted'
             ? 'not looked at yet'
             : 'left for later: other transactions have locked their rows',
@@ -131,10 +131,10 @@ export function stepsAfterUndo(report: UndoReport): Step[] {
   const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
   const steps: Step[] = []
   if (dry && changes.restored > 0) steps.push([`fillrate undo ${undoes}`, 'takes it back'])
-  if (changes.left > 0 || (changes.rejected > 0 && !dry))
+  if (changes.remaining > 0 || (changes.rejected > 0 && !dry))
     steps.push([
       `fillrate undo ${undoes}`,
-      changes.left > 0 ? 'goes on with the rest' : 'tries the rest again, once the database allows it',
+      changes.remaining > 0 ? 'goes on with the rest' : 'tries the rest again, once the database allows it',
     ])
   const later = Math.max(0, ...kept.map((row) => row.written_by ?? 0))
   if (later > 0)

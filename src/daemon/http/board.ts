@@ -118,7 +118,7 @@ function refuse(request: FastifyRequest, reply: FastifyReply, status: number, wh
 }
 
 async function readStatus({ db, sources }: BoardOptions): Promise<object> {
-  const coverage: Record<string, StatusReport['coverage'][string]> = {}
+  const coverage: Record<string, StatusReport['fill_rate'][string]> = {}
   for (const source of sources().values()) coverage[source.name] = await lastCoverage(db, source)
   return { ...(await statusReport(db, [...sources().keys()], coverage)), configuration_problems: null }
 }

@@ -74,7 +74,7 @@ export function webhook(server: FastifyInstance, options: WebhookOptions): void 
           })
           if (receipt === 'bad_signature')
             return await reply.code(401).send({ error: 'the signature does not match the body' })
-          if (receipt === 'stored') options.onDelivered()
+          if (receipt === 'accepted') options.onDelivered()
           return await reply.code(200).send({ receipt })
         } catch (error) {
           options.onFailed(error as Error)

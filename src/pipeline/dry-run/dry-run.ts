@@ -33,7 +33,7 @@ const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as R
 /** Of a dry run that ended before its time: its rows wait. */
 export const NOTHING_REHEARSED: Rehearsal = {
   states: NO_STATES,
-  cells: { written: 0, kept: 0, conflicts: 0 },
+  cells: { written: 0, protected: 0, skipped: 0 },
   columns: [],
   sample: [],
 }
@@ -49,7 +49,7 @@ export async function rehearseRun(
   options: { readonly sources: readonly Source[]; readonly sample: number; readonly signal: AbortSignal },
 ): Promise<Rehearsal> {
   const states = { ...NO_STATES }
-  const cells = { written: 0, kept: 0, conflicts: 0 }
+  const cells = { written: 0, protected: 0, skipped: 0 }
   const columns: { source: string; column: string; written: number }[] = []
   const samples: DiffRow[][] = []
   for (const source of options.sources) {
@@ -59,7 +59,7 @@ export async function rehearseRun(
     const sample: DiffRow[] = []
     for await (const { row, diff } of rehearsed(deps, source, run, options.signal)) {
       states[row.state]++
-      for (const count of ['written', 'kept', 'conflicts'] as const) cells[count] += row.cells[count]
+      for (const count of ['written', 'protected', 'skipped'] as const) cells[count] += row.cells[count]
       for (const { column } of diff?.cells ?? []) {
         const count = counts.get(column)
         if (count) count.written++

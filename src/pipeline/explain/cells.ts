@@ -38,7 +38,7 @@ export function columnsOf(
       value,
       blank,
       policy: policies.get(column) ?? null,
-      ours,
+      written_by_fillrate: ours,
       written_by: ours ? (by?.run ?? null) : null,
     }
   })

@@ -112,7 +112,7 @@ const AFTER: Readonly<Record<RowState | 'undone', { readonly why: string; readon
     todo: '',
   },
   invalid_input: { why: 'looked at again', todo: '' },
-  refused: { why: 'asked again', todo: RETRY },
+  rejected: { why: 'asked again', todo: RETRY },
   suppressed: { why: 'looked at again', todo: ': it was erased, and is never asked again' },
   write_rejected: {
     why: 'asked again, because its answer is then old; `fillrate retry` tries to write it before',

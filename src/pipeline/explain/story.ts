@@ -12,15 +12,15 @@ export interface Story {
   readonly row: {
     readonly exists: boolean
     /** What keeps it out of the source; null when it belongs to it. */
-    readonly left_out_by: LookedIn['leftOutBy']
+    readonly excluded_by: LookedIn['leftOutBy']
     /** Rows that the joins give for it: more than one is a mistake in the mapping. */
-    readonly copies: number
+    readonly join_count: number
     /** The error of an expression that fails on it. */
     readonly problem: string | null
     /** As the source's expressions give them. */
     readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
     /** What its inputs would be asked as; null where none is usable. */
-    readonly question: Question | null
+    readonly lookup_request: Question | null
     readonly input_notes: ReadonlyArray<{ readonly input: string; readonly reason: string }>
     readonly columns: readonly Column[]
   }
@@ -28,7 +28,7 @@ export interface Story {
   readonly state: State | null
   readonly lookup: AskedLookup | null
   /** Lookups that found nothing before this one, in a cascade. */
-  readonly tried: readonly AskedLookup[]
+  readonly missed_lookups: readonly AskedLookup[]
   readonly job: JobStory | null
   readonly deliveries: readonly DeliveryStory[]
   /** The service's answer, whole. */
@@ -51,7 +51,7 @@ export interface Column {
   /** Null: a column of `touch`. */
   readonly policy: Policy | null
   /** It holds what Fillrate wrote. */
-  readonly ours: boolean
+  readonly written_by_fillrate: boolean
   /** The run that wrote it; null where that is not known. */
   readonly written_by: number | null
 }

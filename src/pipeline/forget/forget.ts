@@ -29,7 +29,7 @@ export interface ForgetReport {
   /** Every column of words in the schema was searched for the identifier. */
   readonly searched: { readonly tables: number; readonly columns: number }
   /** Where it was still found; empty unless something is wrong. */
-  readonly left: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
+  readonly remaining: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
 }
 
 const UNREADABLE = JSON.stringify({ erased: 'it could not be read, and held what was to be erased' })
@@ -105,10 +105,10 @@ async function eraseAll(part: Part, targets: readonly Target[], dryRun: boolean)
     const places = await part((tx) => search.find(tx, column, pattern))
     mentions += await part((tx) => search.blot(tx, column, pattern, places))
   }
-  const left = []
+  const remaining = []
   for (const column of columns) {
     const rows = await part((tx) => search.count(tx, column, pattern))
-    if (rows > 0) left.push({ table: column.table, column: column.column, rows })
+    if (rows > 0) remaining.push({ table: column.table, column: column.column, rows })
   }
   return {
     dry_run: dryRun,
@@ -123,7 +123,7 @@ async function eraseAll(part: Part, targets: readonly Target[], dryRun: boolean)
     },
     rows: [...erased.rows, ...named.rows],
     searched: { tables: new Set(columns.map((column) => column.table)).size, columns: columns.length },
-    left,
+    remaining,
   }
 }
 

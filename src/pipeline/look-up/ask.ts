@@ -83,15 +83,15 @@ function send(
 function afterFailure(error: ServiceError, lookup: LeasedLookup, breaker: Breaker): Asked {
   const reason = describeFailure(error)
   switch (error.remedy) {
-    case 'refuse':
-      return decided({ type: 'refused', reason }, toKeep(error))
+    case 'reject':
+      return decided({ type: 'rejected', reason }, toKeep(error))
     case 'retry': {
       if (!error.maybeSent) return decided({ type: 'not_sent', reason })
       // Until it is known that it is the input's, it is no attempt: the key may be locked for all of them.
       if (error instanceof ForbiddenError) {
         const { attempts } = lookup
         const { retryAfterMs, times: tries } = error
-        return decided({ type: 'fault', reason, retryAfterMs, attempts, tries, isDown: true })
+        return decided({ type: 'transient_error', reason, retryAfterMs, attempts, tries, isDown: true })
       }
       const doubt = doubtOf(error)
       // Calls that were paid for are counted, whosever fault it was: an outage that charges must come to an end.
@@ -103,18 +103,21 @@ function afterFailure(error: ServiceError, lookup: LeasedLookup, breaker: Breake
         isLost: doubt === 'lost',
         isDown: breaker.state !== 'closed' && !isCounted,
       }
-      return decided({ type: 'fault', ...fault, ...breaker.triesOf(lookup, isCounted) }, toKeep(error))
+      return decided(
+        { type: 'transient_error', ...fault, ...breaker.triesOf(lookup, isCounted) },
+        toKeep(error),
+      )
     }
-    case 'wait':
-    case 'next_key':
-    case 'stop': {
+    case 'release':
+    case 'rotate_key':
+    case 'abort_run': {
       // The limiter holds a 429's Retry-After for every call; an open circuit's pause is this lookup's own.
       const isOwnPause = error instanceof CircuitOpenError || error instanceof KeyOnTrialError
       const retryAfterMs = isOwnPause ? error.retryAfterMs : null
       const inDoubt = error instanceof AbortedError && doubtOf(error) !== 'none'
       return {
-        event: { type: 'put_back', reason, retryAfterMs, inDoubt },
-        stop: error.remedy === 'stop' ? error : null,
+        event: { type: 'released', reason, retryAfterMs, inDoubt },
+        stop: error.remedy === 'abort_run' ? error : null,
         throttled: error instanceof RateLimitedError,
         toKeep: null,
       }
@@ -144,7 +147,7 @@ const KEPT_BODY = 8_000
 function toKeep(error: ServiceError): Pick<KeptAnswer, 'status' | 'body'> | null {
   if (error.status === null) return null
   const isMalformed = error instanceof MalformedAnswerError
-  if (!isMalformed && error.remedy !== 'refuse') return null
+  if (!isMalformed && error.remedy !== 'reject') return null
   const body = isMalformed ? error.body.toString('utf8', 0, KEPT_BODY) : error.detail
   return { status: error.status, body: cleanText(body) }
 }

@@ -126,7 +126,13 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     failure ??= { error }
     deps.log.error({ lookup: lookup.id, err: error }, 'a lookup could not be asked, or its answer not stored')
     const reason = `not asked or not stored: ${(error as Error).name}`
-    const event = { type: 'fault', reason, retryAfterMs: null, inDoubt: true, isLost: true } as const
+    const event = {
+      type: 'transient_error',
+      reason,
+      retryAfterMs: null,
+      inDoubt: true,
+      isLost: true,
+    } as const
     const fields = afterAsk(lookup, event, deps.rules, deps.now(), deps.random())
     const { id, token } = lookup
     const one = { id, token, askedAt: new Date(deps.now()), ...fields }
@@ -148,8 +154,8 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
     } else {
       stop ??= asked.stop
       if (asked.throttled) count.throttled++
-      if (asked.event.type === 'fault' || asked.event.type === 'not_sent') count.retried++
-      else if (asked.event.type !== 'put_back') count.answered++
+      if (asked.event.type === 'transient_error' || asked.event.type === 'not_sent') count.retried++
+      else if (asked.event.type !== 'released') count.answered++
       if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
       const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
       await settle({

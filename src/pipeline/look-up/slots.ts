@@ -1,14 +1,14 @@
-type Priority = 'sync' | 'nightly' | 'backfill'
+type Priority = 'urgent' | 'normal' | 'low'
 
 /**
  * Who waits is served in this order. A bulk call goes before the single calls of its priority: it is one call for a
  * hundred lookups, and they would hand their slots on among themselves for as long as any of them waits.
  */
-const ORDER = ['sync', 'nightly bulk', 'nightly', 'backfill bulk', 'backfill'] as const
+const ORDER = ['urgent', 'normal bulk', 'normal', 'low bulk', 'low'] as const
 type Rank = (typeof ORDER)[number]
 
 const rankOf = (priority: Priority, isBulk: boolean): Rank =>
-  isBulk && priority !== 'sync' ? `${priority} bulk` : priority
+  isBulk && priority !== 'urgent' ? `${priority} bulk` : priority
 
 /**
  * The calls that a process may have under way at once, over all its runs. Permits say how many calls the service
@@ -20,11 +20,11 @@ export class Slots {
   readonly #kept: number
   #used = 0
   readonly #waiting: Record<Rank, Set<() => void>> = {
-    sync: new Set(),
-    'nightly bulk': new Set(),
-    nightly: new Set(),
-    'backfill bulk': new Set(),
-    backfill: new Set(),
+    urgent: new Set(),
+    'normal bulk': new Set(),
+    normal: new Set(),
+    'low bulk': new Set(),
+    low: new Set(),
   }
 
   /** @param kept of the capacity, for syncs alone; never all of it */
@@ -36,7 +36,7 @@ export class Slots {
   /** How many one may take now; none while somebody more urgent waits. */
   free(priority: Priority, isBulk = false): number {
     if (!this.mayKeep(priority, isBulk)) return 0
-    const room = priority === 'sync' ? this.capacity : this.capacity - this.#kept
+    const room = priority === 'urgent' ? this.capacity : this.capacity - this.#kept
     return Math.max(0, room - this.#used)
   }
 

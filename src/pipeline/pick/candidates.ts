@@ -15,7 +15,7 @@ import type { StoreTransaction } from '../../store/transaction.ts'
  * - `settled`: settled with the same inputs, and not due
  * - `held`: another live run has it, or (for a dry run) it is written as soon as its delivery comes
  */
-export type Fate = 'open' | 'left_behind' | 'complete' | 'settled' | 'held'
+export type Fate = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
 
 export interface Candidate extends PageRow {
   readonly fate: Fate
@@ -70,11 +70,11 @@ export async function readPage(
     judged as (
       select page.*, ${triedBefore(source, service)} as tried, case
                when r.state = ${sql.lit(Row.waiting)} and (r.run = any(${live}) or (${dry} and ${expected('r')})) then 'held'
-               when r.state = ${sql.lit(Row.waiting)} then 'left_behind'
+               when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
-                    or ${isOfAnother(service)} then 'open'
-               else 'settled'
+                    or ${isOfAnother(service)} then 'eligible'
+               else 'fresh'
              end as fate
         from page left join lateral (
           select key, state, run, lookup, tried, dry, service, input_hash, next_at from fillrate.rows
@@ -85,12 +85,12 @@ export async function readPage(
         from (select fate, count(*) as count from judged group by fate) by_fate
     )
     select judged.*, counted.* from judged cross join counted
-     where fate in ('open', 'left_behind') or n = scanned
+     where fate in ('eligible', 'abandoned') or n = scanned
      order by n`.execute(db)
   const last = rows.at(-1)
   const scanned = last?.scanned ?? 0
   return {
-    candidates: rows.filter((row) => row.fate === 'open' || row.fate === 'left_behind'),
+    candidates: rows.filter((row) => row.fate === 'eligible' || row.fate === 'abandoned'),
     fates: last?.fates ?? {},
     next: last && scanned === size ? last.key : null,
     scanned,
@@ -112,7 +112,7 @@ export async function readKeys(
         select state, tried, input_hash from fillrate.rows
          where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
-  return rows.map((row) => ({ ...row, fate: 'left_behind' }))
+  return rows.map((row) => ({ ...row, fate: 'abandoned' }))
 }
 
 /** Whether another service has settled the row `r`: what one answers says nothing of what another would. */

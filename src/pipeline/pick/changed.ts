@@ -99,7 +99,7 @@ async function takeKeys(
     const gone = keys.filter((key) => !there.has(key))
     await rows.settle(tx, source.name, gone.map(goneRow))
   }
-  const candidates = found.filter((one) => one.fate === 'open' || one.fate === 'left_behind')
+  const candidates = found.filter((one) => one.fate === 'eligible' || one.fate === 'abandoned')
   if (candidates.length === 0) return NOTHING
   const taken = await takeCandidates(
     tx,
@@ -128,11 +128,11 @@ async function readChanged(
       select page.*, ${triedBefore(source, run.service)} as tried, case
                when ${waiting} and r.run = any(${[...live]}::bigint[])
                     and (r.run <> ${run.id} or r.input_hash = page.input_hash) then 'held'
-               when ${waiting} then 'left_behind'
+               when ${waiting} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
-                    or ${isOfAnother(run.service)} then 'open'
-               else 'settled'
+                    or ${isOfAnother(run.service)} then 'eligible'
+               else 'fresh'
              end as fate
         from (${page}) as page left join lateral (
           select key, state, run, lookup, tried, service, input_hash, next_at from fillrate.rows

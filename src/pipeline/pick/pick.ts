@@ -40,7 +40,7 @@ export interface PickingRun {
  */
 export interface Pass {
   readonly source: Source
-  phase: 'sent_back' | 'left_behind' | 'due' | 'table' | 'done'
+  phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
   /** Rows of a page: fewer where reading them takes too long. */
   readonly pages: Pace
   after: string | null
@@ -60,7 +60,7 @@ export async function beginPass(
   source: Source,
   options: PickOptions,
 ): Promise<Pass> {
-  const pass = newPass(source, 'left_behind')
+  const pass = newPass(source, 'abandoned')
   if (source.mapping.changedAt === null || options.where !== null) return pass
   const cursorPass = await passes.begin(deps.db, source.name, mappingHash(source, deps.service))
   return { ...pass, cursorPass, changedSince: cursorPass.since }
@@ -132,7 +132,7 @@ export async function tick(
     if (!isRefusal(error)) throw error
     const { after, changedSince } = pass
     const page =
-      pass.phase === 'table'
+      pass.phase === 'scan'
         ? { after, limit: size, where: options.where, changedSince }
         : { keys: await inTransaction(deps.db, (tx) => keysOf(tx, run, live, pass, Math.min(room, size))) }
     throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
@@ -140,10 +140,10 @@ export async function tick(
   if (outcome === null) return { ...NOTHING, done: false }
   pass.pages.took(size, 0)
   const { admitted, scanned, leftOut } = outcome
-  const isAgain = pass.phase === 'sent_back'
+  const isAgain = pass.phase === 'requeued'
   const picked = isAgain ? 0 : outcome.picked
   // What other runs left behind was counted in its own phase.
-  if (pass.phase === 'table') run.budget.leaveOut(leftOut.filter((one) => one.fate === 'open').length)
+  if (pass.phase === 'scan') run.budget.leaveOut(leftOut.filter((one) => one.fate === 'eligible').length)
   if (pass.phase === 'due') run.budget.leaveOut(leftOut.length)
   const before = run.budget.rowsTaken(pass.source.name)
   if (before !== null) run.budget.setRowsTaken(pass.source.name, before + picked)
@@ -168,7 +168,7 @@ async function roomFor(
   { phase, source: { name } }: Pass,
   limit: number | null,
 ): Promise<number> {
-  if (limit === null || phase === 'sent_back') return PAGE
+  if (limit === null || phase === 'requeued') return PAGE
   const taken = run.budget.rowsTaken(name) ?? (await rows.countOfRun(db, name, run.id))
   run.budget.setRowsTaken(name, taken)
   return Math.min(PAGE, limit - taken)
@@ -188,9 +188,9 @@ export async function pickAgain(
     readonly signal: AbortSignal
   },
 ): Promise<Omit<PickResult, 'done'>> {
-  const pass = newPass(source, 'sent_back')
+  const pass = newPass(source, 'requeued')
   const sum = { ...NOTHING }
-  while (pass.phase === 'sent_back' || (options.leftBehind && pass.phase === 'left_behind')) {
+  while (pass.phase === 'requeued' || (options.leftBehind && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
     const did = await tick(deps, run, pass, { limit: options.limit ?? null, where: null })
     for (const count of ['picked', 'again', 'admitted', 'scanned'] as const) sum[count] += did[count]
@@ -211,7 +211,7 @@ async function read(
   next: string | null
   scanned: number
 }> {
-  if (pass.phase === 'table') {
+  if (pass.phase === 'scan') {
     const { where } = options
     const page = await readPage(tx, pass.source, {
       after: pass.after,
@@ -245,9 +245,9 @@ function keysOf(
 ): Promise<string[]> {
   const { source, after } = pass
   switch (pass.phase) {
-    case 'sent_back':
+    case 'requeued':
       return rows.sentBack(tx, source.name, run.id, after ?? '', room)
-    case 'left_behind':
+    case 'abandoned':
       return rows.leftBehind(tx, source.name, live, after ?? '', room, run.dry)
     default:
       return rows.due(tx, source.name, after ?? '', room)
@@ -263,14 +263,14 @@ async function advance(
   const leftOut = pass.leftOutOfPhase
   pass.after = null
   pass.leftOutOfPhase = 0
-  if (pass.phase === 'sent_back') {
+  if (pass.phase === 'requeued') {
     budget.leaveWaiting(pass.source.name, leftOut)
-    pass.phase = 'left_behind'
-  } else if (pass.phase === 'left_behind') {
+    pass.phase = 'abandoned'
+  } else if (pass.phase === 'abandoned') {
     budget.leaveBehind(pass.source.name, leftOut)
-    pass.phase = pass.changedSince === null ? 'table' : 'due'
+    pass.phase = pass.changedSince === null ? 'scan' : 'due'
   } else if (pass.phase === 'due') {
-    pass.phase = 'table'
+    pass.phase = 'scan'
   } else {
     pass.phase = 'done'
     const whole = options.limit === null && pass.leftOut === 0 && !dry
@@ -287,7 +287,7 @@ export const goneRow = (key: string): rows.SettledRow => ({
   written: null,
   notes: null,
   nextAt: null,
-  cells: { written: 0, kept: 0, conflicts: 0 },
+  cells: { written: 0, protected: 0, skipped: 0 },
 })
 
 /** How far a source was read for one service says nothing of what another would answer. */

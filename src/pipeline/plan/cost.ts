@@ -37,8 +37,8 @@ export function timeFor(calls: number, known: KnownLimit | null): number | null 
 }
 
 export interface Range {
-  readonly least: number
-  readonly most: number
+  readonly min: number
+  readonly max: number
 }
 
 /** 95 of 100 such ranges hold what then comes. */
@@ -53,13 +53,13 @@ export function expectedFound(
   soFar: { readonly found: number; readonly asked: number },
 ): Range | null {
   if (soFar.asked === 0) return null
-  if (lookups === 0) return { least: 0, most: 0 }
+  if (lookups === 0) return { min: 0, max: 0 }
   const share = soFar.found / soFar.asked
   const n = 1 / (1 / soFar.asked + 1 / lookups)
   const middle = (share + Z ** 2 / (2 * n)) / (1 + Z ** 2 / n)
   const half = (Z / (1 + Z ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z ** 2 / (4 * n ** 2))
   return {
-    least: Math.max(0, Math.floor(lookups * (middle - half))),
-    most: Math.min(lookups, Math.ceil(lookups * (middle + half))),
+    min: Math.max(0, Math.floor(lookups * (middle - half))),
+    max: Math.min(lookups, Math.ceil(lookups * (middle + half))),
   }
 }

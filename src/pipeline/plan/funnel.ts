@@ -26,7 +26,7 @@ export interface SourcePlan {
   /** The eligible rows: what is left of the table. */
   readonly rows: number
   readonly complete: number
-  readonly settled: number
+  readonly fresh: number
   readonly held: number
   readonly beyond_limit: number
   readonly picked: number
@@ -34,7 +34,7 @@ export interface SourcePlan {
   readonly invalid_input: Readonly<Record<string, number>>
   readonly suppressed: number
   /** Of the picked: those whose inputs make a question. */
-  readonly askable: number
+  readonly valid_input: number
 }
 
 export interface FunnelOptions {
@@ -57,12 +57,12 @@ export async function planSource(
   const count = {
     rows: 0,
     complete: 0,
-    settled: 0,
+    fresh: 0,
     held: 0,
     beyond_limit: 0,
     picked: 0,
     suppressed: 0,
-    askable: 0,
+    valid_input: 0,
   }
   const invalid: Record<string, number> = {}
   const sample: DiffRow[] = []
@@ -70,7 +70,7 @@ export async function planSource(
   do {
     const page: PlannedPage = await planPage(deps, source, options, after)
     count.rows += page.scanned
-    for (const fate of ['complete', 'settled', 'held'] as const) count[fate] += page.fates[fate] ?? 0
+    for (const fate of ['complete', 'fresh', 'held'] as const) count[fate] += page.fates[fate] ?? 0
     const answered: Answered[] = []
     for (const [place, way] of page.ways.entries()) {
       const { candidate } = way
@@ -79,10 +79,10 @@ export async function planSource(
       else {
         count.picked++
         const end = page.suppressed.has(place) ? 'suppressed' : follow(way, page, questions)
-        if (end === 'askable' || end === 'suppressed') count[end]++
+        if (end === 'valid_input' || end === 'suppressed') count[end]++
         else if (end === 'invalid_input') invalid[way.reason] = (invalid[way.reason] ?? 0) + 1
         else {
-          count.askable++
+          count.valid_input++
           answered.push({ candidate, lookup: end })
         }
       }
@@ -163,8 +163,8 @@ function follow(
   { candidate, lookups: way }: Way,
   page: PlannedPage,
   questions: Questions,
-): 'invalid_input' | 'askable' | lookups.Wanted {
-  if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'askable'
+): 'invalid_input' | 'valid_input' | lookups.Wanted {
+  if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'valid_input'
   for (const [n, lookup] of way.entries()) {
     const id = lookupId(lookup)
     const costs = page.costs.has(id)
@@ -173,9 +173,9 @@ function follow(
     for (const next of way.slice(n + 1)) {
       if (page.costs.has(lookupId(next))) questions.wantAfter(next)
     }
-    return costs ? 'askable' : lookup
+    return costs ? 'valid_input' : lookup
   }
-  return 'askable'
+  return 'valid_input'
 }
 
 /** What the filters left out. Counted apart from the pages: what changes meanwhile counts as what was filtered out. */

@@ -10,18 +10,18 @@ import { diffOf, type DiffRow } from '../dry-run/diff.ts'
 export interface Rehearsed {
   readonly row: StoredAnswer
   /**
-   * - `write`: a cell would change, or the database would have to say
-   * - `same`: nothing would change
+   * - `changed`: a cell would change, or the database would have to say
+   * - `unchanged`: nothing would change
    * - `below_confidence`: the record is too uncertain for the source
    * - `inputs_changed`: to be picked by the next run
-   * - `gone`: no longer in the source
+   * - `row_missing`: no longer in the source
    */
   readonly fate: Fate
   /** What would be written, as far as that can be told; null where nothing. */
   readonly diff: DiffRow | null
 }
 
-export type Fate = 'write' | 'same' | 'below_confidence' | 'inputs_changed' | 'gone'
+export type Fate = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
 
 /** Holds stored records against their rows under the mapping as it is now. Locks nothing and writes nothing. */
 export async function rehearse(
@@ -50,11 +50,11 @@ export async function rehearse(
 }
 
 const FATES: Readonly<Record<WriteResult['outcome'], Fate>> = {
-  written: 'write',
-  rejected: 'write',
-  unchanged: 'same',
+  written: 'changed',
+  rejected: 'changed',
+  unchanged: 'unchanged',
   inputs_changed: 'inputs_changed',
-  gone: 'gone',
+  row_missing: 'row_missing',
   // A rehearsal locks nothing.
-  locked: 'write',
+  locked: 'changed',
 }

@@ -54,11 +54,11 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
   const began = performance.now()
   const examined = {
     rows: 0,
-    write: 0,
-    same: 0,
+    changed: 0,
+    unchanged: 0,
     below_confidence: 0,
     inputs_changed: 0,
-    gone: 0,
+    row_missing: 0,
     undone: 0,
     cells: 0,
   }
@@ -69,7 +69,7 @@ export async function remap(deps: WithoutAskingDeps, options: RemapOptions): Pro
     examined.rows += rehearsed.length
     for (const one of rehearsed) {
       examined[one.fate]++
-      if (one.fate !== 'write') continue
+      if (one.fate !== 'changed') continue
       if (one.row.undone) examined.undone++
       if (one.diff === null) continue
       examined.cells += one.diff.cells.length
@@ -149,7 +149,7 @@ function page(
 
 /** Also a row in which nothing would change, where its state tells of something that is no more. */
 const isToWrite = ({ row, fate }: Rehearsed): boolean =>
-  fate === 'write' || (fate === 'same' && row.state !== Row.enriched && row.state !== Row.unchanged)
+  fate === 'changed' || (fate === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
 
 async function writeAll(
   deps: WithoutAskingDeps,

@@ -102,7 +102,7 @@ async function callFor(given: CallingOptions, deps: CallDeps, turn: Turn): Promi
   const loops = [
     lookUpUrgent(options, deps, turn.scope, signal),
     // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.
-    ...(['nightly', 'backfill'] as const).map((priority) =>
+    ...(['normal', 'low'] as const).map((priority) =>
       loop({
         ...common,
         name: `look up, ${priority}`,
@@ -201,7 +201,7 @@ async function lookUpUrgent(
         }
         let did = 0
         for (const run of await runs.live(deps.db, scope)) {
-          if (signal.aborted || priorityOf(run.trigger) !== 'sync') break
+          if (signal.aborted || priorityOf(run.trigger) !== 'urgent') break
           if (await followed.anyToAsk(deps.db, run.id)) did += await begin(run)
         }
         return did

@@ -75,7 +75,7 @@ export async function end(
   }
   const report = await throughOutage(() => makeReport(deps.db, told), wait)
   const state =
-    status === 'failed' || status === 'refused'
+    status === 'failed' || status === 'unauthorized'
       ? Run.failed
       : status === 'interrupted'
         ? Run.interrupted
@@ -140,7 +140,7 @@ function statusOf(
   interrupted: boolean,
 ): [RunStatus, string | null] {
   if (failure !== undefined) return ['failed', reasonOf(failure)]
-  if (run.seen.stop !== null) return ['refused', run.seen.stop.message]
+  if (run.seen.stop !== null) return ['unauthorized', run.seen.stop.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsLeftOut, rowsUnpaid, limit } = run.budget
   const unpaid = [

@@ -23,7 +23,7 @@ export interface Situation {
   readonly leftWaitMs: number
 }
 
-export type End = 'go_on' | 'done' | 'waited_enough'
+export type End = 'continue' | 'done' | 'timed_out'
 
 /** A run that was answered before stays for an outage of so long; one that never was does not. In milliseconds. */
 const STAYS_MS = 15 * 60_000
@@ -45,12 +45,12 @@ export const outlastsRun = (lastedMs: number, wasAnswered: boolean): boolean =>
  */
 export function endOf(situation: Situation): End {
   const { picking, mine, forDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } = situation
-  if (picking) return 'go_on'
+  if (picking) return 'continue'
   if (isDown && mine > 0) return 'done'
   const payable = mine - unpayable - later - locked
-  if (locked > 0 && idleMs < Math.min(waitMs, situation.leftWaitMs)) return 'go_on'
+  if (locked > 0 && idleMs < Math.min(waitMs, situation.leftWaitMs)) return 'continue'
   if (payable <= 0 && others === 0) return 'done'
   const patient = idleMs < waitMs
-  if (payable <= forDelivery) return patient ? 'go_on' : 'waited_enough'
-  return 'go_on'
+  if (payable <= forDelivery) return patient ? 'continue' : 'timed_out'
+  return 'continue'
 }

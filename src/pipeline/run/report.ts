@@ -7,7 +7,7 @@ import * as rows from '../../store/rows.ts'
 import type { DryRun, Rehearsal } from '../dry-run/dry-run.ts'
 
 /** `refused`: the service refuses every call as things are set (a wrong key, a wrong address); somebody has to act. */
-export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'refused' | 'failed'
+export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
 
 /** What a run did. The row states sum to `picked`. Kept with the run, and printed by `run --json`. */
 export interface RunReport {
@@ -16,17 +16,17 @@ export interface RunReport {
   readonly reason: string | null
   readonly rows: { readonly picked: number } & Record<RowState, number>
   /** Rows that were not picked because the budget would not pay their lookup. */
-  readonly left_out: number
+  readonly skipped_over_budget: number
   /** Sources that were not read to their end, because another transaction had locked the table. */
-  readonly unread?: readonly string[]
+  readonly unread_sources?: readonly string[]
   readonly lookups: {
     readonly distinct: number
     /** Answered without a call of this run. */
     readonly stored: number
-    readonly asked: number
+    readonly requested: number
     readonly found: number
     readonly not_found: number
-    readonly refused: number
+    readonly rejected: number
     readonly failed: number
     /**
      * Requests that brought no answer, and that the service may have billed: calls that were lost or whose process died,
@@ -44,7 +44,7 @@ export interface RunReport {
     readonly in_doubt: number
     readonly waiting: number
   }
-  readonly cells: { readonly written: number; readonly kept: number; readonly conflicts: number }
+  readonly cells: { readonly written: number; readonly protected: number; readonly skipped: number }
   readonly rate: {
     readonly limit: number | null
     /** Null while it is not known. */
@@ -57,7 +57,7 @@ export interface RunReport {
     readonly permitted: number | null
     readonly utilisation: number | null
     /** Another client seemed to spend the key. */
-    readonly foreign?: boolean
+    readonly shared_key?: boolean
   }
   readonly duration_ms: number
   /** Of a dry run alone: the states and cells above are those that a run would have made. */
@@ -103,15 +103,15 @@ export async function makeReport(
     status: run.status,
     reason: run.reason,
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
-    left_out: run.leftOut,
-    ...(run.unread && run.unread.length > 0 && { unread: run.unread }),
+    skipped_over_budget: run.leftOut,
+    ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
     lookups: {
       distinct: wanted.distinct,
       stored: wanted.stored,
-      asked: asked.asked,
+      requested: asked.requested,
       found: asked.found,
       not_found: asked.notFound,
-      refused: asked.refused,
+      rejected: asked.rejected,
       failed: asked.failed,
       in_doubt: asked.inDoubt,
     },
@@ -133,7 +133,7 @@ export async function makeReport(
       used: run.rate?.used ?? 0,
       permitted: run.rate?.permitted ?? null,
       utilisation: run.rate?.utilisation ?? null,
-      ...(run.rate?.foreign && { foreign: true }),
+      ...(run.rate?.foreign && { shared_key: true }),
     },
     duration_ms: Math.round(run.durationMs),
     ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),
@@ -149,11 +149,13 @@ function wouldBe(stored: rows.StateCounts, rehearsed: rows.StateCounts): rows.St
 }
 
 /** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
-export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows' | 'unread'>): 0 | 1 | 2 | 3 | 4 | 130 {
+export function exitCodeOf(
+  report: Pick<RunReport, 'status' | 'rows' | 'unread_sources'>,
+): 0 | 1 | 2 | 3 | 4 | 130 {
   switch (report.status) {
     case 'failed':
       return 1
-    case 'refused':
+    case 'unauthorized':
       return 2
     case 'interrupted':
       return 130
@@ -161,7 +163,7 @@ export function exitCodeOf(report: Pick<RunReport, 'status' | 'rows' | 'unread'>
       return 4
     case 'completed': {
       const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)
-      return open > 0 || report.unread !== undefined ? 3 : 0
+      return open > 0 || report.unread_sources !== undefined ? 3 : 0
     }
   }
 }

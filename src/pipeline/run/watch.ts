@@ -162,10 +162,10 @@ async function isDone(
     leftWaitMs: deps.rules.leftWaitMs,
     picking: false,
   })
-  if (end === 'go_on') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
+  if (end === 'continue') await sleep(THOROUGH_LOOK_MS - LOOK_MS, undefined, { signal }).catch(() => {})
   // Freed by a job that was given up after these rows were picked: the budget had not reckoned with them.
   else run.budget.leaveWaiting('abandoned', waits.abandoned)
-  return end !== 'go_on'
+  return end !== 'continue'
 }
 
 /** For how long the service has answered nothing, where that is too long to stay; else null. */

@@ -95,7 +95,7 @@ export async function tick(
           id: job.id,
           token,
           refusesUs: stop !== null,
-          mayBeBilled: event.type === 'not_taken' && event.mayBeBilled,
+          mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
           ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
         })
         if (inSlots.pendingCount === 0) give(1)
@@ -171,7 +171,7 @@ async function post(
     if (!(error instanceof ServiceError)) throw error
     return {
       event: afterFailure(error, deps.breaker.state !== 'closed'),
-      stop: error.remedy === 'stop' ? error : null,
+      stop: error.remedy === 'abort_run' ? error : null,
       throttled: error instanceof RateLimitedError,
     }
   } finally {
@@ -193,19 +193,19 @@ export function afterFailure(error: ServiceError, isDown = false): SubmitEvent {
   const mayBeTaken = status === null ? error.maybeSent : !NOT_TAKEN.has(status)
   const mayBeBilled = status === 500
   switch (error.remedy) {
-    case 'refuse':
-    case 'stop':
+    case 'reject':
+    case 'abort_run':
       return { type: 'rejected', reason }
-    case 'next_key':
-      return { type: 'not_taken', reason, retryAfterMs, counts: false, mayBeBilled }
-    case 'wait':
+    case 'rotate_key':
+      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
+    case 'release':
       return error instanceof AbortedError && mayBeTaken
-        ? { type: 'unknown', reason }
-        : { type: 'not_taken', reason, retryAfterMs, counts: false, mayBeBilled }
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'retry':
       return mayBeTaken
-        ? { type: 'unknown', reason }
-        : { type: 'not_taken', reason, retryAfterMs, counts: !isDown, mayBeBilled }
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
   }
 }
 

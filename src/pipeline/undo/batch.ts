@@ -20,7 +20,7 @@ export interface Outcome {
   readonly source: Source
   readonly key: string
   /** `kept`: somebody has changed each of its cells since. */
-  readonly outcome: 'restored' | 'kept' | 'gone' | 'rejected'
+  readonly outcome: 'restored' | 'kept' | 'row_missing' | 'rejected'
   readonly reason: string | null
   readonly restored: readonly string[]
   readonly kept: readonly string[]

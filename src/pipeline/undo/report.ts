@@ -17,14 +17,14 @@ export interface UndoReport {
     /** Each of their cells was changed since. */
     readonly kept: number
     /** Their row is no more. */
-    readonly gone: number
+    readonly row_missing: number
     /** The database would not take the old values. */
     readonly rejected: number
     readonly undone_before: number
     /** Their source is not configured any more. */
     readonly not_configured: number
     /** Not taken back yet: the undo was interrupted, or other transactions had locked their rows. */
-    readonly left: number
+    readonly remaining: number
   }
   readonly cells: {
     readonly restored: number
@@ -61,7 +61,7 @@ export interface KeptRow {
 export interface FailedRow {
   readonly source: string
   readonly key: string
-  readonly outcome: 'gone' | 'rejected'
+  readonly outcome: 'row_missing' | 'rejected'
   readonly reason: string | null
 }
 
@@ -70,7 +70,7 @@ const LISTED = 10_000
 
 /** Adds up what becomes of a run's changes. */
 export class UndoTally {
-  readonly #changes = { restored: 0, kept: 0, gone: 0, rejected: 0 }
+  readonly #changes = { restored: 0, kept: 0, row_missing: 0, rejected: 0 }
   readonly #columns = new Map<string, { source: string; column: string; restored: number; kept: number }>()
   readonly #cells = { restored: 0, touched: 0, kept: 0 }
   readonly #kept: KeptRow[] = []
@@ -97,7 +97,7 @@ export class UndoTally {
     this.#cells.kept += columns.length
     if (columns.length > 0 && this.#kept.length < LISTED)
       this.#kept.push({ source: source.name, key, columns, written_by: writtenBy })
-    if ((outcome === 'gone' || outcome === 'rejected') && this.#failed.length < LISTED)
+    if ((outcome === 'row_missing' || outcome === 'rejected') && this.#failed.length < LISTED)
       this.#failed.push({ source: source.name, key, outcome, reason })
   }
 
@@ -113,10 +113,10 @@ export class UndoTally {
   ): UndoReport {
     const { total, undoneBefore, durationMs, ...rest } = end
     const seen = { ...this.#changes, undone_before: undoneBefore, not_configured: this.notConfigured }
-    const left = total - Object.values(seen).reduce((sum, n) => sum + n, 0)
+    const remaining = total - Object.values(seen).reduce((sum, n) => sum + n, 0)
     return {
       ...rest,
-      changes: { total, ...seen, left },
+      changes: { total, ...seen, remaining },
       cells: { ...this.#cells },
       columns: [...this.#columns.values()],
       kept: this.#kept,
@@ -136,5 +136,5 @@ export class UndoTally {
 /** 0 done; 3 when something could not be restored that nobody has changed; 130 interrupted. Pure. */
 export function exitCodeOfUndo({ status, changes }: Pick<UndoReport, 'status' | 'changes'>): 0 | 3 | 130 {
   if (status === 'interrupted') return 130
-  return changes.rejected + changes.not_configured + changes.left > 0 ? 3 : 0
+  return changes.rejected + changes.not_configured + changes.remaining > 0 ? 3 : 0
 }

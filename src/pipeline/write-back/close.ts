@@ -35,7 +35,7 @@ function fit(source: Source, row: rows.AnsweredRow): Fitted {
   return { row, skipped, write: { key, inputHash, values, written, confidence } }
 }
 
-const NO_CELLS: rows.Cells = { written: 0, kept: 0, conflicts: 0 }
+const NO_CELLS: rows.Cells = { written: 0, protected: 0, skipped: 0 }
 
 const unwritten = (row: rows.AnsweredRow) => ({
   key: row.key,
@@ -68,8 +68,8 @@ export function close({ row, write, skipped: unfit }: Fitted, result: WriteResul
     notes: skipped.length > 0 ? { cells: skipped } : null,
     cells: {
       written: after ? Object.keys(after).length : 0,
-      kept: result.kept,
-      conflicts: misfits.length + rejected,
+      protected: result.kept,
+      skipped: misfits.length + rejected,
     },
   }
 }

@@ -59,12 +59,12 @@ export class Quota {
 
   state(now: number): QuotaState {
     if (this.#halt.isBan) return 'banned'
-    if (this.#halt.isOn(now)) return 'stopped'
+    if (this.#halt.isOn(now)) return 'cooldown'
     if (this.limit === null) return this.#opening.isUnlimited ? 'unlimited' : 'cold'
     const { length, isFixed, isRolling } = this.#kinds.known
-    if (!Number.isFinite(length)) return 'learning'
-    if (isFixed) return 'window known'
-    return isRolling ? 'rolling' : 'learning'
+    if (!Number.isFinite(length)) return 'calibrating'
+    if (isFixed) return 'fixed_window'
+    return isRolling ? 'sliding' : 'calibrating'
   }
 
   /** How long a window is; null while it is not known, or no more than a bound of it. */

@@ -14,4 +14,11 @@
  *
  *     from every one: ──a 403 soon after a 429──▶ banned ──one call after each pause, until one is answered──▶ back
  */
-export type QuotaState = 'cold' | 'unlimited' | 'learning' | 'window known' | 'rolling' | 'stopped' | 'banned'
+export type QuotaState =
+  | 'cold'
+  | 'unlimited'
+  | 'calibrating'
+  | 'fixed_window'
+  | 'sliding'
+  | 'cooldown'
+  | 'banned'

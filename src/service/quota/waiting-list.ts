@@ -1,9 +1,9 @@
 import type { Permits } from './permits.ts'
 
 /** What is urgent goes first: a sync's lookups, then a nightly run's, then a backfill's. */
-export type Priority = 'sync' | 'nightly' | 'backfill'
+export type Priority = 'urgent' | 'normal' | 'low'
 
-const order: readonly Priority[] = ['sync', 'nightly', 'backfill']
+const order: readonly Priority[] = ['urgent', 'normal', 'low']
 
 export interface Waiting {
   readonly upTo: number
@@ -15,13 +15,13 @@ export interface Waiting {
 /** Who waits for permits, by priority and then in the order of coming. */
 export class WaitingList {
   readonly #lines: Record<Priority, Set<Waiting>> = {
-    sync: new Set(),
-    nightly: new Set(),
-    backfill: new Set(),
+    urgent: new Set(),
+    normal: new Set(),
+    low: new Set(),
   }
 
   get count(): number {
-    return this.#lines.sync.size + this.#lines.nightly.size + this.#lines.backfill.size
+    return this.#lines.urgent.size + this.#lines.normal.size + this.#lines.low.size
   }
 
   get first(): Waiting | null {

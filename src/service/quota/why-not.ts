@@ -20,7 +20,7 @@ export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standst
   switch (state) {
     case 'banned':
       return `the service bans the key for a while, because it was called too often (403 after 429): left alone${until}, then tried with one call`
-    case 'stopped':
+    case 'cooldown':
       return wasRefused
         ? `the service refused a call (429) and is left alone${until}`
         : wasCut
@@ -29,13 +29,13 @@ export function whyNot({ state, at, now, isMoving, wasRefused, wasCut }: Standst
     case 'cold':
     case 'unlimited':
       return 'the first answers are awaited before more is asked'
-    case 'learning':
+    case 'calibrating':
       return `the limit is used up${until}, and how long its window is has to be found out`
-    case 'window known':
+    case 'fixed_window':
       return isMoving && until === ''
         ? 'the first answer of a new window is awaited'
         : `the window is used up${until}`
-    case 'rolling':
+    case 'sliding':
       return `the limit is used up; a call is free again when an earlier one has grown old${until}`
   }
 }

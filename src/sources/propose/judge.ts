@@ -45,17 +45,17 @@ const SAYS: Readonly<Record<SourceKind, Readonly<Partial<Record<Role, number>>>>
 /** From this on a table is taken for one of this kind. */
 export const ENOUGH = 4
 
-export type Hint = 'surely' | 'perhaps' | 'no'
+export type Hint = 'strong' | 'weak' | 'none'
 
 export function hintOf(kind: SourceKind, table: string): Hint {
   const head = headOf(table)
-  if (SURELY[kind].has(head)) return 'surely'
-  return PERHAPS[kind].has(head) ? 'perhaps' : 'no'
+  if (SURELY[kind].has(head)) return 'strong'
+  return PERHAPS[kind].has(head) ? 'weak' : 'none'
 }
 
 /** How much name and columns of a table say that its rows are people, or companies. Pure. */
 export function scoreOf(kind: SourceKind, table: string, picks: Picks): number {
-  const points = { surely: 3, perhaps: 1, no: 0 }[hintOf(kind, table)]
+  const points = { strong: 3, weak: 1, none: 0 }[hintOf(kind, table)]
   return [...picks.keys()].reduce((sum, role) => sum + (SAYS[kind][role] ?? 0), points)
 }
 

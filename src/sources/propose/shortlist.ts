@@ -44,7 +44,7 @@ export function interestOf({ name, columns }: Pick<Overview, 'name' | 'columns'>
   const own = new Set(wordsOf(name).flatMap((word) => [word, singular(word)]))
   const roles = ROLES.filter((role) => columns.some((column) => pointsFor(role, wordsOf(column), own) >= 60))
   const hints = (['person', 'company'] as const).map(
-    (kind) => ({ surely: 3, perhaps: 2, no: 0 })[hintOf(kind, name)],
+    (kind) => ({ strong: 3, weak: 2, none: 0 })[hintOf(kind, name)],
   )
   const holdsAddresses = wordsOf(name).some((word) => SIDE.has(singular(word))) ? 3 : 0
   return Math.max(...hints) + roles.length + holdsAddresses

@@ -77,17 +77,17 @@ function kindsOf({ table, person, company, sides }: Unjudged, isNamed: boolean):
     company: scoreOf('company', table.name, company),
   }
   const isLike = (kind: SourceKind): boolean => {
-    if (hints[kind] === 'no') return scores[kind] > ENOUGH + 1 && hasIdentity(kind, picks[kind])
+    if (hints[kind] === 'none') return scores[kind] > ENOUGH + 1 && hasIdentity(kind, picks[kind])
     if (!OWN[kind].some((role) => picks[kind].has(role))) return false
     // With a sure name little more is wanted: addresses, for instance, may be in another table.
-    return hints[kind] === 'surely' || scores[kind] >= ENOUGH
+    return hints[kind] === 'strong' || scores[kind] >= ENOUGH
   }
   const like = (['person', 'company'] as const).filter(isLike)
   const likelier: SourceKind[] = scores.company > scores.person ? ['company'] : ['person']
   if (like.length === 0 && isNamed) return likelier
   if (like.length < 2 || sides !== null) return like
-  if (hints.person === 'surely') return hasOwnFacts(company) ? like : ['person']
-  if (hints.company === 'surely') return ['company']
+  if (hints.person === 'strong') return hasOwnFacts(company) ? like : ['person']
+  if (hints.company === 'strong') return ['company']
   return likelier
 }
 

@@ -117,7 +117,7 @@ export class Batch {
         return
       case 'fault':
         await this.#calls.answer(worlds, 'oldest', () => ({
-          type: 'fault',
+          type: 'transient_error',
           reason: 'server (500)',
           retryAfterMs: null,
         }))
@@ -152,7 +152,7 @@ export class Batch {
       case 'accept':
         return this.#jobs.tell({ type: 'accepted', jobId: null, requestIds: null })
       case 'lose_202':
-        return this.#jobs.tell({ type: 'unknown', reason: 'connection' })
+        return this.#jobs.tell({ type: 'unconfirmed', reason: 'connection' })
       case 'deliver':
       case 'deliver_half':
       case 'deliver_failed':
@@ -296,7 +296,7 @@ export class Batch {
     await this.#people.slow(false)
     this.#calls.crash(all)
     await this.#calls.late(all)
-    await this.#jobs.tell({ type: 'unknown', reason: 'connection' })
+    await this.#jobs.tell({ type: 'unconfirmed', reason: 'connection' })
     for (let round = 0; round < 8; round++) {
       await this.#calls.expire(all)
       for (const name of ['settle', 'pass_deadlines'] as const)

@@ -139,7 +139,7 @@ export class Calls {
 
   #answerTo(lookup: Held, event: AskEvent): leases.Answer {
     if (event.type === 'found') this.#model.given.add(lookup.question)
-    if (event.type === 'fault') this.#model.pay(lookup.question, -1)
+    if (event.type === 'transient_error') this.#model.pay(lookup.question, -1)
     const { id, token } = lookup
     return {
       id,

@@ -81,7 +81,7 @@ export class People {
       `select id from worlds where id in (
          select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = u.lookup
            join fillrate.rows r on r.lookup = l.id
-          where r.state = 'waiting' and not r.dry and l.state in ('found', 'not_found', 'refused', 'failed'))
+          where r.state = 'waiting' and not r.dry and l.state in ('found', 'not_found', 'rejected', 'failed'))
        for no key update skip locked`,
     )
     for (const { id } of rows) this.faults.push(`row ${id} was left, and no transaction had locked it`)

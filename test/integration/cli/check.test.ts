@@ -163,7 +163,7 @@ describe('every mistake in a source is found, and what to do about it is said', 
 
   test.each(MISTAKES)('%s', (name, _, place, what, todo) => {
     const { verdict, problems = [] } = found.get(`source ${name}`) ?? {}
-    expect(verdict).toBe('wrong')
+    expect(verdict).toBe('error')
     expect(problems[0]?.place).toBe(place)
     expect(problems[0]?.found).toContain(what)
     expect(problems[0]?.todo).toContain(todo)
@@ -171,7 +171,7 @@ describe('every mistake in a source is found, and what to do about it is said', 
 
   test.each(REMARKS)('%s is no obstacle', (name, _, place, what, todo) => {
     const { verdict, problems } = found.get(`source ${name}`) ?? {}
-    expect(verdict).toBe('notice')
+    expect(verdict).toBe('warning')
     expect(problems).toEqual([
       {
         place,
@@ -255,7 +255,7 @@ describe('the webhook address', () => {
     expect(await bulk(env)).toMatchObject({ verdict: 'ok', text: expect.stringContaining('which answers') })
     // It is not left open.
     expect(await bulk({ ...env, FILLRATE_PORT: undefined })).toMatchObject({
-      verdict: 'wrong',
+      verdict: 'error',
       problems: [
         {
           place: 'FILLRATE_PUBLIC_URL',
@@ -269,14 +269,14 @@ describe('the webhook address', () => {
   test('whose port another program has', async () => {
     const { port } = new URL(sandbox.url)
     expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://hooks.example', FILLRATE_PORT: port })).toMatchObject({
-      verdict: 'wrong',
+      verdict: 'error',
       problems: [{ place: 'FILLRATE_PORT', found: `port ${port} of 127.0.0.1 is taken by another program` }],
     })
   })
 
   test('that leads to something else, or where this machine cannot listen', async () => {
     expect(await bulk({ FILLRATE_PUBLIC_URL: sandbox.url })).toMatchObject({
-      verdict: 'wrong',
+      verdict: 'error',
       problems: [{ found: expect.stringContaining('something else answers, with 404') }],
     })
     expect(
@@ -285,7 +285,7 @@ describe('the webhook address', () => {
         FILLRATE_HOST: '192.0.2.1',
         FILLRATE_PORT: '18765',
       }),
-    ).toMatchObject({ verdict: 'wrong', problems: [{ place: 'FILLRATE_HOST' }] })
+    ).toMatchObject({ verdict: 'error', problems: [{ place: 'FILLRATE_HOST' }] })
   })
 })
 
@@ -295,7 +295,7 @@ describe('the clock', () => {
   test('of this machine is held against Postgres and the service', async () => {
     expect(await clock({})).toMatchObject({ verdict: 'ok', text: 'agrees with Postgres and the service' })
     expect(await clock({ now: () => Date.now() + 300_500 })).toMatchObject({
-      verdict: 'notice',
+      verdict: 'warning',
       text: 'this machine is 5 min ahead of Postgres and the service',
       todo: expect.stringContaining('NTP'),
     })
@@ -310,7 +310,7 @@ describe('the clock', () => {
     const { port } = late.address() as AddressInfo
     try {
       expect(await clock({ env: { FILLRATE_BASE_URL: `http://127.0.0.1:${port}` } })).toMatchObject({
-        verdict: 'notice',
+        verdict: 'warning',
         text: expect.stringMatching(/^the service is (?:1 h|59 min 5\d s) behind this machine and Postgres$/),
         todo: expect.stringContaining('Nothing to do'),
       })
@@ -347,7 +347,7 @@ test('a database that holds the answers of another service says so, and how to g
   await pool.query(`insert into fillrate.services (id, host) values (0, 'api.old.example')`)
   const { host } = new URL(sandbox.url)
   const found = (await checks({})).get('scope')
-  expect(found).toMatchObject({ verdict: 'notice' })
+  expect(found).toMatchObject({ verdict: 'warning' })
   expect(found?.text).toBe(`this database holds answers of api.old.example, and none of ${host}`)
   const [statement = ''] = /update fillrate[^;]*/.exec(found?.todo ?? '') ?? []
   await pool.query(statement)
@@ -367,7 +367,7 @@ test('a run that is at work with another service or key is named', async () => {
   expect((await checks({})).has('scope')).toBe(false)
   await start('api.test.example 0123abcd')
   const found = (await checks({})).get('scope')
-  expect(found).toMatchObject({ verdict: 'notice' })
+  expect(found).toMatchObject({ verdict: 'warning' })
   expect(found?.text).toMatch(
     /^with another service or key, run \d+ \(api\.test\.example 0123abcd\) is at work$/,
   )
@@ -381,7 +381,7 @@ test('a function that another role may execute is told, with the statement that 
                                as 'begin return null; end'`)
   const before = (await checks({})).get('functions')
   expect(before).toMatchObject({
-    verdict: 'wrong',
+    verdict: 'error',
     problems: [{ place: 'fillrate.follow_gone()', found: 'PUBLIC may execute it' }],
   })
   await database.pool.query(before?.problems[0]?.todo.split(';')[0] ?? '')

@@ -72,7 +72,7 @@ test('a dry run that was killed has written nothing, and the run after it writes
   expect(JSON.parse(run.stdout) as RunReport).toMatchObject({
     status: 'completed',
     rows: { picked: 400, waiting: 0 },
-    lookups: { asked: 0 },
+    lookups: { requested: 0 },
   })
   expect(sandbox.stats().calls.accepted).toBe(calls)
   const { inputs } = sandbox.stats({ inputs: true })

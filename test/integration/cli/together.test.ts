@@ -43,7 +43,7 @@ test('two runs at once enrich every row, ask no input twice, and call through on
     expect(stateSum(report)).toBe(report.rows.picked)
   }
   expect(reports.reduce((sum, report) => sum + report.rows.picked, 0)).toBe(2_000)
-  expect(reports.reduce((sum, report) => sum + report.lookups.asked, 0)).toBe(distinct)
+  expect(reports.reduce((sum, report) => sum + report.lookups.requested, 0)).toBe(distinct)
   expect(reports.reduce((sum, report) => sum + report.requests.person, 0)).toBe(distinct)
   const stats = sandbox.stats({ inputs: true })
   expect(stats.inputs.max_paid).toBe(1)

@@ -116,7 +116,7 @@ test('an import is one row of the list, and enriched in the end', async () => {
   const ids = await query<{ id: string }>(`select id from crm.contacts where email like 'import%'`)
   await expect.poll(() => enriched(ids.map((row) => Number(row.id))), { interval: 50 }).toBe(150)
   const triggers = await query<{ trigger: string }>('select distinct trigger from fillrate.runs order by 1')
-  expect(triggers.map((row) => row.trigger)).toEqual(['backfill', 'sync'])
+  expect(triggers.map((row) => row.trigger)).toEqual(['backfill', 'follow'])
 })
 
 test('what Fillrate writes itself is not followed, and nothing is asked twice', async () => {
@@ -160,7 +160,7 @@ test('what changes in a paused source waits until it is resumed', async () => {
 
 test('a run does not wait for what follows the database', async () => {
   const [{ id: run } = { id: 0 }] = await query<{ id: number }>(
-    `select id from fillrate.runs where trigger = 'sync' and state = 'running'`,
+    `select id from fillrate.runs where trigger = 'follow' and state = 'running'`,
   )
   await query(
     `with lookup as (
@@ -179,7 +179,7 @@ test('a row that a dead run had picked and that is no longer in the table is set
   await query(
     `with dead as (
        insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
-       values ('sync', '{contacts}', '{"follow": true}', 'interrupted', 'the test', gen_random_uuid(), now(), now())
+       values ('follow', '{contacts}', '{"follow": true}', 'interrupted', 'the test', gen_random_uuid(), now(), now())
        returning id
      )
      insert into fillrate.rows (source, key, state, run, input_hash)
@@ -205,7 +205,7 @@ test('rows of a dead run are picked again while a user holds the key of one of t
     await query(
       `with dead as (
          insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
-         values ('sync', '{contacts}', '{"follow": true, "limit": null, "budget": null, "where": null, "route": "sync"}',
+         values ('follow', '{contacts}', '{"follow": true, "limit": null, "budget": null, "where": null, "route": "sync"}',
                  'interrupted', 'the test', gen_random_uuid(), now(), now()) returning id
        ), lookups as (
          insert into fillrate.lookups (kind, key, input, state, run)

@@ -81,7 +81,7 @@ test('the missed night is caught up: one run ends, the other fails, and both are
     `select count(*)::int as count from fillrate.rows where source = 'contacts' and state = 'waiting'`,
   )
   expect(open?.count).toBe(0)
-  await expect.poll(() => notices.map((one) => one.event).toSorted()).toEqual(['ended', 'failed'])
+  await expect.poll(() => notices.map((one) => one.event).toSorted()).toEqual(['completed', 'failed'])
 })
 
 test('the clock of the process may be wrong: ticks are those of the clock of Postgres', async () => {

@@ -14,7 +14,7 @@ const report = z.object({
   crm: z.object({ accounts: number, contacts: number, made_now: z.boolean() }),
   run: z.object({
     rows: z.record(z.string(), number),
-    lookups: z.object({ asked: number, in_doubt: number }),
+    lookups: z.object({ requested: number, in_doubt: number }),
     requests: z.object({ person: number, company: number, bulk: number, throttled: number }),
     cells: z.object({ written: number }),
   }),
@@ -67,7 +67,7 @@ test.concurrent('it fills what is blank, touches nothing else, and asks nothing 
 
   // Every row ends in one state, and the states add up.
   expect(sumOf(first.run.rows, 'picked')).toBe(first.run.rows['picked'])
-  expect(first.run.rows).toMatchObject({ waiting: 0, failed: 0, refused: 0, write_rejected: 0 })
+  expect(first.run.rows).toMatchObject({ waiting: 0, failed: 0, rejected: 0, write_rejected: 0 })
 
   // Every column gains, and the cells written are those gained.
   const columns = Object.values(first.coverage).flatMap((source) => Object.values(source.columns))

@@ -48,8 +48,8 @@ describe.each(exampleNames)('%s', (name) => {
     expect(plan.lookups).toMatchObject({
       distinct: truth.distinct,
       stored: 0,
-      asked: truth.distinct,
-      to_ask: { email: 0, linkedin_url: 0, name_company: 0, domain: 0, ...truth.byKind },
+      requested: truth.distinct,
+      to_request: { email: 0, linkedin_url: 0, name_company: 0, domain: 0, ...truth.byKind },
     })
     expect(await readTables(example.database.pool)).toEqual(before)
   })
@@ -62,8 +62,8 @@ describe.each(exampleNames)('%s', (name) => {
     const { picked, ...states } = report.rows
     expect(picked).toBe(sources.reduce((sum, source) => sum + source.rows - source.complete, 0))
     expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
-    expect(states).toMatchObject({ waiting: 0, failed: 0, refused: 0, suppressed: 0, write_rejected: 0 })
-    expect(report.lookups).toMatchObject({ distinct: truth.distinct, stored: 0, asked: truth.distinct })
+    expect(states).toMatchObject({ waiting: 0, failed: 0, rejected: 0, suppressed: 0, write_rejected: 0 })
+    expect(report.lookups).toMatchObject({ distinct: truth.distinct, stored: 0, requested: truth.distinct })
     expect(report.lookups.found + report.lookups.not_found).toBe(truth.distinct)
     expect(report.requests).toMatchObject({
       person: plan.calls.person,
@@ -98,7 +98,7 @@ describe.each(exampleNames)('%s', (name) => {
   test('is run again without a call or a write', async () => {
     const settled = await readTables(example.database.pool)
     expect(await example.act((app) => app.run(runRequest()))).toMatchObject({
-      lookups: { asked: 0 },
+      lookups: { requested: 0 },
       requests: { person: 0, company: 0, bulk: 0 },
       cells: { written: 0 },
     })
@@ -121,9 +121,9 @@ describe.each(exampleNames)('%s', (name) => {
 })
 
 function expectSources(plan: Plan, truth: Truth): void {
-  const planned = plan.sources.map(({ source, rows, complete, picked, askable, invalid_input }) => [
+  const planned = plan.sources.map(({ source, rows, complete, picked, valid_input, invalid_input }) => [
     source,
-    { rows, complete, picked, askable, faults: invalid_input },
+    { rows, complete, picked, askable: valid_input, faults: invalid_input },
   ])
   const counted = [...truth.sources].map(([source, { rows, complete, askable, faults }]) => [
     source,

@@ -137,7 +137,7 @@ test('a delivery that comes later is stored without them, known job or not, and 
     { request_id: 'y', data: { email: 'stays@example.com', title: 'Stays', confidence: 0.9 } },
   ]
   for (const job of [rows[0]?.job_id, 'of-nobody'])
-    expect(await post({ event_id: randomUUID(), job_id: job, status: 'completed', results })).toBe('stored')
+    expect(await post({ event_id: randomUUID(), job_id: job, status: 'completed', results })).toBe('accepted')
   await harness.run({ route: 'sync' })
   expect(await mentions(ERASED)).toEqual({})
   expect(await mentions('stays@example.com')).toEqual({ deliveries: 2 })

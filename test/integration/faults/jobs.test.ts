@@ -70,7 +70,7 @@ test('one delivery twice at once, to two receivers, is settled once', async () =
   const { id, job_id: jobId } = await submitOnly()
   const event = { event_id: 'one-event', job_id: jobId, results: resultsFor(await emails()) }
   const receipts = await Promise.all([deliver(event, id), deliver(event, id)])
-  expect(receipts.sort()).toEqual(['repeated', 'stored'])
+  expect(receipts.sort()).toEqual(['accepted', 'duplicate'])
   const report = await harness.run()
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 } })
   expect(await job()).toMatchObject({ state: 'completed', reason: null })
@@ -103,7 +103,7 @@ test('a delivery after the deadline is accepted: what is still open is taken fro
   await harness.run({ budget: 5 })
   const list = await emails()
   const late = await deliver({ job_id: jobId, results: resultsFor(list) }, id)
-  expect(late).toBe('stored')
+  expect(late).toBe('accepted')
   const report = await harness.run()
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 } })
   expect(await stored()).toBe(list.length)
@@ -144,12 +144,12 @@ test('a delivery for a job of another database is kept as an orphan and touches 
 test('a job can be given up by hand: its inputs are asked singly; it is never posted again', async () => {
   const { id } = await submitOnly()
   const { db } = harness.database
-  expect(await actOnJob({ db, log }, 'retry', id)).toMatchObject({ state: null, freed: 0 })
+  expect(await actOnJob({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
   const open = (await emails()).length
   expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
     state: 'expired',
-    freed: open,
-    maybe_paid: open,
+    requeued: open,
+    possibly_billed: open,
   })
   expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
     state: null,

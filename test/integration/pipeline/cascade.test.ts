@@ -24,7 +24,7 @@ async function expected() {
   const ways = people.map((person) => ({ person, ...askedAbout(person) }))
   return {
     ways,
-    asked: new Set(ways.flatMap((way) => way.asked)),
+    requested: new Set(ways.flatMap((way) => way.asked)),
     found: ways.filter((way) => way.title !== null).length,
   }
 }
@@ -53,7 +53,7 @@ for (const route of ['sync', 'bulk'] as const)
     expect(report).toMatchObject({
       status: 'completed',
       rows: { picked: PEOPLE, enriched: found, not_found: PEOPLE - found, waiting: 0 },
-      lookups: { distinct: asked.size, asked: asked.size, stored: 0 },
+      lookups: { distinct: asked.size, requested: asked.size, stored: 0 },
     })
     expect(stateSum(report)).toBe(PEOPLE)
     await expectAllAsExpected()
@@ -64,7 +64,7 @@ test('without it the first identifier has the last word', async () => {
   await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
   const first = (await expected()).ways.map((way) => way.asked[0] ?? '')
   const report = await harness.run({ route: 'sync' })
-  expect(report.lookups).toMatchObject({ distinct: new Set(first).size, asked: new Set(first).size })
+  expect(report.lookups).toMatchObject({ distinct: new Set(first).size, requested: new Set(first).size })
 })
 
 test('a row that nothing finds says by what it was asked, is left alone, and starts again when it is due', async () => {
@@ -92,7 +92,10 @@ test('a row that nothing finds says by what it was asked, is left alone, and sta
   await stored('update fillrate.lookups set due_at = now()')
   const again = await harness.run({ route: 'sync' })
   const first = new Set((await readPeople(harness.database.pool)).map((one) => askedAbout(one).asked[0]))
-  expect(again).toMatchObject({ rows: { picked: PEOPLE, enriched: PEOPLE }, lookups: { asked: first.size } })
+  expect(again).toMatchObject({
+    rows: { picked: PEOPLE, enriched: PEOPLE },
+    lookups: { requested: first.size },
+  })
   expect(await stored(`select from fillrate.rows where tried <> '{}'`)).toEqual([])
 })
 
@@ -101,7 +104,11 @@ test('a run whose budget ends in the midst of a cascade says so, and the next go
   const { ways, asked } = await expected()
   const first = new Set(ways.map((way) => way.asked[0]))
   const report = await harness.run({ route: 'sync', budget: first.size + 5 })
-  expect(report).toMatchObject({ status: 'budget_reached', left_out: 0, lookups: { asked: first.size + 5 } })
+  expect(report).toMatchObject({
+    status: 'budget_reached',
+    skipped_over_budget: 0,
+    lookups: { requested: first.size + 5 },
+  })
   expect(report.rows.waiting).toBeGreaterThan(0)
   expect(stateSum(report)).toBe(PEOPLE)
   expect(report.reason).toBe(
@@ -112,7 +119,7 @@ test('a run whose budget ends in the midst of a cascade says so, and the next go
   expect(next).toMatchObject({
     status: 'completed',
     rows: { picked: report.rows.waiting, waiting: 0 },
-    lookups: { asked: asked.size - first.size - 5 },
+    lookups: { requested: asked.size - first.size - 5 },
   })
   await expectAllAsExpected()
 })
@@ -124,7 +131,7 @@ test('rows that no budget would take are counted once', async () => {
   const [known] = await stored<{ settled: number }>(
     `select count(*)::int as settled from fillrate.rows where state <> 'waiting'`,
   )
-  expect(report.left_out).toBe(PEOPLE - (known?.settled ?? 0))
+  expect(report.skipped_over_budget).toBe(PEOPLE - (known?.settled ?? 0))
 })
 
 test('two processes at once ask everything once', async () => {

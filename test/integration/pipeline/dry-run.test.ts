@@ -60,7 +60,7 @@ for (const route of ['sync', 'bulk'] as const)
     expect(dry.rows.not_found).toBeGreaterThan(10)
     expect(stateSum(dry)).toBe(342)
     expect(exitCodeOf(dry)).toBe(0)
-    expect(dry.lookups).toMatchObject({ distinct: 310, asked: 310, stored: 0 })
+    expect(dry.lookups).toMatchObject({ distinct: 310, requested: 310, stored: 0 })
     expect(await stored('select from fillrate.changes')).toEqual([])
 
     const calls = asked()
@@ -69,7 +69,7 @@ for (const route of ['sync', 'bulk'] as const)
     expect(report.dry_run).toBeUndefined()
     // Rows without an input were settled by the dry run, because there is nothing to write.
     expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
-    expect(report.lookups).toMatchObject({ distinct: 310, asked: 0, stored: 310 })
+    expect(report.lookups).toMatchObject({ distinct: 310, requested: 0, stored: 310 })
     expect(report.cells).toEqual(dry.cells)
     expect((dry.dry_run?.columns ?? []).filter((one) => one.written > 0).toSorted(byName)).toEqual(
       (await written()).toSorted(byName),
@@ -155,7 +155,7 @@ test('two dry runs at once ask everything once and write nothing', async () => {
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
   expect(await versions()).toEqual(before)
   const again = await dryRun()
-  expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { asked: 0 } })
+  expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
 })
 
 test('a dry run beside a run that writes leaves it its rows, and gives it its own', async () => {
@@ -180,12 +180,12 @@ test('a dry run keeps its budget, and the next run asks only the rest', async ()
   await start()
   const before = await versions()
   const dry = await dryRun({ budget: 100, route: 'sync' })
-  expect(dry).toMatchObject({ status: 'budget_reached', rows: { waiting: 0 }, lookups: { asked: 100 } })
+  expect(dry).toMatchObject({ status: 'budget_reached', rows: { waiting: 0 }, lookups: { requested: 100 } })
   expect(exitCodeOf(dry)).toBe(4)
   expect(await versions()).toEqual(before)
   expect(await harness.run({ route: 'sync' })).toMatchObject({
     rows: { waiting: 0 },
-    lookups: { asked: 210 },
+    lookups: { requested: 210 },
   })
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
 })
@@ -217,7 +217,7 @@ test('a cascade is followed to its end', async () => {
   expect(dry).toMatchObject({
     status: 'completed',
     rows: { picked: 120, enriched: found, not_found: 120 - found },
-    lookups: { asked: new Set(ways.flatMap((way) => way.asked)).size },
+    lookups: { requested: new Set(ways.flatMap((way) => way.asked)).size },
   })
   expect(await readPeople(harness.database.pool)).toEqual(people)
   const calls = asked()

@@ -107,7 +107,7 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
     { key: 'c@example.com', state: 'pending', in_doubt: 1 },
     { key: 'd@example.com', state: 'pending', in_doubt: 0 },
   ])
-  expect(await totalsOf(database.db, run)).toMatchObject({ asked: 3, inDoubt: 2 })
+  expect(await totalsOf(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
 })
 
 test('what was leased ahead is not asked when somebody else has it by now, or it was erased', async () => {

@@ -179,7 +179,7 @@ describe('an undo', () => {
       const { status, changes } = await takeBack(people)
       expect({ status, changes }).toMatchObject({
         status: 'completed',
-        changes: { total: 30, restored: 29, left: 1, kept: 0, rejected: 0 },
+        changes: { total: 30, restored: 29, remaining: 1, kept: 0, rejected: 0 },
       })
     })
     expect(await titles('title is not null')).toEqual(['Title 9'])

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 const sumOf = (source: SourcePlan): number =>
-  source.complete + source.settled + source.held + source.beyond_limit + source.picked
+  source.complete + source.fresh + source.held + source.beyond_limit + source.picked
 
 test('every row is counted once, the numbers add up, and nothing is written or called', async () => {
   const app = await harness.open()
@@ -26,20 +26,20 @@ test('every row is counted once, the numbers add up, and nothing is written or c
   for (const source of plan.sources) {
     expect(sumOf(source)).toBe(source.rows)
     const invalid = Object.values(source.invalid_input).reduce((sum, count) => sum + count, 0)
-    expect(invalid + source.suppressed + source.askable).toBe(source.picked)
+    expect(invalid + source.suppressed + source.valid_input).toBe(source.picked)
   }
   expect(plan.sources[0]).toMatchObject({
     source: 'contacts',
     rows: 304,
     complete: 1,
     picked: 303,
-    askable: 300,
+    valid_input: 300,
   })
   expect(plan.lookups).toMatchObject({
     distinct: 270 + 40,
     stored: 0,
-    asked: 310,
-    to_ask: { email: 270, domain: 40 },
+    requested: 310,
+    to_request: { email: 270, domain: 40 },
   })
   expect(plan.calls).toEqual({ person: 0, company: 40, bulk: 3, total: 43 })
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
@@ -54,7 +54,7 @@ test('a run does what the plan said', async () => {
   const plan = await app.plan(runRequest())
   const report = await app.run(runRequest())
   expect(report.rows.picked).toBe(plan.sources.reduce((sum, source) => sum + source.picked, 0))
-  expect(report.lookups).toMatchObject({ distinct: plan.lookups.distinct, asked: plan.lookups.asked })
+  expect(report.lookups).toMatchObject({ distinct: plan.lookups.distinct, requested: plan.lookups.requested })
   expect(report.requests).toMatchObject({
     person: plan.calls.person,
     company: plan.calls.company,
@@ -65,7 +65,7 @@ test('a run does what the plan said', async () => {
 test('after the run nothing is left to ask', async () => {
   const app = await harness.open()
   const plan = await app.plan(runRequest())
-  expect(plan.lookups.asked).toBe(0)
+  expect(plan.lookups.requested).toBe(0)
   expect(plan.calls.total).toBe(0)
   for (const source of plan.sources) expect(source).toMatchObject({ picked: 0, rows: sumOf(source) })
 })

@@ -44,7 +44,7 @@ test('rows whose records are stored are shown before and after, as the next run 
   const { sample = [], lookups } = await plan({ sample: 20 })
   expect(await everything()).toEqual(before)
   expect(asked()).toBe(calls)
-  expect(lookups).toMatchObject({ asked: 0 })
+  expect(lookups).toMatchObject({ requested: 0 })
   expect(sample).toHaveLength(20)
   expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)
   expect((await plan({ sample: 3 })).sample).toHaveLength(3)
@@ -99,22 +99,27 @@ test('a cascade is planned as a range, and what is known of it is followed', asy
   const ways = (await readPeople(harness.database.pool)).map((person) => askedAbout(person))
   const first = new Set(ways.map((way) => way.asked[0]))
   const before = await plan()
-  expect(before.lookups).toMatchObject({ distinct: first.size, stored: 0, asked: first.size })
+  expect(before.lookups).toMatchObject({ distinct: first.size, stored: 0, requested: first.size })
   expect(before.cost.lookups).toBe(first.size)
   const report = await harness.run({ route: 'sync' })
-  expect(report.lookups.asked).toBeGreaterThan(before.cost.lookups)
-  expect(report.lookups.asked).toBeLessThanOrEqual(before.cost.most)
+  expect(report.lookups.requested).toBeGreaterThan(before.cost.lookups)
+  expect(report.lookups.requested).toBeLessThanOrEqual(before.cost.max_lookups)
 
   const missed = ways.find((way) => way.asked.length > 1)?.asked[0] ?? ''
   await stored(
     `insert into people values (1000, '${missed}', 'https://linkedin.com/in/quite-new', 'Ada New', 'New', null)`,
   )
   const after = await plan({ sample: 5 })
-  expect(after.sources).toMatchObject([{ picked: 1, askable: 1 }])
-  expect(after.lookups).toMatchObject({ distinct: 2, stored: 1, to_ask: { linkedin_url: 1 }, asked: 1 })
+  expect(after.sources).toMatchObject([{ picked: 1, valid_input: 1 }])
+  expect(after.lookups).toMatchObject({
+    distinct: 2,
+    stored: 1,
+    to_request: { linkedin_url: 1 },
+    requested: 1,
+  })
   expect(after.cost).toMatchObject({ lookups: 1, most: 2 })
   const person = (await readPeople(harness.database.pool)).at(-1)
   const next = person ? askedAbout(person).asked.length - 1 : 0
   const run = await harness.run({ route: 'sync' })
-  expect(run.lookups).toMatchObject({ distinct: next + 1, stored: 1, asked: next })
+  expect(run.lookups).toMatchObject({ distinct: next + 1, stored: 1, requested: next })
 })

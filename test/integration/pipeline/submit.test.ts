@@ -64,15 +64,15 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
   } as unknown as CallDeps
 
   // Two single calls are under way.
-  slots.take(2, 'nightly')
+  slots.take(2, 'normal')
   const ticking = submit.tick(deps, run, { signal: new AbortController().signal })
-  await expect.poll(() => slots.mayKeep('nightly')).toBe(false)
+  await expect.poll(() => slots.mayKeep('normal')).toBe(false)
   expect(posted).toBe(0)
   slots.give(2)
   expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
   expect(posted).toBe(5)
   expect(most).toBe(2)
-  expect(slots.free('nightly')).toBe(2)
+  expect(slots.free('normal')).toBe(2)
   const { rows } = await pool.query<{ state: string; jobs: number }>(
     'select state, count(*)::int as jobs from fillrate.jobs group by state',
   )

@@ -28,7 +28,7 @@ test('a changed email asks exactly that one', async () => {
   )
   const report = await harness.run()
   expect(report.rows.picked).toBe(1)
-  expect(report.lookups.asked).toBe(1)
+  expect(report.lookups.requested).toBe(1)
   expect(calls()).toBe(before + 1)
 })
 
@@ -36,7 +36,7 @@ test('a row with an address that is already answered is written without a call',
   const before = calls()
   await harness.database.pool.query(`insert into crm.contacts (email) values ('PERSON12@example.com ')`)
   const report = await harness.run()
-  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { distinct: 1, stored: 1, asked: 0 } })
+  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { distinct: 1, stored: 1, requested: 0 } })
   expect(stateSum(report)).toBe(1)
   expect(calls()).toBe(before)
 })
@@ -67,6 +67,6 @@ test('what is due is asked again', async () => {
     [rows[0]?.key],
   )
   const report = await harness.run()
-  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { asked: 1 } })
+  expect(report).toMatchObject({ rows: { picked: 1 }, lookups: { requested: 1 } })
   expect(calls()).toBe(before + 1)
 })

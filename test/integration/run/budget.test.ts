@@ -33,16 +33,16 @@ test('a run stops at its budget, having asked no more, and the next one goes on'
   const first = await harness.run({ budget: 120, route: 'sync' })
   expect(first.status).toBe('budget_reached')
   expect(exitCodeOf(first)).toBe(4)
-  expect(first.lookups.asked).toBe(120)
+  expect(first.lookups.requested).toBe(120)
   expect(first.rows.waiting).toBe(0)
   expect(stateSum(first)).toBe(first.rows.picked)
-  expect(first.left_out + first.rows.picked).toBe(500)
+  expect(first.skipped_over_budget + first.rows.picked).toBe(500)
   expect(harness.sandbox.stats().requests['POST /v1/person/enrich']).toBeDefined()
   expect(harness.sandbox.stats().calls.accepted).toBe(120)
 
   const second = await harness.run({ budget: 'unlimited', route: 'sync' })
   expect(second.status).toBe('completed')
-  expect(second.lookups.asked).toBe(450 - 120)
+  expect(second.lookups.requested).toBe(450 - 120)
   expect(first.rows.picked + second.rows.picked).toBe(500)
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
 })
@@ -54,9 +54,9 @@ test('rows that cost nothing are taken with a budget of nothing', async () => {
   const report = await harness.run({ budget: 0 })
   expect(report).toMatchObject({
     status: 'budget_reached',
-    left_out: 1,
+    skipped_over_budget: 1,
     rows: { picked: 1 },
-    lookups: { asked: 0 },
+    lookups: { requested: 0 },
   })
 })
 
@@ -69,7 +69,7 @@ test('a page whose COMMIT was answered by nothing is charged once', async () => 
   const report = await harness.run({ budget: 2_100, route: 'sync' }).finally(() => lost.end())
   expect(lost.left()).toBe(0)
   expect(report.status).toBe('budget_reached')
-  expect(report.lookups.asked).toBe(2_100)
+  expect(report.lookups.requested).toBe(2_100)
   expect(harness.sandbox.stats().calls.accepted - before).toBe(2_100)
   expect(await spent(report.run)).toBe(2_100)
 })
@@ -112,7 +112,7 @@ test('lookups that a dead run left are charged once, when the COMMIT that takes 
   )
   const report = await running.finally(() => lost.end())
   expect(lost.left()).toBe(0)
-  expect(report).toMatchObject({ status: 'budget_reached', lookups: { asked: 30 } })
+  expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 30 } })
   expect(harness.sandbox.stats().calls.accepted - before).toBe(30)
   expect(await spent(report.run)).toBe(30)
 })

@@ -60,7 +60,7 @@ test("the sandbox's count and the report agree", () => {
   expect(stats.jobs.failed).toBe(report.jobs.failed)
   expect(stats.deliveries.badly_signed).toBeGreaterThan(0)
   expect(stats.deliveries.badly_signed_accepted).toBe(0)
-  expect(report.lookups.asked).toBe(distinct)
+  expect(report.lookups.requested).toBe(distinct)
   expect(report.lookups.found + report.lookups.not_found).toBe(distinct)
 })
 

@@ -35,7 +35,7 @@ test('a run ends within a bound while its table stays locked, says so, and the n
   const app = await harness.open()
   await whileOpen(harness.database, 'lock table crm.contacts in access exclusive mode', async () => {
     const report = await app.run(runRequest({ waitMs: 1_000 }))
-    expect(report).toMatchObject({ status: 'completed', unread: ['contacts'], rows: { picked: 0 } })
+    expect(report).toMatchObject({ status: 'completed', unread_sources: ['contacts'], rows: { picked: 0 } })
     expect(report.reason).toContain('contacts could not be read to the end')
     expect(exitCodeOf(report)).toBe(3)
   })

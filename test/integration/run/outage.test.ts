@@ -130,7 +130,7 @@ test('a key that is refused in the middle of a run stops it within the calls on 
   await expect.poll(() => sandbox.stats().calls.accepted, { interval: 5 }).toBeGreaterThan(50)
   sandbox.configure({ keys: ['another key'] })
   const report = await running
-  expect(report.status).toBe('refused')
+  expect(report.status).toBe('unauthorized')
   expect(report.reason).toMatch(/FILLRATE_API_KEY/)
   const refused = Object.values(sandbox.stats().requests).reduce((sum, by) => sum + (by['401'] ?? 0), 0)
   expect(refused).toBeGreaterThan(0)

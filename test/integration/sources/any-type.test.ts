@@ -336,10 +336,10 @@ describe('keys', () => {
     await database.pool.query('alter table people alter id type uuid using md5(id::text)::uuid')
     const source = await open([always('v')])
     expect(await inTransaction(database.db, (tx) => writeBatch(tx, source, batch))).toMatchObject([
-      { outcome: 'gone' },
-      { outcome: 'gone' },
+      { outcome: 'row_missing' },
+      { outcome: 'row_missing' },
     ])
-    expect(await undo(source, one ? toUndo(one) : [])).toMatchObject([{ outcome: 'gone' }])
+    expect(await undo(source, one ? toUndo(one) : [])).toMatchObject([{ outcome: 'row_missing' }])
   })
 
   test('that stand in a table and in one that inherits from it blame the table, not the joins', async () => {

@@ -90,10 +90,10 @@ test('a row that is given to another account meanwhile asks another question', a
 
 test('a row deleted, or taken out of the source, meanwhile is gone', async () => {
   expect(await writeWhile(`update people set deleted = true where id = 1`)).toMatchObject([
-    { outcome: 'gone' },
+    { outcome: 'row_missing' },
     { outcome: 'written' },
   ])
-  expect(await writeWhile(`delete from people where id = 2`, '2')).toMatchObject([{ outcome: 'gone' }])
+  expect(await writeWhile(`delete from people where id = 2`, '2')).toMatchObject([{ outcome: 'row_missing' }])
 })
 
 test('a row that refers to a locked one can be inserted meanwhile', async () => {

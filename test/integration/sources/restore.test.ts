@@ -135,7 +135,7 @@ test('a cell that somebody has changed since stays, and is named', async () => {
   expect(results.map(({ outcome, keptColumns }) => [outcome, keptColumns])).toEqual([
     ['restored', ['title']],
     ['restored', []],
-    ['gone', []],
+    ['row_missing', []],
   ])
   const { rows } = await database.pool.query(
     'select title, level, attributes, updated_at from people order by id',

@@ -117,7 +117,7 @@ describe('a batch', () => {
     const batch = await prepare(database, source, ['1', '2', '3'], { title: 'CTO' })
     await execute(`delete from people where id = 1; update people set level = 2 where id = 2`)
     const results = await transact(database, (tx) => writeBatch(tx, source, batch))
-    expect(results.map((result) => result.outcome)).toEqual(['gone', 'gone', 'written'])
+    expect(results.map((result) => result.outcome)).toEqual(['row_missing', 'row_missing', 'written'])
     expect(await rows('id, title')).toEqual([
       { id: 2, title: null },
       { id: 3, title: 'CTO' },

@@ -10,7 +10,7 @@ beforeAll(async () => {
   await database.pool.query(`
     insert into fillrate.rows (source, key, state, reason, settled_at)
     select case when n % 2 = 0 then 'accounts' else 'contacts' end, n::text,
-           (array['enriched', 'not_found', 'refused', 'below_confidence', 'failed'])[1 + n % 5],
+           (array['enriched', 'not_found', 'rejected', 'below_confidence', 'failed'])[1 + n % 5],
            case n % 5 when 3 then 'confidence 0.' || n || ' is below 0.7' else 'reason ' || n % 5 end,
            timestamptz '2026-01-01' + n * interval '1 minute'
       from generate_series(1, 100) n`)
@@ -21,14 +21,14 @@ test('reasons are counted once each, whatever the confidence was; a miss is none
   expect(await countReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'contacts', state: 'failed', reason: 'reason 4', rows: 10 },
-    { source: 'accounts', state: 'refused', reason: 'reason 2', rows: 10 },
-    { source: 'contacts', state: 'refused', reason: 'reason 2', rows: 10 },
+    { source: 'accounts', state: 'rejected', reason: 'reason 2', rows: 10 },
+    { source: 'contacts', state: 'rejected', reason: 'reason 2', rows: 10 },
     { source: 'accounts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
     { source: 'contacts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
   ])
-  expect(await countReasons(database.db, { source: 'contacts', states: ['refused', 'failed'] })).toHaveLength(
-    2,
-  )
+  expect(
+    await countReasons(database.db, { source: 'contacts', states: ['rejected', 'failed'] }),
+  ).toHaveLength(2)
 })
 
 test('the latest come first', async () => {

@@ -68,7 +68,7 @@ const settled: rows.SettledRow[] = keys.map((key) => ({
   written: { title: 'Engineer' },
   notes: null,
   nextAt: null,
-  cells: { written: 1, kept: 0, conflicts: 0 },
+  cells: { written: 1, protected: 0, skipped: 0 },
 }))
 const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
 

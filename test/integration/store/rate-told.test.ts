@@ -14,7 +14,7 @@ afterAll(() => database.drop())
 const scope = 'api.example 1a2b'
 const limit = { limit: 100, windowMs: 2_000 }
 const told: rateTold.RateTold = {
-  state: 'window known',
+  state: 'fixed_window',
   limit: 100,
   window_ms: 2_000,
   used: 950,
@@ -22,9 +22,9 @@ const told: rateTold.RateTold = {
   utilisation: 0.95,
   window_used: 40,
   next_window_at: null,
-  waiting: null,
+  stall_reason: null,
   throttled: 0,
-  foreign: false,
+  shared_key: false,
 }
 
 test('who does not hold the turn can neither note nor tell', async () => {

@@ -70,12 +70,12 @@ test('the whole of a row that was enriched: question, job, delivery, record, cha
   expect(story).toMatchObject({
     key: '17',
     table: 'crm.contacts',
-    row: { exists: true, left_out_by: null, inputs: { email: 'person17@example.com', linkedin_url: null } },
+    row: { exists: true, excluded_by: null, inputs: { email: 'person17@example.com', linkedin_url: null } },
     state: { state: 'enriched', run: 1, inputs_changed: false },
     lookup: { kind: 'email', input: { email: 'person17@example.com' }, state: 'found', run: 1 },
     job: { state: 'completed', size: 58 },
     deliveries: [{ state: 'settled' }],
-    tried: [],
+    missed_lookups: [],
   })
   expect(story.record).toEqual(
     await scalar(pool, `select record from fillrate.lookups where key = 'person17@example.com'`),
@@ -83,10 +83,17 @@ test('the whole of a row that was enriched: question, job, delivery, record, cha
   const title = await scalar(pool, 'select title from crm.contacts where id = 17')
   const level = await scalar(pool, `select attributes ->> 'level' from crm.contacts where id = 17`)
   expect(story.row.columns).toMatchObject([
-    { column: 'title', value: title, blank: false, policy: 'always', ours: true, written_by: 1 },
-    { column: 'attributes.level', value: level, policy: 'blank', ours: true, written_by: 1 },
-    { column: 'phone', value: null, blank: true, ours: false },
-    { column: 'enriched_at', policy: null, ours: true, written_by: 1 },
+    {
+      column: 'title',
+      value: title,
+      blank: false,
+      policy: 'always',
+      written_by_fillrate: true,
+      written_by: 1,
+    },
+    { column: 'attributes.level', value: level, policy: 'blank', written_by_fillrate: true, written_by: 1 },
+    { column: 'phone', value: null, blank: true, written_by_fillrate: false },
+    { column: 'enriched_at', policy: null, written_by_fillrate: true, written_by: 1 },
   ])
   expect(story.fields).toContainEqual({
     field: 'phone',
@@ -114,7 +121,7 @@ test('a person’s edit and an undo are seen, cell by cell', async () => {
   await pool.query(`update crm.contacts set title = 'Typed' where id = 18`)
   expect((await explain('contacts', '18')).row.columns[0]).toMatchObject({
     value: 'Typed',
-    ours: false,
+    written_by_fillrate: false,
     written_by: null,
   })
   const app = await harness.open()
@@ -139,13 +146,17 @@ describe('rows of which there is less to tell', () => {
     expect(aside.lookup).toMatchObject({ kind: 'linkedin_url' })
     expect(aside.row.input_notes).toHaveLength(1)
     const none = await explain('contacts', '3')
-    expect(none).toMatchObject({ state: { state: 'invalid_input' }, lookup: null, row: { question: null } })
+    expect(none).toMatchObject({
+      state: { state: 'invalid_input' },
+      lookup: null,
+      row: { lookup_request: null },
+    })
     expect(none.next).toEqual({ what: 'nothing before its inputs change', at: null })
   })
 
   test('left out by where, deleted since, never picked, inputs changed', async () => {
     const { pool } = harness.database
-    expect(await explain('contacts', '4')).toMatchObject({ state: null, row: { left_out_by: 'where' } })
+    expect(await explain('contacts', '4')).toMatchObject({ state: null, row: { excluded_by: 'where' } })
     await pool.query('delete from crm.contacts where id = 5')
     expect(await explain('contacts', '5')).toMatchObject({
       row: { exists: false, columns: [] },
@@ -155,7 +166,7 @@ describe('rows of which there is less to tell', () => {
     await pool.query(`insert into crm.contacts (id, email) values (100, 'New@Example.com')`)
     expect(await explain('contacts', '100')).toMatchObject({
       state: null,
-      row: { question: { kind: 'email', input: { email: 'new@example.com' } } },
+      row: { lookup_request: { kind: 'email', input: { email: 'new@example.com' } } },
       next: { what: 'the next run picks it, and asks by email' },
     })
     await pool.query(`update crm.contacts set email = 'moved@example.com', title = null where id = 6`)

@@ -38,17 +38,17 @@ test('an answer that is no record is kept, bounded, and explained; a plain fault
   const { port } = service.address() as AddressInfo
   const app = await harness.open({ environment: { baseUrl: `http://127.0.0.1:${port}` } })
   const report = await app.run(runRequest({ route: 'sync' }))
-  expect(report.rows).toMatchObject({ picked: 3, refused: 1, failed: 2 })
+  expect(report.rows).toMatchObject({ picked: 3, rejected: 1, failed: 2 })
 
   const [refused, unreadable, fault] = await Promise.all(
     ['1', '2', '3'].map((key) => app.explain('contacts', key)),
   )
-  expect(refused?.lookup?.kept).toMatchObject({ status: 422, body: REFUSAL })
-  expect(unreadable?.lookup?.kept).toMatchObject({
+  expect(refused?.lookup?.malformed_response).toMatchObject({ status: 422, body: REFUSAL })
+  expect(unreadable?.lookup?.malformed_response).toMatchObject({
     status: 200,
     body: PAGE.slice(0, 8_000).replace('\0', ''),
   })
-  expect(fault?.lookup?.kept).toBeNull()
+  expect(fault?.lookup?.malformed_response).toBeNull()
   if (unreadable === undefined) throw new Error('no story')
   const text = storyLines(unreadable, onTerminal(100).output, Date.now()).join('\n')
   expect(text).toMatch(/No record +<html> <body>Back\s+soon<\/body>x+/)

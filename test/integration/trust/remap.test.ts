@@ -56,9 +56,9 @@ test('stored records are written again under the changed mapping, without a call
 
   const { examined, report } = await remap(second)
   expect(examined).toEqual(plan.examined)
-  expect(report).toMatchObject({ status: 'completed', lookups: { asked: 0 } })
-  expect(report?.rows).toMatchObject({ picked: examined.write, enriched: examined.write, waiting: 0 })
-  expect(report && stateSum(report)).toBe(examined.write)
+  expect(report).toMatchObject({ status: 'completed', lookups: { requested: 0 } })
+  expect(report?.rows).toMatchObject({ picked: examined.changed, enriched: examined.changed, waiting: 0 })
+  expect(report && stateSum(report)).toBe(examined.changed)
   expect(report?.cells.written).toBe(examined.cells)
   expect(harness.sandbox.stats().calls.accepted).toBe(calls)
   expect(await typed()).toBe(before.typed)
@@ -126,7 +126,7 @@ test('an interrupted remap finishes its page, and the next one goes on', async (
   expect(report).toMatchObject({ status: 'interrupted', rows: { waiting: 0 } })
   const rest = await remap(second)
   expect(rest.report?.rows.enriched).toBeGreaterThan(0)
-  expect((await remap(second, true)).examined.write).toBe(0)
+  expect((await remap(second, true)).examined.changed).toBe(0)
   expect((await states(pool, 'contacts'))['waiting']).toBeUndefined()
 })
 
@@ -140,5 +140,5 @@ test('two remaps at once write each row once', async () => {
     `select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run > 1`,
   )
   expect(written).toBe(cells)
-  expect((await remap(second, true)).examined.write).toBe(0)
+  expect((await remap(second, true)).examined.changed).toBe(0)
 })

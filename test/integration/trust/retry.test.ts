@@ -5,7 +5,7 @@ import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { scalar, states } from './tables.ts'
 
-const FAILED: readonly RetryState[] = ['failed', 'refused', 'write_rejected']
+const FAILED: readonly RetryState[] = ['failed', 'rejected', 'write_rejected']
 const isFifth = (email: string | undefined): boolean => /^person\d*[05]@/.test(email ?? '')
 
 let harness: Harness
@@ -27,11 +27,11 @@ beforeEach(async () => {
   // The service refuses questions for reasons of its own: here those of three rows.
   await harness.database.pool.query(`
     with refused as (
-      update fillrate.rows set state = 'refused', reason = 'invalid_input: no such_mailbox', next_at = null, written = null
+      update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', next_at = null, written = null
        where source = 'contacts' and key in ('11', '12', '13') returning lookup
     ), forgotten as (delete from fillrate.changes where key in ('11', '12', '13')
     ), blanked as (update crm.contacts set title = null, phone = null, seniority = null, company = null, enriched_at = null where id in (11, 12, 13))
-    update fillrate.lookups set state = 'refused', reason = 'invalid_input: no such_mailbox', record = null, due_at = null
+    update fillrate.lookups set state = 'rejected', reason = 'invalid_input: no such_mailbox', record = null, due_at = null
      where id in (select lookup from refused)`)
 })
 afterEach(() => harness.close())
@@ -52,7 +52,7 @@ const due = (): Promise<number> =>
 test('what failed is made due, and only that; stored answers are written without a call', async () => {
   const { pool } = harness.database
   const before = await states(pool, 'contacts')
-  expect(before).toMatchObject({ write_rejected: 3, refused: 3 })
+  expect(before).toMatchObject({ write_rejected: 3, rejected: 3 })
   const failed = before['failed'] ?? 0
   expect(failed).toBeGreaterThan(3)
   expect((await harness.run({ route: 'sync' })).rows.picked).toBe(0)
@@ -60,11 +60,11 @@ test('what failed is made due, and only that; stored answers are written without
 
   const plan = await retry({ dryRun: true })
   expect(await due()).toBe(0)
-  expect(plan).toMatchObject({ rows: failed + 6, without_call: 3, gone: 0, complete: 0 })
+  expect(plan).toMatchObject({ rows: failed + 6, without_call: 3, row_missing: 0, complete: 0 })
   expect(plan.reasons.reduce((sum, one) => sum + one.rows, 0)).toBe(plan.rows)
   expect(plan.reasons).toContainEqual({
     source: 'contacts',
-    state: 'refused',
+    state: 'rejected',
     reason: 'invalid_input: no such_mailbox',
     rows: 3,
   })
@@ -74,13 +74,13 @@ test('what failed is made due, and only that; stored answers are written without
   const calls = harness.sandbox.stats().calls.accepted
   const run = await harness.run({ route: 'sync' })
   expect(run.rows).toMatchObject({ picked: plan.rows, enriched: plan.rows })
-  expect(run.lookups.asked).toBe(plan.lookups)
+  expect(run.lookups.requested).toBe(plan.lookups)
   expect(harness.sandbox.stats().calls.accepted - calls).toBe(plan.lookups)
   expect(await states(pool, 'contacts')).toEqual({ enriched: 40 })
 })
 
 test('by state, by a part of the reason in any case, and not as a pattern', async () => {
-  expect(await retry({ states: ['refused'], dryRun: true })).toMatchObject({
+  expect(await retry({ states: ['rejected'], dryRun: true })).toMatchObject({
     rows: 3,
     without_call: 0,
     lookups: 3,
@@ -99,7 +99,7 @@ test('rows that are gone or complete are left alone, and told', async () => {
   )
   await pool.query('alter table crm.contacts drop constraint short')
   await pool.query(`update crm.contacts set phone = 'e' where id = 2`)
-  expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, gone: 1, complete: 1 })
+  expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
   expect(await due()).toBe(1)
 })
 
@@ -112,7 +112,7 @@ test('what was undone is written again from its answer, without a call', async (
   expect(await retry({ states: ['undone'] })).toMatchObject({ rows, without_call: rows, lookups: 0 })
   const calls = harness.sandbox.stats().calls.accepted
   const run = await harness.run({ route: 'sync' })
-  expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { asked: 0 } })
+  expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { requested: 0 } })
   expect(harness.sandbox.stats().calls.accepted).toBe(calls)
   expect(undone.changes.restored).toBe(rows)
 })

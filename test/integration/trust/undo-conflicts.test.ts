@@ -52,13 +52,13 @@ test('what somebody has changed since stays, and is told; so is what is gone and
   expect(plan).toMatchObject({
     cells: { kept: 6 },
     kept: report.kept,
-    changes: { restored: 58, gone: 1, kept: 1 },
+    changes: { restored: 58, row_missing: 1, kept: 1 },
   })
   expect(report.changes).toEqual({
     total: 60,
     restored: 57,
     kept: 1,
-    gone: 1,
+    row_missing: 1,
     rejected: 1,
     undone_before: 0,
     not_configured: 0,
@@ -70,7 +70,7 @@ test('what somebody has changed since stays, and is told; so is what is gone and
     { source: 'contacts', key: '3', columns: ['title', 'phone', 'seniority'], written_by: null },
     { source: 'contacts', key: '6', columns: ['title'], written_by: later.run },
   ])
-  expect(report.failed).toContainEqual({ source: 'contacts', key: '4', outcome: 'gone', reason: null })
+  expect(report.failed).toContainEqual({ source: 'contacts', key: '4', outcome: 'row_missing', reason: null })
   expect(report.failed).toContainEqual(
     expect.objectContaining({ key: '5', outcome: 'rejected', reason: expect.stringContaining('has_phone') }),
   )
@@ -86,7 +86,7 @@ test('what somebody has changed since stays, and is told; so is what is gone and
   // Once it can be restored, the same undo restores it.
   await pool.query('alter table crm.contacts drop constraint has_phone')
   const again = await undo(run.run)
-  expect(again).toMatchObject({ changes: { restored: 1, kept: 1, gone: 1, undone_before: 57 } })
+  expect(again).toMatchObject({ changes: { restored: 1, kept: 1, row_missing: 1, undone_before: 57 } })
   expect(await row(5)).toEqual(EMPTY)
 })
 

@@ -181,7 +181,7 @@ test('what is remembered is read once for all, again when it is old, and at once
 
 test('what is left of a limit is what its caller told last, while it calls', () => {
   const told = {
-    state: 'window known',
+    state: 'fixed_window',
     limit: 150,
     window_ms: 2_000,
     used: 900,
@@ -189,10 +189,10 @@ test('what is left of a limit is what its caller told last, while it calls', () 
     utilisation: 0.98,
     window_used: 143,
     next_window_at: null,
-    waiting: null,
+    stall_reason: null,
     throttled: 0,
-    foreign: false,
-    told_at: new Date(0),
+    shared_key: false,
+    reported_at: new Date(0),
     live: true,
   }
   const left = (live: boolean): string | undefined =>

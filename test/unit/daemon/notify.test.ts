@@ -48,7 +48,7 @@ const report = (changes: Partial<RunReport> = {}, enriched = 3): RunReport =>
     status: 'completed',
     reason: null,
     rows: { ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])), picked: 1_234, enriched },
-    lookups: { asked: 1_000 },
+    lookups: { requested: 1_000 },
     requests: {},
     cells: {},
     duration_ms: 5,
@@ -66,7 +66,7 @@ test('a run that ends is told of, signed over the very bytes', async () => {
   const [{ body, signature } = { body: '', signature: undefined }] = received
   expect(verifyWebhook(body, signature, [SECRET])).toBe(true)
   expect(JSON.parse(body)).toMatchObject({
-    event: 'ended',
+    event: 'completed',
     run: { id: 7, trigger: 'schedule', sources: ['contacts'], rows: { picked: 1_234 } },
   })
 })
@@ -75,17 +75,17 @@ test('what a run ended as decides what is told', async () => {
   const one = notifier()
   one.runEnded(report({}, 0), nightly)
   one.runEnded(report({ status: 'budget_reached' }), nightly)
-  one.runEnded(report({ status: 'refused' }), nightly)
+  one.runEnded(report({ status: 'unauthorized' }), nightly)
   one.runEnded(report({ status: 'interrupted' }), nightly)
   one.jobsLate(2)
   await one.close()
-  expect(events().toSorted()).toEqual(['budget_reached', 'failed', 'late', 'nothing'])
+  expect(events().toSorted()).toEqual(['budget_reached', 'failed', 'jobs_overdue', 'no_matches'])
 })
 
 test('of a sync only what is wrong, and of others only what somebody wants to know', async () => {
-  const one = notifier({ on: ['failed', 'ended'] })
-  one.runEnded(report(), { ...nightly, trigger: 'sync' })
-  one.runEnded(report({ status: 'failed' }), { ...nightly, trigger: 'sync' })
+  const one = notifier({ on: ['failed', 'completed'] })
+  one.runEnded(report(), { ...nightly, trigger: 'follow' })
+  one.runEnded(report({ status: 'failed' }), { ...nightly, trigger: 'follow' })
   one.jobsLate(1)
   await one.close()
   expect(events()).toEqual(['failed'])

@@ -4,7 +4,7 @@ import type { RateState } from '../../../src/service/limiter.ts'
 import { limitText } from '../../../src/cli/render/limit.ts'
 
 const calm: RateState = {
-  state: 'window known',
+  state: 'fixed_window',
   limit: 60,
   windowMs: 3_000,
   windowAtMostMs: null,
@@ -43,8 +43,8 @@ describe('what is logged of the rate', () => {
     rateLog.see({ ...waiting, waitingForMs: 12_000 }, 3_000)
     rateLog.see({ ...waiting, waitingForMs: 11_000 }, 63_000)
     expect(lines).toEqual(['info calls wait'])
-    rateLog.see({ ...waiting, state: 'stopped', waitingForMs: 11_000 }, 64_000)
-    rateLog.see({ ...waiting, state: 'stopped', waitingForMs: 11_000 }, 700_000)
+    rateLog.see({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 64_000)
+    rateLog.see({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 700_000)
     expect(lines).toHaveLength(3)
   })
 

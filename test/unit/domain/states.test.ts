@@ -23,25 +23,25 @@ describe('a lookup', () => {
     expect(ask({ type: 'not_found' })).toMatchObject({ state: 'not_found', dueAt: new Date(31_000) })
   })
   test('that was refused is never due by itself', () => {
-    expect(ask({ type: 'refused', reason: 'unprocessable (422)' })).toMatchObject({
-      state: 'refused',
+    expect(ask({ type: 'rejected', reason: 'unprocessable (422)' })).toMatchObject({
+      state: 'rejected',
       dueAt: null,
     })
   })
   test('is tried again after a fault of the service, later and later, and failed when its attempts are used up', () => {
-    const fault: AskEvent = { type: 'fault', reason: 'server (500)', retryAfterMs: null }
+    const fault: AskEvent = { type: 'transient_error', reason: 'server (500)', retryAfterMs: null }
     const first = ask(fault, 0)
     expect(first).toMatchObject({ state: 'pending', attempts: 1 })
     expect(first.notBefore?.getTime()).toBeGreaterThan(1_000)
     expect(ask(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500) (3 tries)' })
   })
   test('is never tried before Retry-After', () => {
-    const { notBefore } = ask({ type: 'fault', reason: 'unavailable (503)', retryAfterMs: 60_000 })
+    const { notBefore } = ask({ type: 'transient_error', reason: 'unavailable (503)', retryAfterMs: 60_000 })
     expect(notBefore?.getTime()).toBeGreaterThanOrEqual(61_000)
   })
   test('that was cut off after it was sent is in doubt, and is tried again fewer times and later', () => {
     const lost: AskEvent = {
-      type: 'fault',
+      type: 'transient_error',
       reason: 'timeout',
       retryAfterMs: null,
       inDoubt: true,
@@ -66,7 +66,7 @@ describe('a lookup', () => {
   })
   test('is not failed by a service that fails every call', () => {
     const down: AskEvent = {
-      type: 'fault',
+      type: 'transient_error',
       reason: 'server (500)',
       retryAfterMs: null,
       attempts: 0,
@@ -76,7 +76,7 @@ describe('a lookup', () => {
     expect(ask(down)).toMatchObject({ state: 'pending', attempts: 0 })
   })
   test('is put back without an attempt where nothing was decided', () => {
-    expect(ask({ type: 'put_back', reason: 'rate limited (429)', retryAfterMs: null }, 2)).toMatchObject({
+    expect(ask({ type: 'released', reason: 'rate limited (429)', retryAfterMs: null }, 2)).toMatchObject({
       state: 'pending',
       attempts: 2,
       notBefore: null,
@@ -94,22 +94,22 @@ describe('a job', () => {
     })
   })
   test('of which nobody knows whether it arrived is in doubt', () => {
-    expect(submit({ type: 'unknown', reason: 'timeout' })).toMatchObject({
+    expect(submit({ type: 'unconfirmed', reason: 'timeout' })).toMatchObject({
       state: 'in_doubt',
       finishedAt: null,
     })
   })
   test('that was not taken is posted again, and given up in the end', () => {
     const event = {
-      type: 'not_taken',
+      type: 'not_accepted',
       reason: 'unavailable (503)',
       retryAfterMs: null,
-      counts: true,
+      countsAsAttempt: true,
       mayBeBilled: false,
     } as const
     expect(submit(event)).toMatchObject({ state: 'submitting', attempt: 2 })
     expect(submit(event, 3)).toMatchObject({ state: 'rejected', finishedAt: new Date(1_000) })
-    expect(submit({ ...event, counts: false }, 3)).toMatchObject({ state: 'submitting', attempt: 3 })
+    expect(submit({ ...event, countsAsAttempt: false }, 3)).toMatchObject({ state: 'submitting', attempt: 3 })
   })
   test('says how many of its inputs got no result', () => {
     expect(afterDelivery('completed', 0)).toEqual({ state: 'completed', reason: null })
@@ -138,7 +138,7 @@ describe('a row', () => {
   })
   test('whose inputs changed before it was written is picked again', () => {
     expect(afterWrite('inputs_changed', null)).toBeNull()
-    expect(afterWrite('gone', null)?.state).toBe('write_rejected')
+    expect(afterWrite('row_missing', null)?.state).toBe('write_rejected')
   })
 })
 

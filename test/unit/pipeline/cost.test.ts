@@ -13,10 +13,10 @@ test('the range of matches holds the share so far, and never more than is asked'
       const range = expectedFound(lookups, known)
       if (range === null) throw new Error('there is something to go by')
       const middle = (lookups * known.found) / known.asked
-      expect(range.least).toBeLessThanOrEqual(Math.ceil(middle))
-      expect(range.most).toBeGreaterThanOrEqual(Math.floor(middle))
-      expect(range.least).toBeGreaterThanOrEqual(0)
-      expect(range.most).toBeLessThanOrEqual(lookups)
+      expect(range.min).toBeLessThanOrEqual(Math.ceil(middle))
+      expect(range.max).toBeGreaterThanOrEqual(Math.floor(middle))
+      expect(range.min).toBeGreaterThanOrEqual(0)
+      expect(range.max).toBeLessThanOrEqual(lookups)
     }),
   )
 })
@@ -24,7 +24,7 @@ test('the range of matches holds the share so far, and never more than is asked'
 test('the more is known, the narrower it is; with nothing known there is none', () => {
   const width = (asked: number): number => {
     const range = expectedFound(10_000, { asked, found: asked * 0.8 })
-    return range === null ? Number.POSITIVE_INFINITY : range.most - range.least
+    return range === null ? Number.POSITIVE_INFINITY : range.max - range.min
   }
   expect(width(10)).toBeGreaterThan(3_000)
   expect(width(1_000)).toBeLessThan(width(100))

@@ -50,9 +50,9 @@ describe('what comes next', () => {
     expect(what({ ...settled, row: { ...settled.row!, next_at: new Date(now) } })).toMatch(
       /because it is due/,
     )
-    const never = (state: 'refused' | 'invalid_input' | 'unchanged', undone = false): string =>
+    const never = (state: 'rejected' | 'invalid_input' | 'unchanged', undone = false): string =>
       what({ ...settled, undone, row: { state, dry: false, run: 3, next_at: null } })
-    expect(never('refused')).toMatch(/before its inputs change, or `fillrate retry`/)
+    expect(never('rejected')).toMatch(/before its inputs change, or `fillrate retry`/)
     expect(never('invalid_input')).toBe('nothing before its inputs change')
     expect(never('unchanged', true)).toMatch(/retry --state undone/)
   })

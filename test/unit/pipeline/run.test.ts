@@ -23,23 +23,23 @@ describe('a run', () => {
   }
   test('is done when none of its rows waits and nobody else holds rows of its sources', () => {
     expect(endOf(still)).toBe('done')
-    expect(endOf({ ...still, picking: true })).toBe('go_on')
-    expect(endOf({ ...still, others: 3 })).toBe('go_on')
+    expect(endOf({ ...still, picking: true })).toBe('continue')
+    expect(endOf({ ...still, others: 3 })).toBe('continue')
   })
   test('waits for deliveries as long as it was told to', () => {
     const waiting = { ...still, mine: 100, forDelivery: 100 }
-    expect(endOf(waiting)).toBe('go_on')
-    expect(endOf({ ...waiting, idleMs: 60_001 })).toBe('waited_enough')
-    expect(endOf({ ...waiting, waitMs: 0 })).toBe('waited_enough')
+    expect(endOf(waiting)).toBe('continue')
+    expect(endOf({ ...waiting, idleMs: 60_001 })).toBe('timed_out')
+    expect(endOf({ ...waiting, waitMs: 0 })).toBe('timed_out')
   })
   test('does not give up rows that can still be asked singly', () => {
-    expect(endOf({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('go_on')
+    expect(endOf({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('continue')
   })
   test('does not stay for lookups that are tried again much later, but does for the others', () => {
     expect(endOf({ ...still, mine: 29, later: 29 })).toBe('done')
-    expect(endOf({ ...still, mine: 30, later: 29 })).toBe('go_on')
-    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1 })).toBe('go_on')
-    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1, waitMs: 0 })).toBe('waited_enough')
+    expect(endOf({ ...still, mine: 30, later: 29 })).toBe('continue')
+    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1 })).toBe('continue')
+    expect(endOf({ ...still, mine: 30, later: 29, forDelivery: 1, waitMs: 0 })).toBe('timed_out')
   })
   test('stays for an outage of a quarter of an hour, or of a minute where nothing was ever answered', () => {
     expect([outlastsRun(14 * 60_000, true), outlastsRun(16 * 60_000, true)]).toEqual([false, true])
@@ -48,12 +48,12 @@ describe('a run', () => {
   })
   test('ends within a bound when other transactions keep rows locked', () => {
     const locked = { ...still, mine: 3, locked: 3 }
-    expect(endOf({ ...locked, idleMs: 9_999 })).toBe('go_on')
+    expect(endOf({ ...locked, idleMs: 9_999 })).toBe('continue')
     expect(endOf({ ...locked, idleMs: 10_000 })).toBe('done')
     expect(endOf({ ...locked, idleMs: 1, waitMs: 0 })).toBe('done')
-    expect(endOf({ ...locked, mine: 4, idleMs: 1e9 })).toBe('go_on')
-    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 10_000 })).toBe('go_on')
-    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 60_001 })).toBe('waited_enough')
+    expect(endOf({ ...locked, mine: 4, idleMs: 1e9 })).toBe('continue')
+    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 10_000 })).toBe('continue')
+    expect(endOf({ ...locked, mine: 4, forDelivery: 1, idleMs: 60_001 })).toBe('timed_out')
   })
   test('is done when only rows are left that its budget would not pay', () => {
     expect(endOf({ ...still, mine: 5, unpayable: 5 })).toBe('done')
@@ -71,7 +71,7 @@ test('the exit code tells what to do next', () => {
   expect(exitCodeOf({ status: 'budget_reached', rows: { ...rows, failed: 1 } })).toBe(4)
   expect(exitCodeOf({ status: 'interrupted', rows })).toBe(130)
   expect(exitCodeOf({ status: 'failed', rows })).toBe(1)
-  expect(exitCodeOf({ status: 'refused', rows })).toBe(2)
+  expect(exitCodeOf({ status: 'unauthorized', rows })).toBe(2)
 })
 
 describe('calls are counted as a run would make them', () => {

@@ -5,56 +5,56 @@ const never = new AbortController().signal
 
 test('a quarter is kept for syncs where there are any', () => {
   const slots = slotsOf(32, [{ follow: false }, { follow: true }])
-  expect(slots.take(100, 'backfill')).toBe(24)
-  expect(slots.take(100, 'nightly')).toBe(0)
-  expect(slots.take(100, 'sync')).toBe(8)
-  expect(slotsOf(32, [{ follow: false }]).take(100, 'backfill')).toBe(32)
+  expect(slots.take(100, 'low')).toBe(24)
+  expect(slots.take(100, 'normal')).toBe(0)
+  expect(slots.take(100, 'urgent')).toBe(8)
+  expect(slotsOf(32, [{ follow: false }]).take(100, 'low')).toBe(32)
 })
 
 test('a single slot is for everybody', () => {
-  expect(new Slots(1, 1).take(1, 'backfill')).toBe(1)
+  expect(new Slots(1, 1).take(1, 'low')).toBe(1)
 })
 
 test('who waits is served by urgency, whoever came first', async () => {
   const slots = new Slots(1)
-  slots.take(1, 'backfill')
+  slots.take(1, 'low')
   const order: string[] = []
-  const wait = async (priority: 'sync' | 'nightly' | 'backfill'): Promise<void> => {
+  const wait = async (priority: 'urgent' | 'normal' | 'low'): Promise<void> => {
     while (slots.take(1, priority) === 0) await slots.wait(priority, never)
     order.push(priority)
     await Promise.resolve()
     slots.give(1)
   }
-  const all = [wait('backfill'), wait('nightly'), wait('sync')]
+  const all = [wait('low'), wait('normal'), wait('urgent')]
   slots.give(1)
   await Promise.all(all)
-  expect(order).toEqual(['sync', 'nightly', 'backfill'])
+  expect(order).toEqual(['urgent', 'normal', 'low'])
 })
 
 test('who stops waiting leaves nothing behind', async () => {
   const slots = new Slots(1)
-  slots.take(1, 'nightly')
+  slots.take(1, 'normal')
   const stop = new AbortController()
-  const waiting = slots.wait('sync', stop.signal)
+  const waiting = slots.wait('urgent', stop.signal)
   stop.abort()
   await waiting
   slots.give(1)
-  expect(slots.free('backfill')).toBe(1)
+  expect(slots.free('low')).toBe(1)
 })
 
 test('a bulk call is served before the single calls of its priority, and after what is more urgent', async () => {
   const slots = new Slots(1)
-  slots.take(1, 'nightly')
+  slots.take(1, 'normal')
   const order: string[] = []
-  const wait = async (priority: 'sync' | 'nightly', isBulk: boolean): Promise<void> => {
+  const wait = async (priority: 'urgent' | 'normal', isBulk: boolean): Promise<void> => {
     while (slots.take(1, priority, isBulk) === 0) await slots.wait(priority, never, isBulk)
     order.push(isBulk ? `${priority} bulk` : priority)
     await Promise.resolve()
     slots.give(1)
   }
-  const all = [wait('nightly', false), wait('nightly', true), wait('sync', false)]
-  expect(slots.mayKeep('nightly')).toBe(false)
+  const all = [wait('normal', false), wait('normal', true), wait('urgent', false)]
+  expect(slots.mayKeep('normal')).toBe(false)
   slots.give(1)
   await Promise.all(all)
-  expect(order).toEqual(['sync', 'nightly bulk', 'nightly'])
+  expect(order).toEqual(['urgent', 'normal bulk', 'normal'])
 })

@@ -15,48 +15,50 @@ const endpoint = 'POST /v1/person/bulk'
 
 describe('a bulk call that failed', () => {
   test('is in doubt where it may have arrived and nobody answered', () => {
-    expect(afterFailure(new TimeoutError('too long', { endpoint }))).toMatchObject({ type: 'unknown' })
+    expect(afterFailure(new TimeoutError('too long', { endpoint }))).toMatchObject({ type: 'unconfirmed' })
     expect(afterFailure(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
-      type: 'unknown',
+      type: 'unconfirmed',
     })
   })
   test.each([502, 504, 520, 524, 599])('is in doubt where a gateway answered it: %i', (status) => {
-    expect(afterFailure(new ServerError('broken', { endpoint, status }))).toMatchObject({ type: 'unknown' })
+    expect(afterFailure(new ServerError('broken', { endpoint, status }))).toMatchObject({
+      type: 'unconfirmed',
+    })
   })
   test('is in doubt where it was aborted after it was sent', () => {
     expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
-      type: 'unknown',
+      type: 'unconfirmed',
     })
     expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: false }))).toMatchObject({
-      type: 'not_taken',
+      type: 'not_accepted',
     })
   })
   test('is posted again after a 500, as the interface says, and counted as possibly billed', () => {
     const failure = (status: number) => afterFailure(new ServerError('broken', { endpoint, status }))
-    expect(failure(500)).toMatchObject({ type: 'not_taken', mayBeBilled: true })
-    expect(failure(503)).toMatchObject({ type: 'not_taken', mayBeBilled: false })
+    expect(failure(500)).toMatchObject({ type: 'not_accepted', mayBeBilled: true })
+    expect(failure(503)).toMatchObject({ type: 'not_accepted', mayBeBilled: false })
   })
   test('is posted again where it certainly was not taken', () => {
     expect(afterFailure(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject({
-      type: 'not_taken',
-      counts: true,
+      type: 'not_accepted',
+      countsAsAttempt: true,
     })
     expect(afterFailure(new ServerError('broken', { endpoint, status: 500 }))).toMatchObject({
-      type: 'not_taken',
-      counts: true,
+      type: 'not_accepted',
+      countsAsAttempt: true,
     })
     expect(afterFailure(new RateLimitedError('slow down', { endpoint, status: 429 }))).toMatchObject({
-      type: 'not_taken',
-      counts: false,
+      type: 'not_accepted',
+      countsAsAttempt: false,
     })
     expect(afterFailure(new CircuitOpenError('not sent', { endpoint, maybeSent: false }))).toMatchObject({
-      type: 'not_taken',
-      counts: false,
+      type: 'not_accepted',
+      countsAsAttempt: false,
     })
   })
   test('uses up no attempt of the job while the service is down', () => {
     const failed = new ServerError('broken', { endpoint, status: 500 })
-    expect(afterFailure(failed, true)).toMatchObject({ type: 'not_taken', counts: false })
+    expect(afterFailure(failed, true)).toMatchObject({ type: 'not_accepted', countsAsAttempt: false })
   })
   test('is rejected where the service will not have it', () => {
     expect(afterFailure(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
@@ -67,8 +69,8 @@ describe('a bulk call that failed', () => {
       type: 'rejected',
     })
     expect(afterFailure(new UnauthorizedError('no', { ...refused, hasNextKey: true }))).toMatchObject({
-      type: 'not_taken',
-      counts: false,
+      type: 'not_accepted',
+      countsAsAttempt: false,
     })
   })
 })

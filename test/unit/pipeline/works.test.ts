@@ -5,7 +5,7 @@ import { Works } from '../../../src/pipeline/run/works.ts'
 import type { RateState } from '../../../src/service/limiter.ts'
 
 const told: RateState = {
-  state: 'window known',
+  state: 'fixed_window',
   limit: 100,
   windowAtMostMs: null,
   windowMs: 2_000,

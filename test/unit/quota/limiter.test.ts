@@ -44,35 +44,35 @@ async function learn(limited: { limiter: Limiter; call: (permits: Permits) => vo
 describe('the limiter', () => {
   test('serves a sync before a nightly run before a backfill, whoever came first', async () => {
     const { limiter, call } = limited(100)
-    const first = await limiter.acquire(1, 'backfill')
+    const first = await limiter.acquire(1, 'low')
     const served: string[] = []
     const wait = (priority: Priority): Promise<unknown> =>
       limiter.acquire(1, priority).then((permits) => {
         served.push(priority)
         call(permits)
       })
-    const all = ['backfill', 'nightly', 'sync', 'backfill', 'sync'] as const
+    const all = ['low', 'normal', 'urgent', 'low', 'urgent'] as const
     const waiting = all.map(wait)
     call(first)
     await Promise.all(waiting)
-    expect(served).toEqual(['sync', 'sync', 'nightly', 'backfill', 'backfill'])
+    expect(served).toEqual(['urgent', 'urgent', 'normal', 'low', 'low'])
   })
 
   test('keeps a share for what is urgent, once something urgent was asked', async () => {
     const service = limited(100, { reserve: 0.1 })
     const { limiter } = service
-    await learn(service, 'sync')
-    const most = await takeAll(limiter, 'backfill')
+    await learn(service, 'urgent')
+    const most = await takeAll(limiter, 'low')
     // Besides the share some calls are held back to find out how long the window is.
     expect(most).toBeGreaterThan(73)
     expect(most).toBeLessThanOrEqual(82)
-    expect(await takeAll(limiter, 'sync')).toBeGreaterThanOrEqual(5)
+    expect(await takeAll(limiter, 'urgent')).toBeGreaterThanOrEqual(5)
   })
 
   test('keeps nothing where nothing is urgent', async () => {
     const service = limited(100, { reserve: 0.1 })
-    await learn(service, 'backfill')
-    expect(await takeAll(service.limiter, 'backfill')).toBeGreaterThan(83)
+    await learn(service, 'low')
+    expect(await takeAll(service.limiter, 'low')).toBeGreaterThan(83)
   })
 
   test('makes the last free call only when it is put down that the limit may be used up', async () => {
@@ -81,9 +81,9 @@ describe('the limiter', () => {
       keepSpent: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
     })
     // Before the first answer nothing is known that could be put down.
-    call(await limiter.acquire(1, 'nightly'))
+    call(await limiter.acquire(1, 'normal'))
     const waiting = new AbortController()
-    const second = limiter.acquire(1, 'nightly', waiting.signal).catch(() => null)
+    const second = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
     await expect.poll(() => notes.length).toBe(1)
     expect(notes[0]?.forMs).toBeGreaterThan(50_000)
     expect(limiter.spentForMs()).toBeGreaterThan(50_000)
@@ -93,9 +93,9 @@ describe('the limiter', () => {
 
   test('calls nothing for as long as the process before may have used the limit up', async () => {
     const { limiter } = limited(100, { spentForMs: 60_000 })
-    expect(await takeAll(limiter, 'sync')).toBe(0)
-    void limiter.acquire(1, 'sync').catch(() => {})
-    expect(limiter.state()).toMatchObject({ state: 'stopped', throttled: 0 })
+    expect(await takeAll(limiter, 'urgent')).toBe(0)
+    void limiter.acquire(1, 'urgent').catch(() => {})
+    expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 0 })
     expect(limiter.state().waiting).toMatch(/process that called before may have used the limit up until/)
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
   })
@@ -108,7 +108,7 @@ describe('the limiter', () => {
     })
     onTestFinished(() => limiter.stop())
     for (let index = 0; index < 40; index++) {
-      const permits = await limiter.acquire(32, 'nightly')
+      const permits = await limiter.acquire(32, 'normal')
       const calls = Array.from({ length: permits.count }, () => permits.use())
       for (const call of calls) call.sent(0)
       expect(limiter.spentForMs()).toBe(null)

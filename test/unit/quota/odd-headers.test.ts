@@ -116,7 +116,7 @@ describe('a service with odd headers', () => {
   })
 
   test('a moment beyond the calendar is not named', () => {
-    const still = { state: 'stopped', now: 0, isMoving: false, wasRefused: true, wasCut: false } as const
+    const still = { state: 'cooldown', now: 0, isMoving: false, wasRefused: true, wasCut: false } as const
     expect(whyNot({ ...still, at: 1e18 })).toBe('the service refused a call (429) and is left alone')
   })
 })

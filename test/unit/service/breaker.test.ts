@@ -41,7 +41,7 @@ describe('the breaker', () => {
     vi.setSystemTime(4_000)
     const call = vi.fn<typeof fine>(fine)
     const error = await rejection(breaker.execute(call), CircuitOpenError)
-    expect(error).toMatchObject({ remedy: 'wait', maybeSent: false, retryAfterMs: 1_000 })
+    expect(error).toMatchObject({ remedy: 'release', maybeSent: false, retryAfterMs: 1_000 })
     expect(call).not.toHaveBeenCalled()
 
     vi.setSystemTime(5_000)

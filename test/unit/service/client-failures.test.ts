@@ -19,23 +19,23 @@ const bulk = { emails: [input.email], webhookUrl: 'http://127.0.0.1:1/w' }
 
 describe('a status for each failure', () => {
   test.each([
-    [400, BadRequestError, 'refuse'],
-    [401, UnauthorizedError, 'stop'],
-    [402, UnexpectedStatusError, 'stop'],
+    [400, BadRequestError, 'reject'],
+    [401, UnauthorizedError, 'abort_run'],
+    [402, UnexpectedStatusError, 'abort_run'],
     [403, ForbiddenError, 'retry'],
-    [405, UnexpectedStatusError, 'stop'],
+    [405, UnexpectedStatusError, 'abort_run'],
     [408, UnexpectedStatusError, 'retry'],
-    [413, UnexpectedStatusError, 'refuse'],
-    [422, UnprocessableError, 'refuse'],
+    [413, UnexpectedStatusError, 'reject'],
+    [422, UnprocessableError, 'reject'],
     [425, UnexpectedStatusError, 'retry'],
-    [429, RateLimitedError, 'wait'],
+    [429, RateLimitedError, 'release'],
     [500, ServerError, 'retry'],
     [502, ServerError, 'retry'],
     [503, UnavailableError, 'retry'],
     [599, ServerError, 'retry'],
     [204, UnexpectedStatusError, 'retry'],
-    [301, UnexpectedStatusError, 'stop'],
-    [307, UnexpectedStatusError, 'stop'],
+    [301, UnexpectedStatusError, 'abort_run'],
+    [307, UnexpectedStatusError, 'abort_run'],
   ])('%i', async (status, kind, remedy) => {
     const service = await serveAlways(status, '', { location: 'http://127.0.0.1:1/else' })
     const call = recordingCall()
@@ -90,7 +90,7 @@ describe('a status for each failure', () => {
   ])('a 404 from %s is a wrong address and not a miss', async (_, headers, body) => {
     const service = await serveAlways(404, body, headers)
     const error = await rejection(clientOf(service).enrichPerson(input), UnexpectedStatusError)
-    expect(error.remedy).toBe('stop')
+    expect(error.remedy).toBe('abort_run')
     expect(error.message).toContain('FILLRATE_BASE_URL')
   })
 

@@ -26,7 +26,12 @@ describe('several keys', () => {
 
     const call = recordingCall()
     const error = await rejection(client.enrichPerson(input, { call }), UnauthorizedError)
-    expect(error).toMatchObject({ status: 401, hasNextKey: true, remedy: 'next_key', keyId: keyIdOf('new') })
+    expect(error).toMatchObject({
+      status: 401,
+      hasNextKey: true,
+      remedy: 'rotate_key',
+      keyId: keyIdOf('new'),
+    })
     expect(call.told).toEqual(['sent', 'answered 401'])
     expect(service.heard).toHaveLength(1)
     expect(client.keyId).toBe(keyIdOf('old'))
@@ -57,7 +62,7 @@ describe('several keys', () => {
     const client = clientOf(service, { apiKey: ['new', 'old'] })
     await rejection(client.enrichPerson(input), UnauthorizedError)
     const last = await rejection(client.enrichPerson(input), UnauthorizedError)
-    expect(last).toMatchObject({ hasNextKey: false, remedy: 'stop', maybeSent: true })
+    expect(last).toMatchObject({ hasNextKey: false, remedy: 'abort_run', maybeSent: true })
     expect(last.message).toContain('FILLRATE_API_KEY')
     expect(client.allKeysRefused).toBe(true)
 
@@ -90,7 +95,7 @@ describe('refused keys that are tried again', () => {
       const first = client.enrichPerson(input)
       expect(client.openCalls).toBe(0)
       expect(await rejection(client.enrichPerson(input), KeyOnTrialError)).toMatchObject({
-        remedy: 'wait',
+        remedy: 'release',
         maybeSent: false,
       })
       await rejection(first, UnauthorizedError)

@@ -152,7 +152,7 @@ describe('an aborted call', () => {
       clientOf(service).enrichPerson(input, { signal: AbortSignal.abort(new Error('enough')) }),
       AbortedError,
     )
-    expect(error).toMatchObject({ maybeSent: false, remedy: 'wait', cause: { message: 'enough' } })
+    expect(error).toMatchObject({ maybeSent: false, remedy: 'release', cause: { message: 'enough' } })
     expect(service.heard).toEqual([])
   })
 

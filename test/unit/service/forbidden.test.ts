@@ -29,7 +29,7 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('blocked')), ForbiddenError)
     expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
     const error = await rejection(client.enrichPerson(person('blocked')), InputForbiddenError)
-    expect(error).toMatchObject({ remedy: 'refuse', status: 403 })
+    expect(error).toMatchObject({ remedy: 'reject', status: 403 })
     expect(client.allKeysRefused).toBe(false)
   })
 
@@ -40,7 +40,7 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('b')), ForbiddenError)
     expect(client.allKeysRefused).toBe(false)
     const error = await rejection(client.enrichPerson(person('c')), UnauthorizedError)
-    expect(error).toMatchObject({ remedy: 'stop', status: 403 })
+    expect(error).toMatchObject({ remedy: 'abort_run', status: 403 })
     expect(client.allKeysRefused).toBe(true)
   })
 
@@ -63,7 +63,7 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('often')), RateLimitedError)
     for (const name of ['a', 'b', 'a', 'b'])
       expect(await rejection(client.enrichPerson(person(name)), RateLimitedError)).toMatchObject({
-        remedy: 'wait',
+        remedy: 'release',
       })
     expect(client.allKeysRefused).toBe(false)
     // It is over.

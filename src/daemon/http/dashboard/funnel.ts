@@ -6,7 +6,7 @@ import { bar, percentOf, share, toneOf, words } from './parts.ts'
 /** What is lost on the way from one step to the next; the last step is what is left. */
 const STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
   { after: 'can be asked', lost: ['invalid_input', 'suppressed'] },
-  { after: 'answered', lost: ['waiting', 'refused', 'failed'] },
+  { after: 'answered', lost: ['waiting', 'rejected', 'failed'] },
   { after: 'found', lost: ['not_found'] },
   { after: 'sure enough', lost: ['below_confidence'] },
   { after: 'enriched', lost: ['unchanged', 'write_rejected'] },

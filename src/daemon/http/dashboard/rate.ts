@@ -36,7 +36,7 @@ function quotaFields({ scope, limit, windowMs, observedAt, told }: Quota, at: nu
       ${
         isNow
           ? badge('calling now', 'busy')
-          : html`not calling; as it was ${when(told?.told_at ?? new Date(observedAt), at)}`
+          : html`not calling; as it was ${when(told?.reported_at ?? new Date(observedAt), at)}`
       }
     </p>
     <dl class="fields">
@@ -58,7 +58,7 @@ function windowFields(told: Told, limit: number, at: number): [string, Part][] {
       html`${count(used)} of ${count(limit)} ${bar([{ share: share(used, limit), look: 'flow' }])}`,
     ],
     ['Next window', next === null ? 'not known' : `in ${duration(Math.max(0, Date.parse(next) - at))}`],
-    ['State', told.waiting ?? told.state],
+    ['State', told.stall_reason ?? told.state],
   ]
 }
 

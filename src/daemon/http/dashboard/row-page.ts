@@ -30,8 +30,10 @@ function notesOf({ state, row }: Story): string[] {
   return [
     ...(state?.reason ? [state.reason] : []),
     ...(row.exists ? [] : ['the row is deleted']),
-    ...(row.left_out_by === null ? [] : [`left out of the source by its ${row.left_out_by}`]),
-    ...(row.copies > 1 ? [`the joins give ${row.copies} rows for this key, and only one can be right`] : []),
+    ...(row.excluded_by === null ? [] : [`left out of the source by its ${row.excluded_by}`]),
+    ...(row.join_count > 1
+      ? [`the joins give ${row.join_count} rows for this key, and only one can be right`]
+      : []),
     ...(row.problem === null ? [] : [`an expression of the source fails on it: ${row.problem}`]),
     ...(state?.inputs_changed ? ['its inputs have changed since'] : []),
     ...cells
@@ -99,23 +101,23 @@ const columnsTable = (columns: readonly Column[]): Html =>
     </table>`,
   )
 
-function whose({ policy, blank, ours, written_by: by }: Column): string {
+function whose({ policy, blank, written_by_fillrate, written_by: by }: Column): string {
   if (blank) return policy === null ? '' : 'blank'
-  if (ours) return by === null ? 'written by Fillrate' : `written by run ${by}`
+  if (written_by_fillrate) return by === null ? 'written by Fillrate' : `written by run ${by}`
   if (policy === null) return ''
   return policy === 'always' ? 'not ours, written over' : 'not ours, stays'
 }
 
 function asked(story: Story, now: number): Part {
-  const { lookup, tried, job, deliveries, row } = story
-  const lines: [string, Part][] = tried.map((one): [string, Part] => [
+  const { lookup, missed_lookups, job, deliveries, row } = story
+  const lines: [string, Part][] = missed_lookups.map((one): [string, Part] => [
     'Before',
     [inWords(one), ': ', answer(one, now)],
   ])
   if (lookup === null)
     lines.push([
       'Asked',
-      row.question === null ? 'nothing' : ['nothing yet; it would be ', inWords(row.question)],
+      row.lookup_request === null ? 'nothing' : ['nothing yet; it would be ', inWords(row.lookup_request)],
     ])
   else
     lines.push(

@@ -41,7 +41,7 @@ const NUMBERS: ReadonlyArray<readonly [name: string, part: string, field: string
   ['asked', 'lookups', 'asked'],
   ['found', 'lookups', 'found'],
   ['not found', 'lookups', 'not_found'],
-  ['refused', 'lookups', 'refused'],
+  ['rejected', 'lookups', 'rejected'],
   ['failed', 'lookups', 'failed'],
   ['in doubt', 'lookups', 'in_doubt'],
   ['Calls for a person', 'requests', 'person'],

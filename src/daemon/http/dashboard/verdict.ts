@@ -80,7 +80,7 @@ function troublesOf({ runs, jobs, sources, quotas }: Board): { tone: Tone; text:
         ]
       : []),
     ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
-    ...(quota?.told?.foreign === true && quota.told.live
+    ...(quota?.told?.shared_key === true && quota.told.live
       ? [{ tone: 'warn' as const, text: 'Another client seems to spend the same key.' }]
       : []),
   ]

@@ -28,32 +28,32 @@ describe('whose clock is off', () => {
     [
       'this machine',
       [postgres(-MINUTE), service(-MINUTE)],
-      'notice',
+      'warning',
       'this machine is 1 min ahead of Postgres and the service',
     ],
     [
       'Postgres',
       [postgres(MINUTE), service(0)],
-      'notice',
+      'warning',
       'Postgres is 1 min ahead of this machine and the service',
     ],
     [
       'the service',
       [postgres(0), service(-MINUTE)],
-      'notice',
+      'warning',
       'the service is 59 s behind this machine and Postgres',
     ],
-    ['either', [postgres(-MINUTE)], 'notice', 'Postgres is 1 min behind this machine'],
+    ['either', [postgres(-MINUTE)], 'warning', 'Postgres is 1 min behind this machine'],
     [
       'all',
       [postgres(-MINUTE), service(MINUTE)],
-      'notice',
+      'warning',
       'Postgres is 1 min behind this machine, the service 1 min ahead of it',
     ],
   ] as const)('%s', (_, readings, verdict, text) => {
     const finding = judgeClocks(readings)
     expect(finding.verdict).toBe(verdict)
     expect(finding.text).toContain(text)
-    expect(finding.todo === null).toBe(verdict !== 'notice')
+    expect(finding.todo === null).toBe(verdict !== 'warning')
   })
 })

@@ -48,7 +48,7 @@ describe('failures', () => {
   test('of very many reasons the rest is counted', () => {
     const reasons = Array.from({ length: 30 }, (_, n) => ({
       source: 'a',
-      state: 'refused' as const,
+      state: 'rejected' as const,
       reason: `r${n}`,
       rows: 2,
     }))
@@ -71,7 +71,7 @@ describe('status', () => {
     jobs: { completed: 28, in_doubt: 2 },
     deliveries: {},
     quarantined_results: 0,
-    live_runs: 0,
+    running_runs: 0,
     last_run: {
       id: 3,
       trigger: 'manual',
@@ -90,8 +90,8 @@ describe('status', () => {
         limit: 200,
         window_ms: 2_000,
         observed_at: new Date(now - 5_000),
-        told: {
-          state: 'window known',
+        status: {
+          state: 'fixed_window',
           limit: 200,
           window_ms: 2_000,
           used: 1_052,
@@ -99,15 +99,15 @@ describe('status', () => {
           utilisation: 0.9868,
           window_used: 143,
           next_window_at: new Date(now + 1_200).toISOString(),
-          waiting: 'the window is used up',
+          stall_reason: 'the window is used up',
           throttled: 2,
-          foreign: true,
-          told_at: new Date(now - 1_000),
+          shared_key: true,
+          reported_at: new Date(now - 1_000),
           live: true,
         },
       },
     ],
-    coverage: {
+    fill_rate: {
       contacts: {
         eligible: 12,
         columns: [
@@ -152,11 +152,11 @@ describe('status', () => {
       jobs: {},
       deliveries: {},
       quarantined_results: 0,
-      live_runs: 2,
+      running_runs: 2,
       last_run: null,
       paused: [],
       limits: [],
-      coverage: {},
+      fill_rate: {},
     }
     const text = statusLines(empty, onTerminal(80).output, now).join('\n')
     expect(text).toContain('No row was picked yet.')
@@ -166,14 +166,14 @@ describe('status', () => {
 
 describe('check', () => {
   const problem = { place: 'DATABASE_URL', found: 'not set', expected: 'an address', todo: 'Set it.' }
-  const wrong = finding('database', 'wrong', '1 problem', { problems: [problem] })
+  const wrong = finding('database', 'error', '1 problem', { problems: [problem] })
 
   test('each look has its sign, and what to do', () => {
     const { output } = onTerminal(80)
     expect(findingLines(finding('schema', 'ok', 'up to date'), output)).toEqual([
       '✓ schema            up to date',
     ])
-    expect(findingLines(finding('bulk', 'notice', 'off', { todo: 'Set it.' }), output)).toEqual([
+    expect(findingLines(finding('bulk', 'warning', 'off', { todo: 'Set it.' }), output)).toEqual([
       '! bulk              off',
       '                    Set it.',
     ])
@@ -190,7 +190,7 @@ describe('check', () => {
   test('and what it comes to', () => {
     const { output } = onTerminal(80)
     expect(verdictLine([wrong, wrong], output).join('')).toContain('2 things to put right')
-    expect(verdictLine([finding('bulk', 'notice', 'off')], output).join('')).toContain('All is ready.')
+    expect(verdictLine([finding('bulk', 'warning', 'off')], output).join('')).toContain('All is ready.')
   })
 })
 

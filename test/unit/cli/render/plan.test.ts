@@ -11,13 +11,13 @@ const contacts = {
   where_out: 40,
   rows: 6_000,
   complete: 812,
-  settled: 1_201,
+  fresh: 1_201,
   held: 0,
   beyond_limit: 0,
   picked: 3_987,
   invalid_input: { 'email: no @': 80, 'no input': 12 },
   suppressed: 3,
-  askable: 3_892,
+  valid_input: 3_892,
 }
 const plan: Plan = {
   sources: [contacts],
@@ -25,20 +25,20 @@ const plan: Plan = {
   lookups: {
     distinct: 3_604,
     stored: 400,
-    to_ask: { email: 2_900, linkedin_url: 204, name_company: 100, domain: 0 },
-    asked: 3_204,
+    to_request: { email: 2_900, linkedin_url: 204, name_company: 100, domain: 0 },
+    requested: 3_204,
   },
   calls: { person: 304, company: 0, bulk: 29, total: 333 },
   cost: {
     lookups: 3_000,
-    most: 3_000,
+    max_lookups: 3_000,
     budget: 3_000,
     beyond_budget: 204,
     match_rate: 0.87,
     expected_found: 2_610,
-    found_range: { least: 2_560, most: 2_650 },
+    found_range: { min: 2_560, max: 2_650 },
   },
-  time: { limit: 200, window_ms: 2_000, ms: 2_000, ms_most: 2_000 },
+  time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 2_000 },
 }
 const settings = { budget: 3_000, bulkOff: null }
 const textOf = (
@@ -60,7 +60,7 @@ test('each source is a funnel whose numbers add up', () => {
     return sign === '−' ? [] : [left]
   })
   expect(sums).toEqual(computed)
-  expect(sums).toEqual([contacts.table, contacts.rows, contacts.picked, contacts.askable])
+  expect(sums).toEqual([contacts.table, contacts.rows, contacts.picked, contacts.valid_input])
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
@@ -88,7 +88,7 @@ test('says what is not known, and what is off', () => {
   const unknown = textOf(
     {
       cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
-      time: { limit: null, window_ms: null, ms: null, ms_most: null },
+      time: { limit: null, window_ms: null, ms: null, max_ms: null },
     },
     { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
   )
@@ -106,8 +106,8 @@ test.each([44, 80, 120])('fits %i columns', (columns) => {
 
 test('a cascade costs a range, and so takes one', () => {
   const text = textOf({
-    cost: { ...plan.cost, lookups: 2_000, most: 2_900, beyond_budget: 0 },
-    time: { limit: 200, window_ms: 2_000, ms: 2_000, ms_most: 11_000 },
+    cost: { ...plan.cost, lookups: 2_000, max_lookups: 2_900, beyond_budget: 0 },
+    time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 11_000 },
   })
   expect(text).toContain('2,000 to 2,900 lookups')
   expect(text).toContain('2 s to 11 s, at 200 calls in 2 s')

@@ -23,20 +23,20 @@ const report: RunReport = {
     failed: 4,
     waiting: 4,
   },
-  left_out: 0,
+  skipped_over_budget: 0,
   lookups: {
     distinct: 4_432,
     stored: 812,
-    asked: 3_620,
+    requested: 3_620,
     found: 3_069,
     not_found: 540,
-    refused: 8,
+    rejected: 8,
     failed: 3,
     in_doubt: 1,
   },
   requests: { person: 402, company: 620, bulk: 30, retried: 14, throttled: 2 },
   jobs: { submitted: 30, completed: 28, failed: 2, expired: 0, in_doubt: 1, waiting: 0 },
-  cells: { written: 9_221, kept: 312, conflicts: 4 },
+  cells: { written: 9_221, protected: 312, skipped: 4 },
   rate: { limit: 200, window_ms: 2_000, used: 1_052, permitted: 1_066, utilisation: 0.9868 },
   duration_ms: 41_234,
 }
@@ -90,18 +90,18 @@ describe('how it ended', () => {
     ['completed', 'Run 12 completed in 41 s'],
     ['budget_reached', 'Run 12 stopped at its budget after 41 s'],
     ['interrupted', 'Run 12 interrupted after 41 s, its state is saved'],
-    ['refused', 'Run 12 stopped after 41 s, because the service refuses its calls'],
+    ['unauthorized', 'Run 12 stopped after 41 s, because the service refuses its calls'],
     ['failed', 'Run 12 failed after 41 s'],
   ] as const)('%s', (status, said) => {
     expect(textOf({ status }).split('\n')[0]).toBe(said)
   })
 
   test('without a row it is short', () => {
-    const cells = { written: 0, kept: 0, conflicts: 0 }
+    const cells = { written: 0, protected: 0, skipped: 0 }
     expect(textOf({ cells, rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
     expect(textOf({ cells, rows: { ...none, picked: 0 } })).toContain('Nothing to do')
     expect(
-      textOf({ cells, rows: { ...none, picked: 0 }, status: 'budget_reached', left_out: 7 }),
+      textOf({ cells, rows: { ...none, picked: 0 }, status: 'budget_reached', skipped_over_budget: 7 }),
     ).not.toContain('Nothing to do')
   })
 })
@@ -162,23 +162,23 @@ describe('what to type next', () => {
     stepsAfter({
       ...report,
       rows: { ...none, picked: 5 },
-      cells: { written: 3, kept: 2, conflicts: 0 },
+      cells: { written: 3, protected: 2, skipped: 0 },
       jobs: { ...report.jobs, in_doubt: 0 },
       ...changes,
     }).map(([type]) => type)
 
   test.each([
     ['nothing, where nothing is left', {}, []],
-    ['failures', { rows: { ...none, picked: 5, refused: 1, write_rejected: 1 } }, ['fillrate failures']],
-    ['failures, for cells too', { cells: { written: 3, kept: 2, conflicts: 1 } }, ['fillrate failures']],
+    ['failures', { rows: { ...none, picked: 5, rejected: 1, write_rejected: 1 } }, ['fillrate failures']],
+    ['failures, for cells too', { cells: { written: 3, protected: 2, skipped: 1 } }, ['fillrate failures']],
     ['run, where rows wait', { rows: { ...none, picked: 5, waiting: 1 } }, ['fillrate run']],
     [
       'jobs, where they wait for a delivery',
       { rows: { ...none, picked: 5, waiting: 1 }, jobs: { ...report.jobs, waiting: 1 } },
       ['fillrate jobs', 'fillrate run'],
     ],
-    ['plan, at the budget', { status: 'budget_reached', left_out: 5 }, ['fillrate plan']],
-    ['check, where the service refuses', { status: 'refused' }, ['fillrate check']],
+    ['plan, at the budget', { status: 'budget_reached', skipped_over_budget: 5 }, ['fillrate plan']],
+    ['check, where the service refuses', { status: 'unauthorized' }, ['fillrate check']],
   ] as const)('%s', (_, changes, types) => {
     expect(after(changes)).toEqual(types)
   })
