@@ -32,7 +32,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       id bigint generated always as identity primary key,
       scope text,
       service smallint not null default 0,
-      trigger text not null check (trigger in ('manual', 'schedule', 'sync', 'backfill')),
+      trigger text not null check (trigger in ('manual', 'schedule', 'follow', 'backfill')),
       sources text[] not null,
       options jsonb not null default '{}',
       state text not null check (state in ('running', 'completed', 'interrupted', 'failed')),
@@ -105,7 +105,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       service smallint not null default 0,
       input jsonb not null,
       state text not null check (state in
-        ('pending', 'leased', 'submitted', 'found', 'not_found', 'refused', 'failed')),
+        ('pending', 'leased', 'submitted', 'found', 'not_found', 'rejected', 'failed')),
       reason text,
       attempts integer not null default 0 check (attempts >= 0),
       single boolean not null default false,
@@ -125,7 +125,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       check ((lease_token is null) = (leased_until is null)),
       check (state <> 'submitted' or job is not null),
       check (state <> 'found' or record is not null),
-      check ((state in ('found', 'not_found', 'refused', 'failed')) = (resolved_at is not null))
+      check ((state in ('found', 'not_found', 'rejected', 'failed')) = (resolved_at is not null))
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
@@ -194,7 +194,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       service smallint not null default 0,
       input_hash text,
       state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
-        'invalid_input', 'refused', 'suppressed', 'write_rejected', 'failed')),
+        'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')),
       reason text,
       run bigint,
       written jsonb,

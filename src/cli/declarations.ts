@@ -165,14 +165,14 @@ export const declarations = {
   }),
   status: declare({
     group: 'look',
-    summary: 'rows by state, coverage by column, jobs, the limit',
+    summary: 'rows by state, fill rate by column, jobs, the limit',
     about:
       'How things stand. Every row that was ever picked is in exactly one state, and the states add up. Coverage is ' +
       'the share of rows whose column is not blank.',
     flags: {},
     examples: [
       ['fillrate status', ''],
-      ['fillrate status --json | jq .coverage', ''],
+      ['fillrate status --json | jq .fill_rate', ''],
     ],
     environment: DATABASE,
   }),

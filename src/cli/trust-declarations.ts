@@ -50,7 +50,7 @@ export const failuresDeclaration = declare({
   },
   examples: [
     ['fillrate failures', ''],
-    ['fillrate failures --state refused --csv refused.csv', ''],
+    ['fillrate failures --state rejected --csv rejected.csv', ''],
   ],
   environment: DATABASE,
 })

@@ -10,7 +10,7 @@ export type Notice = {
   readonly at: string
 } & (
   | { readonly run: NoticeRun; readonly jobs?: never }
-  | { readonly jobs: { readonly late: number }; readonly run?: never }
+  | { readonly jobs: { readonly overdue: number }; readonly run?: never }
 )
 
 export interface NoticeRun extends Pick<

@@ -54,7 +54,7 @@ export class Notifier {
 
   /** Tells that jobs passed their deadline without a delivery. */
   jobsLate(late: number): void {
-    this.#tell({ ...head('jobs_overdue'), jobs: { late } })
+    this.#tell({ ...head('jobs_overdue'), jobs: { overdue: late } })
   }
 
   /** Waits for what is under way, for a while. */

@@ -6,7 +6,7 @@ const number = new Intl.NumberFormat('en-US')
 /** A notification in one line, as a person reads it. Pure. */
 export function slackText(notice: Notice): string {
   if (notice.run === undefined) {
-    const { late } = notice.jobs
+    const { overdue: late } = notice.jobs
     const jobs = late === 1 ? '1 job was' : `${number.format(late)} jobs were`
     return `:warning: Fillrate: ${jobs} not delivered in time. The inputs are asked one by one.`
   }

@@ -221,7 +221,7 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            dry = r.dry and v.state = ${waiting},
            written = case when v.written is null then r.written else coalesce(r.written, '{}') || v.written end,
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
-           cells_kept = (v.cells ->> 'kept')::integer, cells_conflicts = (v.cells ->> 'conflicts')::integer
+           cells_kept = (v.cells ->> 'protected')::integer, cells_conflicts = (v.cells ->> 'skipped')::integer
       from ${records}
      where r.ctid = place.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
@@ -288,8 +288,8 @@ export async function countOfRun(db: Connection, source: string, run: number): P
 /** The cells of a run's rows, added up. */
 export async function countCells(db: Connection, run: number): Promise<Cells> {
   const { rows } = await sql<Cells>`
-    select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_kept), 0)::bigint as kept,
-           coalesce(sum(cells_conflicts), 0)::bigint as conflicts
+    select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_kept), 0)::bigint as protected,
+           coalesce(sum(cells_conflicts), 0)::bigint as skipped
       from fillrate.rows where run = ${run}`.execute(db)
   return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
 }

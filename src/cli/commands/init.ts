@@ -94,7 +94,7 @@ const jsonOf = (
 ): object => ({
   written: accepted.length > 0 ? target.path : null,
   looked,
-  sources: accepted.map(({ source, coverage }) => ({ ...source, coverage })),
+  sources: accepted.map(({ source, coverage }) => ({ ...source, fill_rate: coverage })),
   passed_over: passedOver,
 })
 

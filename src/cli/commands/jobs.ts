@@ -58,7 +58,7 @@ async function act(command: Command<'jobs'>, context: Context): Promise<ExitCode
   const done = await withDatabase(context, (db, environment) =>
     actOnJob({ db, log: openLog(command, context, environment) }, action, id),
   )
-  if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, told: 'there is no such job' })
+  if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
   if (done === null) {
     if (!flags.json) stderr.line(`fillrate: there is no job ${quote(id)}. \`fillrate jobs\` lists them.`)
     return Exit.usage

@@ -17,7 +17,7 @@ export function demoJson(
     crm: { accounts: size.accounts, contacts: size.contacts, made_now: world.crmIsNew },
     plan: told.plan,
     run,
-    coverage: Object.fromEntries(
+    fill_rate: Object.fromEntries(
       filled.map(({ source, before, after }) => [
         source,
         {

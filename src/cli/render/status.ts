@@ -43,7 +43,7 @@ function sourceLines(
   const lines = [`${paint('heading', name)}${paused === null ? '' : `  ${paint('warn', paused)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...rowLines({ ...rows, picked: rows.total }, output, 'ever picked'))
-  if (typeof coverage === 'string') lines.push('', ...fields([['coverage', coverage]], output))
+  if (typeof coverage === 'string') lines.push('', ...fields([['fill rate', coverage]], output))
   else if (coverage !== undefined) lines.push('', ...coverageLines(coverage, output))
   return lines
 }
@@ -60,7 +60,7 @@ export function coverageLines({ eligible, columns }: Coverage, output: Output): 
   const numbers = count(eligible).length
   const room = output.textColumns - names - numbers - 15
   return [
-    `  ${paint('quiet', `coverage of ${counted(eligible, 'row')}`)}`,
+    `  ${paint('quiet', `fill rate of ${counted(eligible, 'row')}`)}`,
     ...columns.map(({ column, filled }) => {
       const share = eligible === 0 ? 0 : filled / eligible
       const shown = room < 8 ? '' : `  ${bar(share, Math.min(30, room), paint)}`

@@ -115,7 +115,7 @@ function gauges(board: Board, oldestDelivery: number): [name: string, help: stri
       sources.map(({ name, pause }) => ({ labels: { source: name }, value: pause === null ? 0 : 1 })),
     ],
     [
-      'fillrate_coverage_ratio',
+      'fillrate_fill_rate_ratio',
       'Share of the eligible rows whose column is not blank, when it was counted last.',
       sources.flatMap(({ name, coverage }) => {
         const last = coverage.at(-1)

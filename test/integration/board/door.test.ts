@@ -278,7 +278,7 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
   const at = await serve()
   const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
   interface Status {
-    readonly coverage: Record<string, { readonly columns: readonly { readonly column: string }[] }>
+    readonly fill_rate: Record<string, { readonly columns: readonly { readonly column: string }[] }>
   }
   try {
     const { stdout } = await runProgram({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
@@ -286,8 +286,8 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
     const client = await harness.database.pool.connect()
     try {
       await client.query('begin; lock table crm.contacts, crm.accounts in access exclusive mode')
-      const { coverage, ...state } = JSON.parse((await ask(`${at}/api/status`)).text) as Status
-      expect({ ...state, coverage: {} }).toEqual({ ...counted, coverage: {} })
+      const { fill_rate: coverage, ...state } = JSON.parse((await ask(`${at}/api/status`)).text) as Status
+      expect({ ...state, fill_rate: {} }).toEqual({ ...counted, fill_rate: {} })
       // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
       const { rows } = await harness.database.pool.query<{ source: string; at: Date; eligible: number }>(
         'select distinct on (source) source, at, eligible::int from fillrate.fill_rate_samples order by source, at desc',
@@ -297,13 +297,13 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
           source,
           eligible,
           measured_at: measuredAt.toISOString(),
-          columns: counted.coverage[source]?.columns.map(({ column }) => ({
+          columns: counted.fill_rate[source]?.columns.map(({ column }) => ({
             column,
             filled: expect.any(Number) as number,
           })),
         })),
       )
-      expect(Object.keys(coverage)).toEqual(Object.keys(counted.coverage))
+      expect(Object.keys(coverage)).toEqual(Object.keys(counted.fill_rate))
     } finally {
       await client.query('rollback')
       client.release()

@@ -102,7 +102,7 @@ describe('after a run', () => {
   test('status counts what plain SQL counts', async () => {
     const status = (await jsonOf('status')) as {
       rows: Record<string, Record<string, number>>
-      coverage: Record<string, { eligible: number; columns: { column: string; filled: number }[] }>
+      fill_rate: Record<string, { eligible: number; columns: { column: string; filled: number }[] }>
     }
     for (const [source, { total, ...states }] of Object.entries(status.rows)) {
       const { rows } = await database.pool.query<{ count: number }>(
@@ -116,8 +116,8 @@ describe('after a run', () => {
     const { rows } = await database.pool.query<{ title: number; phone: number }>(
       'select count(title)::int as title, count(phone)::int as phone from crm.contacts',
     )
-    expect(status.coverage['contacts']?.eligible).toBe(300)
-    expect(status.coverage['contacts']?.columns).toEqual(
+    expect(status.fill_rate['contacts']?.eligible).toBe(300)
+    expect(status.fill_rate['contacts']?.columns).toEqual(
       expect.arrayContaining([
         { column: 'title', filled: rows[0]?.title },
         { column: 'phone', filled: rows[0]?.phone },

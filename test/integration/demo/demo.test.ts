@@ -18,7 +18,7 @@ const report = z.object({
     requests: z.object({ person: number, company: number, bulk: number, throttled: number }),
     cells: z.object({ written: number }),
   }),
-  coverage: z.record(
+  fill_rate: z.record(
     z.string(),
     z.object({
       eligible: number,
@@ -70,7 +70,7 @@ test.concurrent('it fills what is blank, touches nothing else, and asks nothing 
   expect(first.run.rows).toMatchObject({ waiting: 0, failed: 0, rejected: 0, write_rejected: 0 })
 
   // Every column gains, and the cells written are those gained.
-  const columns = Object.values(first.coverage).flatMap((source) => Object.values(source.columns))
+  const columns = Object.values(first.fill_rate).flatMap((source) => Object.values(source.columns))
   expect(columns.every(({ before, after }) => after > before)).toBe(true)
   expect(columns.reduce((sum, { before, after }) => sum + after - before, 0)).toBe(first.run.cells.written)
 
@@ -78,7 +78,7 @@ test.concurrent('it fills what is blank, touches nothing else, and asks nothing 
   const { person, company, bulk, throttled } = first.run.requests
   const { calls, inputs, jobs, faults, deliveries } = first.service.counts
   expect({ ...calls, throttled }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
-  expect(inputs.distinct).toBe(first.run.lookups.asked)
+  expect(inputs.distinct).toBe(first.run.lookups.requested)
   expect(inputs.asked_more_than_once).toBeLessThanOrEqual(100 * jobs.failed + (faults['missing-result'] ?? 0))
   expect(first.deliveries.taken).toBe(jobs.accepted)
   expect(deliveries.badly_signed_accepted).toBe(0)

@@ -56,8 +56,8 @@ describe('without a question', () => {
       written: join(prompt.folder, 'fillrate.config.ts'),
       looked: { tables: 2, schemas: ['crm'] },
       sources: [
-        { name: 'contacts', kind: 'person', coverage: { eligible: 40 } },
-        { name: 'accounts', kind: 'company', coverage: { eligible: 20 } },
+        { name: 'contacts', kind: 'person', fill_rate: { eligible: 40 } },
+        { name: 'accounts', kind: 'company', fill_rate: { eligible: 20 } },
       ],
       passed_over: [],
     })

@@ -24,7 +24,7 @@ async function expected() {
   const ways = people.map((person) => ({ person, ...askedAbout(person) }))
   return {
     ways,
-    requested: new Set(ways.flatMap((way) => way.asked)),
+    asked: new Set(ways.flatMap((way) => way.asked)),
     found: ways.filter((way) => way.title !== null).length,
   }
 }
