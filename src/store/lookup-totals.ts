@@ -17,7 +17,7 @@ export interface LookupTotals {
 /** What a run asked and what came of it. */
 export async function totalsOf(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
-    select count(*) filter (where asked_at is not null) as asked,
+    select count(*) filter (where asked_at is not null) as requested,
            count(*) filter (where state = 'found') as found,
            count(*) filter (where state = 'not_found') as "notFound",
            count(*) filter (where state = 'rejected') as rejected,

@@ -103,7 +103,7 @@ export async function ofLookups(db: Database, ids: readonly number[]): Promise<L
            leased_until, due_at, record,
            (select count(*) from fillrate.rows r where r.lookup = l.id) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
-              from fillrate.malformed_responses k where k.lookup = l.id) as kept
+              from fillrate.malformed_responses k where k.lookup = l.id) as malformed_response
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])
      order by array_position(${[...ids]}::bigint[], id)`.execute(db)
   return rows

@@ -150,7 +150,7 @@ describe('after a run', () => {
     expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT/)
     expect((await run('failures', '--csv', '-', '--limit', '2')).stdout.trim().split('\r\n')).toHaveLength(3)
 
-    expect(await jsonOf('failures', '--state', 'refused,write-rejected')).toMatchObject({
+    expect(await jsonOf('failures', '--state', 'rejected,write-rejected')).toMatchObject({
       total: 0,
       rows: [],
     })

@@ -181,7 +181,7 @@ test('a turn whose answer was lost is taken up by the next try, and nothing is l
     claim: { token: null },
   }
   database.statements()
-  const lost = loseCommits(/insert into fillrate\.callers/, 20)
+  const lost = loseCommits(/insert into fillrate\.leases/, 20)
   onTestFinished(() => lost.end())
   for (let tries = 0; tries < 20; tries++) await expect(takeTurn(options)).rejects.toThrow(/terminated/)
   // It is its own already: no other may have it, and it need not run out first.

@@ -184,7 +184,7 @@ describe('an undo', () => {
     })
     expect(await titles('title is not null')).toEqual(['Title 9'])
     const { changes } = await takeBack(people)
-    expect(changes).toMatchObject({ total: 30, restored: 1, undone_before: 29, left: 0 })
+    expect(changes).toMatchObject({ total: 30, restored: 1, undone_before: 29, remaining: 0 })
     expect(await titles('title is not null')).toEqual([])
   })
 
@@ -193,7 +193,7 @@ describe('an undo', () => {
     await writeAll(people)
     await trigger('if new.id = 2 then perform pg_sleep(60); end if;')
     const { changes, failed } = await takeBack(people)
-    expect(changes).toMatchObject({ total: 4, restored: 3, rejected: 1, left: 0 })
+    expect(changes).toMatchObject({ total: 4, restored: 3, rejected: 1, remaining: 0 })
     expect(failed).toMatchObject([{ key: '2', outcome: 'rejected' }])
   })
 })

@@ -177,7 +177,7 @@ describe('rows of which there is less to tell', () => {
     const { pool } = harness.database
     await pool.query(`insert into crm.owners values (7, 'a'), (7, 'b')`)
     expect(await explain('contacts', '7')).toMatchObject({
-      row: { copies: 2 },
+      row: { join_count: 2 },
       next: { what: expect.stringMatching(/one row/) },
     })
     await pool.query(`update crm.stock set site = 'bad.example'`)

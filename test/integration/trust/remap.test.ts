@@ -75,7 +75,7 @@ test('stored records are written again under the changed mapping, without a call
 
   // Nothing is left to do, and rows in which nothing changes keep their state.
   const again = await remap(second)
-  expect(again.examined).toMatchObject({ write: 0, inputs_changed: 1 })
+  expect(again.examined).toMatchObject({ changed: 0, inputs_changed: 1 })
   expect(again.report?.rows.picked).toBe(0)
   // It is a run like any other: it can be taken back.
   const app = await harness.open()
@@ -107,7 +107,7 @@ test('what was undone is written again, and counted', async () => {
   const app = await harness.open()
   await app.undo({ run: run.run, dryRun: false, signal: new AbortController().signal })
   const { examined } = await remap(first)
-  expect(examined).toMatchObject({ write: run.rows.enriched, undone: run.rows.enriched })
+  expect(examined).toMatchObject({ changed: run.rows.enriched, undone: run.rows.enriched })
   expect(await checksum(pool, '(select id, title, seniority from crm.contacts)')).toBe(after)
 })
 

@@ -62,7 +62,7 @@ test('what somebody has changed since stays, and is told; so is what is gone and
     rejected: 1,
     undone_before: 0,
     not_configured: 0,
-    left: 0,
+    remaining: 0,
   })
   expect(report.kept.toSorted((a, b) => Number(a.key) - Number(b.key))).toEqual([
     { source: 'contacts', key: '1', columns: ['title'], written_by: null },
@@ -186,12 +186,12 @@ test('an interrupted undo says what is left, and the next one finishes', async (
     signal: stop.signal,
     onProgress: () => stop.abort(),
   })
-  expect(first).toMatchObject({ status: 'interrupted', changes: { restored: 500, left: 760 } })
+  expect(first).toMatchObject({ status: 'interrupted', changes: { restored: 500, remaining: 760 } })
   expect(await scalar(pool, 'select state from fillrate.runs order by id desc limit 1')).toBe('interrupted')
   const second = await undo(run.run)
   expect(second).toMatchObject({
     status: 'completed',
-    changes: { restored: 760, undone_before: 500, left: 0 },
+    changes: { restored: 760, undone_before: 500, remaining: 0 },
   })
   expect(second.undone_by).toEqual([first.run])
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
