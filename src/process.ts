@@ -1,7 +1,6 @@
 import { cli, tell } from './cli/cli.ts'
-import type { Command } from './cli/command.ts'
+import type { Invocation } from './cli/command.ts'
 import type { Context } from './cli/context.ts'
-import { declarations } from './cli/declarations.ts'
 import { Exit } from './cli/exit-codes.ts'
 import { Output } from './cli/output.ts'
 
@@ -18,15 +17,15 @@ const plain = words.includes('--no-color')
 const stdout = new Output(process.stdout, { color: hasColors(process.stdout) })
 const stderr = new Output(process.stderr, { color: hasColors(process.stderr) })
 const interrupt = new AbortController()
-let command: Command | null = null
+let invocation: Invocation | null = null
 
 /** Node's own rule: NO_COLOR, FORCE_COLOR and TERM decide, and what is no terminal gets none. */
 function hasColors(stream: NodeJS.WriteStream): boolean {
   return !plain && stream.isTTY && stream.hasColors()
 }
 
-function contextFor(known: Command | null): Context {
-  command = known
+function contextFor(known: Invocation | null): Context {
+  invocation = known
   return {
     stdin: process.stdin,
     stdout,
@@ -40,14 +39,14 @@ function contextFor(known: Command | null): Context {
 }
 
 function onSignal(): void {
-  const message = command === null ? null : declarations[command.verb].onInterrupt
+  const message = invocation?.command.onInterrupt ?? null
   if (message === null || interrupt.signal.aborted) process.exit(Exit.interrupted)
   stderr.line(`fillrate: ${message}`)
   interrupt.abort()
 }
 
 function onUnforeseen(error: unknown): void {
-  process.exit(tell(error, command, contextFor(command)))
+  process.exit(tell(error, invocation, contextFor(invocation)))
 }
 
 // Whoever reads us may stop reading, `| head` for instance; that is no error of ours.

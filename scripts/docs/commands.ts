@@ -1,32 +1,32 @@
-import { usageOf, typed } from '../../src/cli/command.ts'
-import type { Declaration } from '../../src/cli/declare.ts'
-import { declarations, GLOBAL_FLAGS, VERBS, type Verb } from '../../src/cli/declarations.ts'
+import type { Option } from '@commander-js/extra-typings'
+import { argumentTerms, program, usageOf, type CliCommand } from '../../src/cli/command.ts'
+import { commands } from '../../src/cli/commands.ts'
 import { ENVIRONMENT } from '../../src/cli/environment-help.ts'
 import { EXIT_MEANINGS } from '../../src/cli/exit-codes.ts'
-import type { Flag } from '../../src/cli/flag.ts'
+import { placeholderOf } from '../../src/cli/options.ts'
 import { cell, table } from './table.ts'
 
-const GROUPS: ReadonlyArray<readonly [Declaration['group'], string]> = [
+const GROUPS: ReadonlyArray<readonly [CliCommand['group'], string]> = [
   ['first', 'To begin with'],
   ['work', 'Work'],
   ['look', 'Look'],
   ['try', 'Try'],
 ]
 
-/** docs/cli.md, out of the table that parses the words. */
+/** docs/cli.md, out of the commands' own declarations. */
 export function commandsPage(): string {
   return `${[
     '# The command line',
-    '<!-- Made by `npm run docs` out of src/cli/declarations.ts. Not to be edited here. -->',
+    '<!-- Made by `npm run docs` out of src/cli/commands. Not to be edited here. -->',
     '`fillrate COMMAND [options]`. `fillrate COMMAND --help` tells the same on the terminal. In a checkout, ' +
       '`npm run fillrate -- COMMAND` is the same.',
     ...GROUPS.flatMap(([group, title]) => [
       `- **${title}**: ${inGroup(group)
-        .map((verb) => `[\`${verb}\`](#fillrate-${verb})`)
+        .map(({ name }) => `[\`${name}\`](#fillrate-${name})`)
         .join(', ')}`,
     ]),
     '## Options of every command',
-    flags(GLOBAL_FLAGS),
+    options(program.options),
     '## Exit codes',
     table(['code', 'meaning'], Object.entries(EXIT_MEANINGS)),
     '## Environment',
@@ -40,19 +40,17 @@ export function commandsPage(): string {
   ].join('\n\n')}\n`
 }
 
-const inGroup = (group: Declaration['group']): Verb[] =>
-  VERBS.filter((verb) => declarations[verb].group === group)
+const inGroup = (group: CliCommand['group']): CliCommand[] => commands.filter((one) => one.group === group)
 
-function section(verb: Verb): string[] {
-  const declaration: Declaration = declarations[verb]
-  const { about, words, examples, exits, environment, terms } = declaration
+function section(command: CliCommand): string[] {
+  const { name, parser, examples, exits, environment, terms } = command
   return [
-    `### fillrate ${verb}`,
-    `\`${usageOf(verb)}\``,
-    cell(about),
-    ...(words === null ? [] : [`\`${words.placeholder}\`: ${words.help}.`]),
-    ...(Object.keys(declaration.flags).length === 0 ? [] : [flags(declaration.flags)]),
-    ...(terms === undefined
+    `### fillrate ${name}`,
+    `\`${usageOf(command)}\``,
+    cell(parser.description()),
+    ...argumentTerms(command).map((term, n) => `\`${term}\`: ${parser.registeredArguments[n]?.description}.`),
+    ...(parser.options.length === 0 ? [] : [options(parser.options)]),
+    ...(terms === null
       ? []
       : [
           `${terms.title}:`,
@@ -70,11 +68,11 @@ function section(verb: Verb): string[] {
   ]
 }
 
-const flags = (given: Readonly<Record<string, Flag<unknown>>>): string =>
+const options = (given: readonly Option[]): string =>
   table(
     ['option', 'what it does'],
-    Object.entries(given).map(([name, flag]) => [
-      `\`--${typed(name)}${flag.placeholder === null ? '' : ` ${flag.placeholder}`}\``,
-      flag.help,
-    ]),
+    given.map((option) => {
+      const placeholder = placeholderOf(option)
+      return [`\`${option.long}${placeholder === null ? '' : ` ${placeholder}`}\``, option.description]
+    }),
   )

@@ -1,34 +1,33 @@
-import { parseCommand } from './args.ts'
-import type { Command } from './command.ts'
+import type { Invocation } from './command.ts'
 import type { Context } from './context.ts'
-import { dispatch } from './dispatch.ts'
 import type { ExitCode } from './exit-codes.ts'
+import { parseCommandLine } from './parse.ts'
 import { showError } from './render/errors.ts'
 import { writeJson } from './render/json.ts'
 
 export interface CliOptions {
   readonly words: readonly string[]
   /** Made for a command once it is known: what it does at the first signal depends on it. */
-  readonly contextFor: (command: Command | null) => Context
+  readonly contextFor: (invocation: Invocation | null) => Context
 }
 
 /** The whole program but for the process: words in, exit code out. Throws nothing. */
 export async function cli({ words, contextFor }: CliOptions): Promise<ExitCode> {
-  let command: Command | null = null
+  let invocation: Invocation | null = null
   let context: Context | null = null
   try {
-    command = parseCommand(words)
-    context = contextFor(command)
-    return await dispatch(command, context)
+    invocation = parseCommandLine(words)
+    context = contextFor(invocation)
+    return await invocation.command.handler(invocation, context)
   } catch (error) {
-    return tell(error, command, context ?? contextFor(command))
+    return tell(error, invocation, context ?? contextFor(invocation))
   }
 }
 
 /** Shows an error where it belongs: in words on standard error, and for a program as JSON on standard output. */
-export function tell(error: unknown, command: Command | null, context: Context): ExitCode {
+export function tell(error: unknown, invocation: Invocation | null, context: Context): ExitCode {
   const { env, stderr, stdout, signal } = context
-  const level = command?.flags.logLevel ?? env['LOG_LEVEL']
+  const level = invocation?.flags.logLevel ?? env['LOG_LEVEL']
   const shown = showError(error, {
     env,
     paint: stderr.paint,
@@ -37,6 +36,6 @@ export function tell(error: unknown, command: Command | null, context: Context):
   })
   stderr.live([])
   stderr.write(shown.text)
-  if (command?.flags.json === true) writeJson(stdout, shown.json)
+  if (invocation?.flags.json === true) writeJson(stdout, shown.json)
   return shown.exit
 }

@@ -1,6 +1,6 @@
 import { readEnvironment, type Environment } from '../config/environment.ts'
 import { ConfigProblems } from '../config/problems.ts'
-import { openDatabase, type Database } from '../store/open.ts'
+import type { Database } from '../store/open.ts'
 import type { Context } from './context.ts'
 
 /**
@@ -21,6 +21,7 @@ export async function withDatabase<Result>(
         todo: 'Set it in the environment or in a .env file in this folder.',
       },
     ])
+  const { openDatabase } = await import('../store/open.ts')
   const db = openDatabase({ url: environment.databaseUrl, max: 2 })
   try {
     return await act(db, environment)

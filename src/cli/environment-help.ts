@@ -19,3 +19,13 @@ export const ENVIRONMENT = {
 } as const satisfies Readonly<Record<string, string>>
 
 export type Variable = keyof typeof ENVIRONMENT
+
+/** What a command reads that needs the database, that calls the service, or that receives deliveries. */
+export const DATABASE = ['DATABASE_URL'] as const
+export const SERVICE = ['DATABASE_URL', 'FILLRATE_BASE_URL', 'FILLRATE_API_KEY', 'FILLRATE_AUTH'] as const
+export const RECEIVER = [
+  'FILLRATE_WEBHOOK_SECRET',
+  'FILLRATE_PUBLIC_URL',
+  'FILLRATE_PORT',
+  'FILLRATE_HOST',
+] as const

@@ -1,38 +1,53 @@
 import { basename } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { readEnvironment, type Environment } from '../../config/environment.ts'
-import { checkBulk } from '../check/bulk.ts'
-import { judgeClocks } from '../check/clock.ts'
-import { checkDatabase } from '../check/database.ts'
 import { finding, findingOf, type Finding } from '../check/finding.ts'
-import { checkKey, checkService } from '../check/service.ts'
-import type { Command } from '../command.ts'
+import { defineCommand, parser, type Invocation } from '../command.ts'
 import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { RECEIVER, SERVICE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
 import { findingLines, verdictLine } from '../render/check.ts'
 import { writeJson } from '../render/json.ts'
 import { count, counted } from '../../domain/numbers.ts'
 import { openLog, readConfig } from '../settings.ts'
 
-/** Looks at everything that a run needs, in the order in which one thing needs another. */
-export async function check(command: Command<'check'>, context: Context): Promise<ExitCode> {
-  const { stdout } = context
-  const found: Finding[] = []
-  for await (const one of findings(command, context)) {
-    found.push(one)
-    if (!command.flags.json) for (const line of findingLines(one, stdout)) stdout.line(line)
-  }
-  const wrong = found.some((one) => one.verdict === 'error')
-  if (command.flags.json) writeJson(stdout, { ok: !wrong, checks: found })
-  else for (const line of verdictLine(found, stdout)) stdout.line(line)
-  return wrong ? Exit.usage : Exit.done
-}
+export const check = defineCommand(
+  parser('check')
+    .summary('configuration, database and service, each with what to do about it')
+    .description(
+      'Looks at everything that a run needs, and says of each thing that is wrong what to do. Changes nothing, and costs nothing.',
+    ),
+  {
+    group: 'first',
+    examples: [
+      ['fillrate check', ''],
+      ['fillrate check --config staging.config.ts', ''],
+    ],
+    exits: [0, 2],
+    environment: [...SERVICE, ...RECEIVER],
 
-async function* findings(command: Command<'check'>, context: Context): AsyncGenerator<Finding> {
+    async handler(invocation, context) {
+      const { flags } = invocation
+      const { stdout } = context
+      const found: Finding[] = []
+      for await (const one of findings(invocation, context)) {
+        found.push(one)
+        if (!flags.json) for (const line of findingLines(one, stdout)) stdout.line(line)
+      }
+      const wrong = found.some((one) => one.verdict === 'error')
+      if (flags.json) writeJson(stdout, { ok: !wrong, checks: found })
+      else for (const line of verdictLine(found, stdout)) stdout.line(line)
+      return wrong ? Exit.usage : Exit.done
+    },
+  },
+)
+
+/** In the order in which one thing needs another. */
+async function* findings(invocation: Invocation, context: Context): AsyncGenerator<Finding> {
   const { env, now } = context
   let config: Config | null = null
   try {
-    config = await readConfig(command, context)
+    config = await readConfig(invocation, context)
     yield* aboutConfig(config)
   } catch (error) {
     yield findingOf('configuration', error, env)
@@ -44,10 +59,14 @@ async function* findings(command: Command<'check'>, context: Context): AsyncGene
     yield findingOf('environment', error, env)
     return
   }
+  const { checkDatabase } = await import('../check/database.ts')
+  const { checkKey, checkService } = await import('../check/service.ts')
+  const { checkBulk } = await import('../check/bulk.ts')
+  const { judgeClocks } = await import('../check/clock.ts')
   const inDatabase = yield* checkDatabase(environment, config, { env, now })
   const inService = yield* checkService(environment, now)
   yield checkKey(environment)
-  yield await checkBulk(environment, openLog(command, context, environment))
+  yield await checkBulk(environment, openLog(invocation, context, environment))
   yield judgeClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 

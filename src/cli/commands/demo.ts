@@ -1,18 +1,32 @@
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { DemoProblem } from '../demo/problem.ts'
-import { showDemo } from '../demo/demo.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { defineCommand, FINISHING, parser } from '../command.ts'
+import { Exit } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
 
-export async function demo(command: Command<'demo'>, context: Context): Promise<ExitCode> {
-  try {
-    return await showDemo(command, context)
-  } catch (error) {
-    if (!(error instanceof DemoProblem)) throw error
-    const { stderr, stdout } = context
-    stderr.line(`${stderr.paint('bad', 'fillrate:')} ${error.message}`)
-    if (command.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })
-    return Exit.failed
-  }
-}
+export const demo = defineCommand(
+  parser('demo')
+    .summary('the whole of it on this machine, with no settings')
+    .description(
+      'Starts a Postgres of its own in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
+        'sandbox, and enriches what is missing. Run again, it asks nothing again.',
+    ),
+  {
+    group: 'first',
+    examples: [['fillrate demo', 'under a minute, and leaves a database to look at']],
+    exits: [0, 1, 130],
+    onInterrupt: FINISHING,
+
+    async handler(invocation, context) {
+      const { showDemo } = await import('../demo/demo.ts')
+      const { DemoProblem } = await import('../demo/problem.ts')
+      try {
+        return await showDemo(invocation, context)
+      } catch (error) {
+        if (!(error instanceof DemoProblem)) throw error
+        const { stderr, stdout } = context
+        stderr.line(`${stderr.paint('bad', 'fillrate:')} ${error.message}`)
+        if (invocation.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })
+        return Exit.failed
+      }
+    },
+  },
+)

@@ -1,21 +1,36 @@
-import { openApp } from '../../app.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { defineCommand, parser } from '../command.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
 import { storyLines } from '../render/explain.ts'
 import { writeJson } from '../render/json.ts'
-import { readSettings } from '../settings.ts'
+import { withApp } from '../settings.ts'
 
-export async function explain(command: Command<'explain'>, context: Context): Promise<ExitCode> {
-  const { stdout, now } = context
-  const [source = '', key = ''] = command.words
-  const app = await openApp(await readSettings(command, context))
-  try {
-    const story = await app.explain(source, key)
-    if (command.flags.json) writeJson(stdout, story)
-    else for (const line of storyLines(story, stdout, now())) stdout.line(line)
-    return Exit.done
-  } finally {
-    await app.close()
-  }
-}
+export const explain = defineCommand(
+  parser('explain')
+    .summary("one row's story: inputs, lookup, answer, changes, what comes next")
+    .description(
+      'Tells everything about one row: what it holds now and who wrote it, what was asked and answered, every change with ' +
+        'the values before and after, and when and why it is tried again.',
+    )
+    .argument('<SOURCE>', 'a source of the configuration')
+    .argument('<KEY>', "a row's key as its column holds it; of several columns a JSON array"),
+  {
+    group: 'look',
+    examples: [
+      ['fillrate explain contacts 4711', ''],
+      ['fillrate explain members \'["acme","17"]\' --json', 'with the record, whole'],
+    ],
+    environment: DATABASE,
+
+    async handler(invocation, context) {
+      const { stdout, now } = context
+      const [source, key] = invocation.args
+      return withApp(invocation, context, async (app) => {
+        const story = await app.explain(source, key)
+        if (invocation.flags.json) writeJson(stdout, story)
+        else for (const line of storyLines(story, stdout, now())) stdout.line(line)
+        return Exit.done
+      })
+    },
+  },
+)

@@ -1,13 +1,14 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
-import * as store from '../../store/failures.ts'
+import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import { sourceNames } from '../../store/source-names.ts'
-import type { Command } from '../command.ts'
+import { defineCommand, parser, type InvocationOf } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
+import { DATABASE } from '../environment-help.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
+import { listed, states, text, wholeNumber } from '../options.ts'
 import { csvLine } from '../render/csv.ts'
 import { failureLines } from '../render/failures.ts'
 import { writeJson } from '../render/json.ts'
@@ -16,26 +17,47 @@ import { counted } from '../../domain/numbers.ts'
 /** Rows shown; a file gets all. */
 const SHOWN = 10
 
-export async function failures(command: Command<'failures'>, context: Context): Promise<ExitCode> {
-  const { flags } = command
-  return withDatabase(context, async (db) => {
-    await refuseUnknown(db, flags.source)
-    if (flags.csv !== null) return writeCsv(db, command, context, flags.csv)
-    const filter = { source: flags.source, states: flags.state }
-    const reasons = await store.countReasons(db, filter)
-    const rows = await store.latest(db, filter, flags.limit ?? SHOWN)
-    // Rows of any state have such cells.
-    const cells = flags.state === null ? await store.countLeftOutCells(db, flags.source) : []
-    const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-    const found = { total, reasons, cells, rows }
-    if (flags.json) writeJson(context.stdout, found)
-    else for (const line of failureLines(found, context.stdout, context.now())) context.stdout.line(line)
-    return Exit.done
-  })
-}
+const failuresParser = parser('failures')
+  .summary('rows that could not be enriched, by reason')
+  .description(
+    'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves; and why ' +
+      'cells of other rows were left out. Rows that the service simply does not know are not among them.',
+  )
+  .addOption(text('--csv <FILE>', 'all of them as source,key,state,reason,settled_at; - for standard output'))
+  .addOption(text('--source <SOURCE>', 'only of this source'))
+  .addOption(states('--state <STATE,…>', `only these: ${listed(FAILURE_STATES)}`, FAILURE_STATES, null))
+  .addOption(wholeNumber('--limit <N>', 'rows at the most; default: 10, with --csv all', 1, null))
+
+export const failures = defineCommand(failuresParser, {
+  group: 'look',
+  examples: [
+    ['fillrate failures', ''],
+    ['fillrate failures --state rejected --csv rejected.csv', ''],
+  ],
+  environment: DATABASE,
+
+  async handler({ flags }, context) {
+    const store = await import('../../store/failures.ts')
+    return withDatabase(context, async (db) => {
+      await refuseUnknown(db, flags.source)
+      if (flags.csv !== null) return writeCsv(db, flags, context, flags.csv)
+      const filter = { source: flags.source, states: flags.state }
+      const reasons = await store.countReasons(db, filter)
+      const rows = await store.latest(db, filter, flags.limit ?? SHOWN)
+      // Rows of any state have such cells.
+      const cells = flags.state === null ? await store.countLeftOutCells(db, flags.source) : []
+      const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
+      const found = { total, reasons, cells, rows }
+      if (flags.json) writeJson(context.stdout, found)
+      else for (const line of failureLines(found, context.stdout, context.now())) context.stdout.line(line)
+      return Exit.done
+    })
+  },
+})
 
 async function refuseUnknown(db: Database, source: string | null): Promise<void> {
   if (source === null) return
+  const { sourceNames } = await import('../../store/source-names.ts')
   const known = await sourceNames(db)
   if (known.includes(source)) return
   throw new ConfigProblems('the command', [
@@ -52,7 +74,7 @@ const HEAD = csvLine(['source', 'key', 'state', 'reason', 'settled_at'])
 
 async function writeCsv(
   db: Database,
-  { flags }: Command<'failures'>,
+  flags: InvocationOf<typeof failuresParser>['flags'],
   context: Context,
   target: string,
 ): Promise<ExitCode> {
@@ -62,11 +84,12 @@ async function writeCsv(
     if (file === null) stdout.write(text)
     else await file.write(text)
   }
+  const { pages } = await import('../../store/failures.ts')
   const filter = { source: flags.source, states: flags.state }
   let written = 0
   try {
     await write(HEAD)
-    for await (const page of store.pages(db, filter, flags.limit)) {
+    for await (const page of pages(db, filter, flags.limit)) {
       signal.throwIfAborted()
       await write(
         page

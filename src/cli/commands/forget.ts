@@ -1,43 +1,73 @@
-import { forget as erase } from '../../pipeline/forget/forget.ts'
 import { readTarget, type Target } from '../../pipeline/forget/target.ts'
-import { usageOf, type Command } from '../command.ts'
-import type { Context } from '../context.ts'
+import { defineCommand, parser, usageError, type CliCommand } from '../command.ts'
 import { withDatabase } from '../database.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { boolean, text } from '../options.ts'
 import { forgetLines } from '../render/forget.ts'
 import { writeJson } from '../render/json.ts'
 import { openLog } from '../settings.ts'
-import { UsageError } from '../usage-error.ts'
 
-export async function forget(command: Command<'forget'>, context: Context): Promise<ExitCode> {
-  const { flags } = command
-  const { stdout } = context
-  const targets = [
-    ...read('--email', 'email', flags.email),
-    ...read('--linkedin', 'linkedin_url', flags.linkedin),
-    ...read('--domain', 'domain', flags.domain),
-  ]
-  if (targets.length === 0)
-    throw wrong('expected --email, --linkedin or --domain, found none of them', 'Say who is to be forgotten.')
-  if (flags.domain !== null && targets.length > 1)
-    throw wrong(
-      'expected either a person (--email, --linkedin) or a company (--domain), found both',
-      'Forget one after the other.',
+export const forget = defineCommand(
+  parser('forget')
+    .summary('erases what is stored of a person or a company, and never asks again')
+    .description(
+      'Deletes the record, what was asked, the values before and after, and the copies in deliveries; then searches every ' +
+        'table of the schema "fillrate" for what is left. Leaves a hashed tombstone, so that neither a run nor a late ' +
+        'delivery brings it back. A person known by two identifiers is given by both. Your own tables are yours: their rows ' +
+        'are listed, and nothing in them is changed.',
     )
-  const report = await withDatabase(context, (db, environment) =>
-    erase({ db, log: openLog(command, context, environment) }, targets, { dryRun: flags.dryRun }),
-  )
-  if (flags.json) writeJson(stdout, report)
-  else for (const line of forgetLines(report, stdout)) stdout.line(line)
-  return report.remaining.length > 0 ? Exit.failed : Exit.done
-}
+    .addOption(text('--email <ADDRESS>', 'a person, by email address'))
+    .addOption(text('--linkedin <URL>', 'a person, by profile URL'))
+    .addOption(
+      text('--domain <DOMAIN>', 'a company; those who work there are erased by their own identifiers'),
+    )
+    .addOption(boolean('--dry-run', 'tells what would be erased, and erases nothing')),
+  {
+    group: 'work',
+    examples: [
+      ['fillrate forget --email ada@example.com --dry-run', 'first look, then the same without it'],
+      ['fillrate forget --domain acme.example', 'a company'],
+    ],
+    environment: DATABASE,
+
+    async handler(invocation, context) {
+      const { command, flags } = invocation
+      const { stdout } = context
+      const targets = [
+        ...read(command, '--email', 'email', flags.email),
+        ...read(command, '--linkedin', 'linkedin_url', flags.linkedin),
+        ...read(command, '--domain', 'domain', flags.domain),
+      ]
+      if (targets.length === 0)
+        throw usageError(
+          command,
+          'expected --email, --linkedin or --domain, found none of them',
+          'Say who is to be forgotten.',
+        )
+      if (flags.domain !== null && targets.length > 1)
+        throw usageError(
+          command,
+          'expected either a person (--email, --linkedin) or a company (--domain), found both',
+          'Forget one after the other.',
+        )
+      const { forget: erase } = await import('../../pipeline/forget/forget.ts')
+      const report = await withDatabase(context, (db, environment) =>
+        erase({ db, log: openLog(invocation, context, environment) }, targets, { dryRun: flags.dryRun }),
+      )
+      if (flags.json) writeJson(stdout, report)
+      else for (const line of forgetLines(report, stdout)) stdout.line(line)
+      return report.remaining.length > 0 ? Exit.failed : Exit.done
+    },
+  },
+)
 
 /** The message does not quote what was typed: it may be somebody's address. */
-function read(flag: string, kind: Target['kind'], typed: string | null): Target[] {
+function read(command: CliCommand, flag: string, kind: Target['kind'], typed: string | null): Target[] {
   if (typed === null) return []
   const target = readTarget(kind, typed)
   if (typeof target !== 'string') return [target]
-  throw wrong(`${flag}: expected ${EXPECTED[kind]}, found: ${target}`, null)
+  throw usageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)
 }
 
 const EXPECTED: Readonly<Record<Target['kind'], string>> = {
@@ -45,6 +75,3 @@ const EXPECTED: Readonly<Record<Target['kind'], string>> = {
   linkedin_url: 'the URL of a profile, linkedin.com/in/…',
   domain: "a company's domain",
 }
-
-const wrong = (message: string, suggestion: string | null): UsageError =>
-  new UsageError(message, { usage: usageOf('forget'), help: 'fillrate forget --help', suggestion })

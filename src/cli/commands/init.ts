@@ -1,53 +1,79 @@
 import { configFiles } from '../../config/load.ts'
 import type { PassedOver, Proposal } from '../../sources/propose/proposal.ts'
 import type { Database } from '../../store/open.ts'
-import type { Command } from '../command.ts'
+import { defineCommand, parser } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
-import { accept, type Accepted } from '../init/accept.ts'
-import { askOn, Left, type Questions } from '../init/ask.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import type { Accepted } from '../init/accept.ts'
+import type { Questions } from '../init/ask.ts'
 import { configObject } from '../init/config-object.ts'
 import { configText } from '../init/config-text.ts'
-import { proposeFor } from '../init/propose-for.ts'
 import { targetOf, writeTarget, type Target } from '../init/target.ts'
+import { boolean, text } from '../options.ts'
 import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
 import { writeJson } from '../render/json.ts'
 import { counted } from '../../domain/numbers.ts'
 import { pad } from '../render/text.ts'
 
-/** Reads the database, proposes a configuration for it, and writes that to a file which is not there yet. */
-export async function init(command: Command<'init'>, context: Context): Promise<ExitCode> {
-  const { flags, words } = command
-  const { stdin, stdout } = context
-  const target = await targetOf({ cwd: context.cwd, out: flags.out, force: flags.force })
-  const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
-  const questions = isAsked ? askOn(stdin, stdout) : null
-  try {
-    return await withDatabase(context, async (db) => {
-      const proposal = await proposeFor(db, words, context)
-      if (!flags.json)
-        for (const line of proposal.sources.length === 0
-          ? nothingLines(proposal, stdout)
-          : foundLines(proposal, stdout))
-          stdout.line(line)
-      const { accepted, passedOver } = await choose(db, proposal, questions, flags.json, context)
-      const all = [...proposal.passedOver, ...passedOver]
-      if (!flags.json && proposal.sources.length > 0 && all.length > 0)
-        for (const line of [...passedOverLines(all, stdout), '']) stdout.line(line)
-      if (accepted.length > 0) await writeTarget(target, textOf(accepted, target))
-      if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
-      else tellEnd(accepted, proposal, target, context)
-      return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
-    })
-  } catch (error) {
-    if (!(error instanceof Left)) throw error
-    stdout.line('Nothing was written.')
-    return Exit.interrupted
-  } finally {
-    questions?.close()
-  }
-}
+export const init = defineCommand(
+  parser('init')
+    .summary('reads the database, proposes a configuration and writes it')
+    .description(
+      'Looks for tables and columns that hold people and companies, by their names, their types and a few rows of each, ' +
+        'and proposes what to ask by and what to fill. Shows how much each column holds now. On a terminal it asks, source ' +
+        'by source. Writes one file, never over another, and nothing to the database.',
+    )
+    .argument('[TABLE...]', 'only these tables, such as crm.contacts; default: all that look right')
+    .addOption(boolean('-y, --yes', 'asks nothing, takes all'))
+    .addOption(text('--out <FILE>', 'where to write it; default: fillrate.config.ts; .json is possible too'))
+    .addOption(boolean('--force', 'writes over the file, if it is there')),
+  {
+    group: 'first',
+    examples: [
+      ['fillrate init', ''],
+      ['fillrate init crm.contacts crm.accounts --yes', 'only these two, without a question'],
+      ['fillrate init --out new.config.ts', 'beside the configuration that is there, to compare'],
+    ],
+    exits: [0, 1, 2, 130],
+    environment: DATABASE,
+
+    async handler(invocation, context) {
+      const { askOn, Left } = await import('../init/ask.ts')
+      const { proposeFor } = await import('../init/propose-for.ts')
+      const { flags, args } = invocation
+      const { stdin, stdout } = context
+      const target = await targetOf({ cwd: context.cwd, out: flags.out, force: flags.force })
+      const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
+      const questions = isAsked ? askOn(stdin, stdout) : null
+      try {
+        return await withDatabase(context, async (db) => {
+          const proposal = await proposeFor(db, args[0], context)
+          if (!flags.json)
+            for (const line of proposal.sources.length === 0
+              ? nothingLines(proposal, stdout)
+              : foundLines(proposal, stdout))
+              stdout.line(line)
+          const { accepted, passedOver } = await choose(db, proposal, questions, flags.json, context)
+          const all = [...proposal.passedOver, ...passedOver]
+          if (!flags.json && proposal.sources.length > 0 && all.length > 0)
+            for (const line of [...passedOverLines(all, stdout), '']) stdout.line(line)
+          if (accepted.length > 0) await writeTarget(target, textOf(accepted, target))
+          if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
+          else tellEnd(accepted, proposal, target, context)
+          return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
+        })
+      } catch (error) {
+        if (!(error instanceof Left)) throw error
+        stdout.line('Nothing was written.')
+        return Exit.interrupted
+      } finally {
+        questions?.close()
+      }
+    },
+  },
+)
 
 /** Holds what is wanted of the proposal against the database, shows it, and asks where there is somebody to ask. */
 async function choose(
@@ -57,6 +83,7 @@ async function choose(
   isQuiet: boolean,
   { stdout }: Context,
 ): Promise<{ accepted: Accepted[]; passedOver: PassedOver[] }> {
+  const { accept } = await import('../init/accept.ts')
   const accepted: Accepted[] = []
   const passedOver: PassedOver[] = []
   const { sources } = proposal

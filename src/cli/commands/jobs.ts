@@ -1,34 +1,62 @@
 import { Job, type JobState } from '../../domain/job.ts'
-import * as store from '../../store/jobs.ts'
+import type { StoredJob } from '../../store/jobs.ts'
 import { quote } from '../../config/show.ts'
-import { actOnJob } from '../../pipeline/act-on-job.ts'
-import { usageOf, type Command } from '../command.ts'
+import { defineCommand, parser, usageError, type InvocationOf } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
+import { DATABASE } from '../environment-help.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
 import { count, counted, distance } from '../../domain/numbers.ts'
+import { listed, oneOf, wholeNumber } from '../options.ts'
 import type { Style } from '../render/paint.ts'
 import { stateWords } from '../render/states.ts'
 import { table } from '../render/table.ts'
 import { openLog } from '../settings.ts'
-import { UsageError } from '../usage-error.ts'
 
-export async function jobs(command: Command<'jobs'>, context: Context): Promise<ExitCode> {
-  if (command.words.length > 0) return act(command, context)
-  const { flags } = command
+const jobsParser = parser('jobs')
+  .summary('the latest bulk jobs and how they ended')
+  .description(
+    'The latest bulk jobs, newest first. A job in doubt may have reached the service: it is not sent again before its ' +
+      'deadline, so that nothing is paid twice.',
+  )
+  .argument(
+    '[retry|expire]',
+    'retry: posts at once what the service did not take. expire: waits no longer, and has the inputs asked singly',
+  )
+  .argument('[JOB]', 'the job to retry or expire')
+  .addOption(oneOf('--state <STATE>', `only these: ${listed(Object.values(Job))}`, Object.values(Job), null))
+  .addOption(wholeNumber('--limit <N>', 'at the most; default: 20', 1, 20))
+
+type JobsInvocation = InvocationOf<typeof jobsParser>
+
+export const jobs = defineCommand(jobsParser, {
+  group: 'look',
+  synopsis: '[retry|expire JOB]',
+  examples: [
+    ['fillrate jobs --state submitted', 'those that wait for their delivery'],
+    ['fillrate jobs expire job_4711', 'gives one up; what it may have cost already is told'],
+  ],
+  environment: DATABASE,
+
+  handler: (invocation, context) =>
+    invocation.args[0] === undefined ? list(invocation, context) : act(invocation, context),
+})
+
+async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCode> {
   const { stdout, now } = context
-  const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+  const store = await import('../../store/jobs.ts')
+  const found = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
   if (flags.json) {
-    writeJson(stdout, { jobs: list })
+    writeJson(stdout, { jobs: found })
     return Exit.done
   }
-  if (list.length === 0) {
+  if (found.length === 0) {
     stdout.line(flags.state === null ? 'No job yet.' : `No job is ${stateWords(flags.state)}.`)
     return Exit.done
   }
   const lines = table(
-    list,
+    found,
     [
       { title: 'job', text: (job) => job.id, least: 8 },
       { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
@@ -45,18 +73,19 @@ export async function jobs(command: Command<'jobs'>, context: Context): Promise<
   return Exit.done
 }
 
-async function act(command: Command<'jobs'>, context: Context): Promise<ExitCode> {
-  const { flags, words } = command
+async function act(invocation: JobsInvocation, context: Context): Promise<ExitCode> {
+  const { flags, args } = invocation
   const { stdout, stderr } = context
-  const [action, id] = words
+  const [action, id] = args
   if ((action !== 'retry' && action !== 'expire') || id === undefined)
-    throw new UsageError(`expected retry or expire and a job, found ${words.map(quote).join(' ')}`, {
-      usage: usageOf('jobs'),
-      help: 'fillrate jobs --help',
-      suggestion: '`fillrate jobs` lists them.',
-    })
+    throw usageError(
+      invocation.command,
+      `expected retry or expire and a job, found ${args.flatMap((word) => (word === undefined ? [] : quote(word))).join(' ')}`,
+      '`fillrate jobs` lists them.',
+    )
+  const { actOnJob } = await import('../../pipeline/act-on-job.ts')
   const done = await withDatabase(context, (db, environment) =>
-    actOnJob({ db, log: openLog(command, context, environment) }, action, id),
+    actOnJob({ db, log: openLog(invocation, context, environment) }, action, id),
   )
   if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
   if (done === null) {
@@ -96,7 +125,7 @@ const PLAIN: Readonly<Record<JobState, string>> = {
 }
 
 /** When it ended, or by when it will. */
-const endOf = (job: store.StoredJob, now: number): string =>
+const endOf = (job: StoredJob, now: number): string =>
   job.finished_at === null
     ? `at the latest ${distance(job.deadline_at, now)}`
     : distance(job.finished_at, now)

@@ -1,30 +1,44 @@
-import { migrate as apply } from '../../store/migrate.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
+import { counted } from '../../domain/numbers.ts'
+import { defineCommand, parser } from '../command.ts'
 import { withDatabase } from '../database.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
 import { addressOf } from '../render/database-error.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../../domain/numbers.ts'
 
-export async function migrate(command: Command<'migrate'>, context: Context): Promise<ExitCode> {
-  const { stdout, stderr, env } = context
-  const onBlocked = (blockers: readonly string[]): void =>
-    stderr.line(
-      `${stderr.paint('warn', 'Waiting for a lock,')} which is tried again: ${blockers.join('; ') || 'its holder has ended meanwhile'}.`,
-    )
-  const applied = await withDatabase(context, (db) => apply(db, { onBlocked }))
-  if (command.flags.json) {
-    writeJson(stdout, { applied })
-    return Exit.done
-  }
-  const where = `the schema "fillrate" in ${addressOf(env['DATABASE_URL'])}`
-  if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
-  else {
-    stdout.line(
-      `${stdout.paint('good', '✓')} Brought ${where} up to date with ${counted(applied.length, 'migration')}:`,
-    )
-    for (const name of applied) stdout.line(`    ${name}`)
-  }
-  return Exit.done
-}
+export const migrate = defineCommand(
+  parser('migrate')
+    .summary('creates or upgrades the fillrate schema')
+    .description(
+      'Creates the schema "fillrate" in the database, or brings it up to this version. Safe to run twice, and by two ' +
+        'processes at once. Touches none of your own tables.',
+    ),
+  {
+    group: 'first',
+    examples: [['fillrate migrate', 'once, and after every upgrade of Fillrate']],
+    environment: DATABASE,
+
+    async handler({ flags }, context) {
+      const { stdout, stderr, env } = context
+      const onBlocked = (blockers: readonly string[]): void =>
+        stderr.line(
+          `${stderr.paint('warn', 'Waiting for a lock,')} which is tried again: ${blockers.join('; ') || 'its holder has ended meanwhile'}.`,
+        )
+      const { migrate: apply } = await import('../../store/migrate.ts')
+      const applied = await withDatabase(context, (db) => apply(db, { onBlocked }))
+      if (flags.json) {
+        writeJson(stdout, { applied })
+        return Exit.done
+      }
+      const where = `the schema "fillrate" in ${addressOf(env['DATABASE_URL'])}`
+      if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
+      else {
+        stdout.line(
+          `${stdout.paint('good', '✓')} Brought ${where} up to date with ${counted(applied.length, 'migration')}:`,
+        )
+        for (const name of applied) stdout.line(`    ${name}`)
+      }
+      return Exit.done
+    },
+  },
+)

@@ -1,18 +1,50 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import { withDatabase } from '../database.ts'
-import * as store from '../../store/pauses.ts'
-import type { Command } from '../command.ts'
+import { defineCommand, parser, type Invocation } from '../command.ts'
 import type { Context } from '../context.ts'
+import { withDatabase } from '../database.ts'
+import { DATABASE } from '../environment-help.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
 import { readConfig } from '../settings.ts'
 
-/** `pause` and `resume`: the two differ in a word. */
-export async function pause(command: Command<'pause' | 'resume'>, context: Context): Promise<ExitCode> {
+export const pause = defineCommand(
+  parser('pause')
+    .summary('holds sources: no run picks from them before they are resumed')
+    .description(
+      'Pauses sources, for every process that works on this database and until they are resumed. A run leaves a paused ' +
+        'source out, and says so. What was picked before is still asked and written, because it may be paid for already.',
+    )
+    .argument('<SOURCE...>', 'sources of the configuration'),
+  {
+    group: 'work',
+    examples: [['fillrate pause contacts', 'while somebody imports a list, for instance']],
+    environment: DATABASE,
+    handler: (invocation, context) => change(invocation, context, true),
+  },
+)
+
+export const resume = defineCommand(
+  parser('resume')
+    .summary('ends a pause')
+    .description('Lets runs pick from these sources again.')
+    .argument('<SOURCE...>', 'paused sources'),
+  {
+    group: 'work',
+    examples: [['fillrate resume contacts', '']],
+    environment: DATABASE,
+    handler: (invocation, context) => change(invocation, context, false),
+  },
+)
+
+async function change(
+  invocation: Invocation<[string[]]>,
+  context: Context,
+  pausing: boolean,
+): Promise<ExitCode> {
   const { stdout } = context
-  const pausing = command.verb === 'pause'
-  const names = [...new Set(command.words)]
-  const { sources } = await readConfig(command, context)
+  const names = [...new Set(invocation.args[0])]
+  const { sources } = await readConfig(invocation, context)
+  const store = await import('../../store/pauses.ts')
   return withDatabase(context, async (db) => {
     const before = await store.list(db)
     // One that was paused and then taken out of the configuration can still be resumed.
@@ -20,7 +52,7 @@ export async function pause(command: Command<'pause' | 'resume'>, context: Conte
     refuseUnknown(names, known)
     const changed = pausing ? await store.pause(db, names, 'the command line') : await store.resume(db, names)
     const paused = await store.list(db)
-    if (command.flags.json) writeJson(stdout, { changed, paused })
+    if (invocation.flags.json) writeJson(stdout, { changed, paused })
     else for (const name of names) stdout.line(sentence(name, pausing, changed.includes(name)))
     return Exit.done
   })

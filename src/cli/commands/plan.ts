@@ -1,37 +1,67 @@
-import { openApp } from '../../app.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { defineCommand, parser, SOURCES } from '../command.ts'
+import { SERVICE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { wholeNumber } from '../options.ts'
+import { limit, lookupBudget, route, where } from '../picking.ts'
 import { writeJson } from '../render/json.ts'
 import { planLines } from '../render/plan.ts'
-import { readSettings } from '../settings.ts'
+import { withApp } from '../settings.ts'
 import { blamingWhere } from '../where.ts'
 
-export async function plan(command: Command<'plan'>, context: Context): Promise<ExitCode> {
-  const { flags, words } = command
-  const { stdout, signal } = context
-  const settings = await readSettings(command, context)
-  const app = await openApp(settings)
-  try {
-    const made = await blamingWhere(flags.where, () =>
-      app.plan({
-        sources: words,
-        limit: flags.limit,
-        budget: flags.budget ?? undefined,
-        where: flags.where,
-        route: flags.route,
-        sample: flags.sample,
-        signal,
-      }),
+export const plan = defineCommand(
+  parser('plan')
+    .summary('what a run would ask and cost; writes nothing and calls nothing')
+    .description(
+      'Goes through the same steps as a run, up to the first call: rows, distinct lookups, those that are answered ' +
+        'already, calls by route, cost and time.',
     )
-    if (flags.json) writeJson(stdout, { ...made, bulk: app.bulk })
-    else {
-      const bulkOff = flags.route === 'sync' ? null : app.bulk.why
-      const budget = flags.budget ?? settings.config.budget
-      for (const line of planLines(made, stdout, { budget, bulkOff })) stdout.line(line)
-    }
-    return Exit.done
-  } finally {
-    await app.close()
-  }
-}
+    .argument(...SOURCES)
+    .addOption(limit)
+    .addOption(lookupBudget)
+    .addOption(where)
+    .addOption(route)
+    .addOption(
+      wholeNumber(
+        '--sample <N>',
+        'rows to show before and after, out of those whose records are stored already',
+        1,
+        null,
+      ),
+    ),
+  {
+    group: 'work',
+    examples: [
+      ['fillrate plan', 'everything'],
+      ['fillrate plan --sample 20', 'and what stored records would put into 20 rows'],
+      ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
+    ],
+    exits: [0, 1, 2, 130],
+    environment: [...SERVICE, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
+
+    async handler(invocation, context) {
+      const { flags, args } = invocation
+      const [sources] = args
+      const { stdout, signal } = context
+      return withApp(invocation, context, async (app, { config }) => {
+        const made = await blamingWhere(flags.where, () =>
+          app.plan({
+            sources,
+            limit: flags.limit,
+            budget: flags.budget ?? undefined,
+            where: flags.where,
+            route: flags.route,
+            sample: flags.sample,
+            signal,
+          }),
+        )
+        if (flags.json) writeJson(stdout, { ...made, bulk: app.bulk })
+        else {
+          const bulkOff = flags.route === 'sync' ? null : app.bulk.why
+          const budget = flags.budget ?? config.budget
+          for (const line of planLines(made, stdout, { budget, bulkOff })) stdout.line(line)
+        }
+        return Exit.done
+      })
+    },
+  },
+)

@@ -1,43 +1,65 @@
-import { openApp } from '../../app.ts'
-import { exitCodeOf } from '../../pipeline/run/report.ts'
-import { usageOf, type Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { defineCommand, FINISHING, parser, usageError } from '../command.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { boolean, wholeNumber } from '../options.ts'
 import { CounterView } from '../render/counter.ts'
 import { writeJson } from '../render/json.ts'
 import { remapLines } from '../render/remap.ts'
-import { readSettings } from '../settings.ts'
-import { UsageError } from '../usage-error.ts'
+import { withApp } from '../settings.ts'
 
 /** Rows that a dry run shows. */
 const SAMPLE = 20
 
-export async function remap(command: Command<'remap'>, context: Context): Promise<ExitCode> {
-  const { stdout, stderr, signal, now } = context
-  const { dryRun, sample } = command.flags
-  if (sample !== null && !dryRun)
-    throw new UsageError('--sample shows rows that would be written: give --dry-run with it', {
-      usage: usageOf('remap'),
-      help: 'fillrate remap --help',
-    })
-  const app = await openApp(await readSettings(command, context))
-  const view = new CounterView(stderr, 'rows', now)
-  try {
-    const remapped = await app.remap({
-      source: command.words[0] ?? '',
-      dryRun,
-      sample: sample ?? SAMPLE,
-      signal,
-      onProgress: (done, all) => view.update(done, all),
-    })
-    view.end()
-    const { report, ...found } = remapped
-    if (command.flags.json) writeJson(stdout, { ...report, ...found })
-    else for (const line of remapLines(remapped, stdout)) stdout.line(line)
-    if (report !== null) return exitCodeOf(report)
-    return signal.aborted ? Exit.interrupted : Exit.done
-  } finally {
-    view.end()
-    await app.close()
-  }
-}
+export const remap = defineCommand(
+  parser('remap')
+    .summary('writes stored records again under a changed mapping, without a call')
+    .description(
+      'Holds the records that are stored against the mapping as it is now, and writes what it would change: columns that ' +
+        'were added, maps that were changed, a lower minConfidence. The policies hold as in every run. Rows that an undo has ' +
+        'taken back are written too. It is a run itself, and can be taken back.',
+    )
+    .argument('<SOURCE>', 'a source of the configuration')
+    .addOption(boolean('--dry-run', 'tells what would be written, with the first rows, and writes nothing'))
+    .addOption(
+      wholeNumber('--sample <N>', 'rows to show before and after, with --dry-run; default: 20', 0, null),
+    ),
+  {
+    group: 'work',
+    examples: [['fillrate remap contacts --dry-run', 'first look, then the same without it']],
+    exits: [0, 1, 2, 3, 130],
+    environment: DATABASE,
+    onInterrupt: FINISHING,
+
+    async handler(invocation, context) {
+      const { stdout, stderr, signal, now } = context
+      const { dryRun, sample, json } = invocation.flags
+      const [source] = invocation.args
+      if (sample !== null && !dryRun)
+        throw usageError(
+          invocation.command,
+          '--sample shows rows that would be written: give --dry-run with it',
+        )
+      const { exitCodeOf } = await import('../../pipeline/run/report.ts')
+      return withApp(invocation, context, async (app) => {
+        const view = new CounterView(stderr, 'rows', now)
+        try {
+          const remapped = await app.remap({
+            source,
+            dryRun,
+            sample: sample ?? SAMPLE,
+            signal,
+            onProgress: (done, all) => view.update(done, all),
+          })
+          view.end()
+          const { report, ...found } = remapped
+          if (json) writeJson(stdout, { ...report, ...found })
+          else for (const line of remapLines(remapped, stdout)) stdout.line(line)
+          if (report !== null) return exitCodeOf(report)
+          return signal.aborted ? Exit.interrupted : Exit.done
+        } finally {
+          view.end()
+        }
+      })
+    },
+  },
+)

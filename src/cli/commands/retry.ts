@@ -1,22 +1,49 @@
-import { openApp } from '../../app.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
+import { defineCommand, parser, SOURCES } from '../command.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { boolean, listed, states, text } from '../options.ts'
 import { writeJson } from '../render/json.ts'
 import { retryLines } from '../render/retry.ts'
-import { readSettings } from '../settings.ts'
+import { withApp } from '../settings.ts'
 
-export async function retry(command: Command<'retry'>, context: Context): Promise<ExitCode> {
-  const { flags, words } = command
-  const { stdout, signal } = context
-  const app = await openApp(await readSettings(command, context))
-  try {
-    const { state: states, reason, dryRun } = flags
-    const report = await app.retry({ sources: words, states, reason, dryRun, signal })
-    if (flags.json) writeJson(stdout, report)
-    else for (const line of retryLines(report, stdout)) stdout.line(line)
-    return Exit.done
-  } finally {
-    await app.close()
-  }
-}
+export const retry = defineCommand(
+  parser('retry')
+    .summary('makes failed rows due, and only those: the next run picks them')
+    .description(
+      'Makes rows that failed due, so that the next run picks them. A row whose answer is stored is then written from it ' +
+        'without a call; a lookup that failed itself is asked again. Asks and writes nothing by itself. With --state undone ' +
+        'it is rows whose write an undo has taken back.',
+    )
+    .argument(...SOURCES)
+    .addOption(
+      states(
+        '--state <STATE,…>',
+        `only these: ${listed(RETRY_STATES)}; default: the first three`,
+        RETRY_STATES,
+        FAILED_ROW_STATES as readonly RetryState[],
+      ),
+    )
+    .addOption(text('--reason <TEXT>', 'only rows with this in their reason, in any case'))
+    .addOption(boolean('--dry-run', 'counts them, and makes nothing due')),
+  {
+    group: 'work',
+    examples: [
+      ['fillrate retry contacts --reason "unique conflict"', 'after the conflict is solved'],
+      ['fillrate retry --state undone', 'what an undo has taken back'],
+    ],
+    environment: DATABASE,
+
+    async handler(invocation, context) {
+      const { flags, args } = invocation
+      const { stdout, signal } = context
+      return withApp(invocation, context, async (app) => {
+        const { state, reason, dryRun } = flags
+        const report = await app.retry({ sources: args[0], states: state, reason, dryRun, signal })
+        if (flags.json) writeJson(stdout, report)
+        else for (const line of retryLines(report, stdout)) stdout.line(line)
+        return Exit.done
+      })
+    },
+  },
+)

@@ -1,56 +1,104 @@
-import { openApp } from '../../app.ts'
-import { exitCodeOf, type RunReport } from '../../pipeline/run/report.ts'
-import { usageOf, type Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import type { ExitCode } from '../exit-codes.ts'
+import type { RunReport } from '../../pipeline/run/report.ts'
+import { defineCommand, FINISHING, parser, SOURCES, usageError } from '../command.ts'
+import { RECEIVER, SERVICE } from '../environment-help.ts'
+import { boolean, duration, wholeNumber } from '../options.ts'
 import type { Output } from '../output.ts'
+import { limit, lookupBudget, route, where } from '../picking.ts'
 import { writeJson } from '../render/json.ts'
 import { ProgressView } from '../render/progress.ts'
 import { reportLines } from '../render/report.ts'
-import { readSettings } from '../settings.ts'
-import { UsageError } from '../usage-error.ts'
+import { withApp } from '../settings.ts'
 import { blamingWhere } from '../where.ts'
 
 /** Rows that a dry run shows. */
 const SAMPLE = 20
 
-export async function run(command: Command<'run'>, context: Context): Promise<ExitCode> {
-  const { flags, words } = command
-  const { stdout, stderr, signal } = context
-  if (flags.sample !== null && !flags.dryRun)
-    throw new UsageError('--sample shows rows that a dry run would write: give --dry-run with it', {
-      usage: usageOf('run'),
-      help: 'fillrate run --help',
-    })
-  const app = await openApp(await readSettings(command, context))
-  const view = new ProgressView(stderr)
-  try {
-    if (!app.bulk.possible && flags.route === 'auto')
-      stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.why}. To have it, ${app.bulk.todo}.`)
-    const report = await blamingWhere(flags.where, () =>
-      app.run({
-        sources: words,
-        limit: flags.limit,
-        budget: flags.budget ?? undefined,
-        where: flags.where,
-        route: flags.route,
-        trigger: flags.backfill ? 'backfill' : 'manual',
-        waitMs: flags.wait,
-        dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
-        signal,
-        onProgress: (progress) => view.update(progress),
-      }),
+const MINUTE = 60_000
+
+export const run = defineCommand(
+  parser('run')
+    .summary('one pass: picks, asks, writes back')
+    .description(
+      'Picks the rows that lack data, asks the service about them at the rate it allows, and writes the answers back. ' +
+        'An interrupted run loses nothing: the next one carries on where it was, and asks nothing twice.',
     )
-    view.end()
-    if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
-    if (flags.json) writeJson(stdout, report)
-    else for (const line of reportLines(report, stdout)) stdout.line(line)
-    return exitCodeOf(report)
-  } finally {
-    view.end()
-    await app.close()
-  }
-}
+    .argument(...SOURCES)
+    .addOption(limit)
+    .addOption(lookupBudget)
+    .addOption(where)
+    .addOption(route)
+    .addOption(
+      duration(
+        '--wait <30m|0>',
+        'how long to wait for deliveries when nothing else is left to do; default: 30m',
+        30 * MINUTE,
+      ),
+    )
+    .addOption(boolean('--backfill', 'behind everything else: syncs and nightly runs ask first'))
+    .addOption(
+      boolean(
+        '--dry-run',
+        'asks and stores the answers, writes nothing to your tables, shows what it would write',
+      ),
+    )
+    .addOption(
+      wholeNumber('--sample <N>', 'rows to show before and after, with --dry-run; default: 20', 0, null),
+    ),
+  {
+    group: 'work',
+    examples: [
+      ['fillrate run --budget 1000', 'asks at most 1,000 lookups'],
+      ['fillrate run --dry-run --budget 100', 'shows what 100 answers would change; the next run writes it'],
+      ['fillrate run contacts --limit 50', '50 rows, to see what comes'],
+      ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the deliveries'],
+    ],
+    exits: [0, 1, 2, 3, 4, 130],
+    environment: [...SERVICE, ...RECEIVER, 'LOG_LEVEL'],
+    onInterrupt: FINISHING,
+
+    async handler(invocation, context) {
+      const { flags, args } = invocation
+      const [sources] = args
+      const { stdout, stderr, signal } = context
+      if (flags.sample !== null && !flags.dryRun)
+        throw usageError(
+          invocation.command,
+          '--sample shows rows that a dry run would write: give --dry-run with it',
+        )
+      const { exitCodeOf } = await import('../../pipeline/run/report.ts')
+      return withApp(invocation, context, async (app) => {
+        const view = new ProgressView(stderr)
+        try {
+          if (!app.bulk.possible && flags.route === 'auto')
+            stderr.line(
+              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.why}. To have it, ${app.bulk.todo}.`,
+            )
+          const report = await blamingWhere(flags.where, () =>
+            app.run({
+              sources,
+              limit: flags.limit,
+              budget: flags.budget ?? undefined,
+              where: flags.where,
+              route: flags.route,
+              trigger: flags.backfill ? 'backfill' : 'manual',
+              waitMs: flags.wait,
+              dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
+              signal,
+              onProgress: (progress) => view.update(progress),
+            }),
+          )
+          view.end()
+          if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
+          if (flags.json) writeJson(stdout, report)
+          else for (const line of reportLines(report, stdout)) stdout.line(line)
+          return exitCodeOf(report)
+        } finally {
+          view.end()
+        }
+      })
+    },
+  },
+)
 
 /** What ended a run that could not go on: an error, so it belongs on standard error. */
 function tellWhy({ reason, status }: RunReport, stderr: Output): void {

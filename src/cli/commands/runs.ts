@@ -1,45 +1,63 @@
 import { Run } from '../../domain/run.ts'
-import * as store from '../../store/runs.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
+import type { StoredRun } from '../../store/runs.ts'
+import { defineCommand, parser } from '../command.ts'
 import { withDatabase } from '../database.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
 import { count, distance, duration } from '../../domain/numbers.ts'
+import { listed, oneOf, wholeNumber } from '../options.ts'
 import type { Style } from '../render/paint.ts'
 import { table } from '../render/table.ts'
 
-export async function runs(command: Command<'runs'>, context: Context): Promise<ExitCode> {
-  const { flags } = command
-  const { stdout, now } = context
-  const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
-  if (flags.json) {
-    writeJson(stdout, { runs: list })
-    return Exit.done
-  }
-  if (list.length === 0) {
-    stdout.line(flags.state === null ? 'No run yet.' : `No run is ${flags.state}.`)
-    return Exit.done
-  }
-  const lines = table(
-    list,
-    [
-      { title: 'run', text: (run) => String(run.id), number: true },
-      { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
-      { title: '', text: kindOf },
-      { title: 'started', text: (run) => distance(run.started_at, now()) },
-      { title: 'took', text: tookOf, number: true },
-      { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
-      { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
-      { title: 'enriched', text: enrichedOf, number: true },
-      { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
-      { title: 'reason', text: (run) => run.reason ?? '', least: 6 },
-    ],
-    stdout,
-  )
-  for (const line of lines) stdout.line(line)
-  return Exit.done
-}
+export const runs = defineCommand(
+  parser('runs')
+    .summary('the latest runs and what they did')
+    .description(
+      'The latest runs, newest first, with the rows they picked and enriched and the lookups they asked.',
+    )
+    .addOption(
+      oneOf('--state <STATE>', `only these: ${listed(Object.values(Run))}`, Object.values(Run), null),
+    )
+    .addOption(wholeNumber('--limit <N>', 'at the most; default: 20', 1, 20)),
+  {
+    group: 'look',
+    examples: [['fillrate runs --state failed', '']],
+    environment: DATABASE,
+
+    async handler({ flags }, context) {
+      const { stdout, now } = context
+      const store = await import('../../store/runs.ts')
+      const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+      if (flags.json) {
+        writeJson(stdout, { runs: list })
+        return Exit.done
+      }
+      if (list.length === 0) {
+        stdout.line(flags.state === null ? 'No run yet.' : `No run is ${flags.state}.`)
+        return Exit.done
+      }
+      const lines = table(
+        list,
+        [
+          { title: 'run', text: (run) => String(run.id), number: true },
+          { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
+          { title: '', text: kindOf },
+          { title: 'started', text: (run) => distance(run.started_at, now()) },
+          { title: 'took', text: tookOf, number: true },
+          { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
+          { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
+          { title: 'enriched', text: enrichedOf, number: true },
+          { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
+          { title: 'reason', text: (run) => run.reason ?? '', least: 6 },
+        ],
+        stdout,
+      )
+      for (const line of lines) stdout.line(line)
+      return Exit.done
+    },
+  },
+)
 
 const STATE_STYLES = {
   [Run.running]: 'type',
@@ -49,17 +67,17 @@ const STATE_STYLES = {
 } as const satisfies Record<string, Style>
 
 /** What is not a run like most. */
-function kindOf({ options: { dry, undoes, remap } }: store.StoredRun): string {
+function kindOf({ options: { dry, undoes, remap } }: StoredRun): string {
   if (undoes !== undefined) return `undo of ${undoes}`
   if (remap) return 'remap'
   return dry ? 'dry' : ''
 }
 
-const tookOf = (run: store.StoredRun): string =>
+const tookOf = (run: StoredRun): string =>
   run.finished_at === null ? '' : duration(run.finished_at.getTime() - run.started_at.getTime())
 
 /** What a dry run would have enriched is not told here, where it could be taken for done. */
-const enrichedOf = (run: store.StoredRun): string =>
+const enrichedOf = (run: StoredRun): string =>
   run.options.dry ? '' : numberIn(run.totals, 'rows', 'enriched')
 
 /** A number out of a run's totals, which an older version may have stored in another shape. */

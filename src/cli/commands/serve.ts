@@ -1,52 +1,71 @@
-import { openApp } from '../../app.ts'
-import { whyClosed } from '../../daemon/http/access.ts'
-import { LOOPBACK } from '../../daemon/receiver.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { CLOSING, defineCommand, parser } from '../command.ts'
+import { RECEIVER, SERVICE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { port, text } from '../options.ts'
 import { writeJson } from '../render/json.ts'
 import { readSettings } from '../settings.ts'
 
-export async function serve(command: Command<'serve'>, context: Context): Promise<ExitCode> {
-  const { flags } = command
-  const { stdout, signal } = context
-  const { environment, ...settings } = await readSettings(command, context)
-  const app = await openApp({
-    ...settings,
-    environment: {
-      ...environment,
-      port: flags.port ?? environment.port,
-      host: flags.host ?? environment.host,
+export const serve = defineCommand(
+  parser('serve')
+    .summary('receiver, dashboard and metrics; writes back what it receives')
+    .description(
+      'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
+        'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
+    )
+    .addOption(port('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(text('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
+  {
+    group: 'work',
+    examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
+    environment: [...SERVICE, ...RECEIVER, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
+    onInterrupt: CLOSING,
+    longLived: true,
+
+    async handler(invocation, context) {
+      const { flags } = invocation
+      const { stdout, signal } = context
+      const { environment, ...settings } = await readSettings(invocation, context)
+      const { openApp } = await import('../../app.ts')
+      const app = await openApp({
+        ...settings,
+        environment: {
+          ...environment,
+          port: flags.port ?? environment.port,
+          host: flags.host ?? environment.host,
+        },
+      })
+      const { whyClosed } = await import('../../daemon/http/access.ts')
+      const { LOOPBACK } = await import('../../daemon/receiver.ts')
+      const closed = whyClosed({
+        token: environment.dashboardToken,
+        host: flags.host ?? environment.host ?? LOOPBACK,
+        publicUrl: environment.publicUrl,
+      })
+      try {
+        await app.serve({
+          signal,
+          onListening: (listens) => {
+            if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl, bulk: app.bulk })
+            else if (listens === null)
+              stdout.line(
+                'Another Fillrate process on this machine receives already; this one settles and writes back.',
+              )
+            else {
+              stdout.line(
+                `Receives at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until told to stop.`,
+              )
+              stdout.line(
+                closed === null
+                  ? `The dashboard is at ${stdout.paint('type', `${listens}/`)}`
+                  : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,
+              )
+            }
+          },
+        })
+        return Exit.done
+      } finally {
+        await app.close()
+      }
     },
-  })
-  const closed = whyClosed({
-    token: environment.dashboardToken,
-    host: flags.host ?? environment.host ?? LOOPBACK,
-    publicUrl: environment.publicUrl,
-  })
-  try {
-    await app.serve({
-      signal,
-      onListening: (listens) => {
-        if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl, bulk: app.bulk })
-        else if (listens === null)
-          stdout.line(
-            'Another Fillrate process on this machine receives already; this one settles and writes back.',
-          )
-        else {
-          stdout.line(
-            `Receives at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until told to stop.`,
-          )
-          stdout.line(
-            closed === null
-              ? `The dashboard is at ${stdout.paint('type', `${listens}/`)}`
-              : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,
-          )
-        }
-      },
-    })
-    return Exit.done
-  } finally {
-    await app.close()
-  }
-}
+  },
+)

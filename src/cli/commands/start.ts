@@ -1,52 +1,86 @@
-import { openApp, SchemaMissing } from '../../app.ts'
 import type { Config } from '../../config/config.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { runDaemon } from '../../daemon/daemon.ts'
-import type { Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { defineCommand, parser } from '../command.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
+import { port, text } from '../options.ts'
 import { writeJson } from '../render/json.ts'
 import { scheduleLines, scheduleJson } from '../render/schedule.ts'
 import { readConfig, readSettings } from '../settings.ts'
 
-export async function start(command: Command<'start'>, context: Context): Promise<ExitCode> {
-  const { flags } = command
-  const { stdout, signal, now } = context
-  const settings = await readSettings(command, context)
-  const environment = {
-    ...settings.environment,
-    databaseUrl: demandDatabase(settings.environment.databaseUrl),
-    port: flags.port ?? settings.environment.port,
-    host: flags.host ?? settings.environment.host,
-  }
-  const { log } = settings
-  await runDaemon({
-    environment,
-    log,
-    signal,
-    onReload: context.onReload ?? (() => {}),
-    readConfig: () => readConfig(command, context),
-    open: (config) => openApp({ config, environment, log }),
-    isSchemaMissing: (error) => error instanceof SchemaMissing,
-    onListening: (listens) => {
-      if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
-      else if (listens === null)
-        stdout.line(
-          'Another Fillrate process on this machine has the port: it is taken over when that one ends.',
-        )
-      else stdout.line(`Listens at ${stdout.paint('type', listens)} until told to stop.`)
-    },
-    onConfig: (config) => {
-      const follows = followed(config)
-      if (flags.json) writeJson(stdout, { schedule: scheduleJson(config.schedule, now(), 1), follows })
-      else {
-        for (const line of scheduleLines(config.schedule, now(), 1, stdout)) stdout.line(line)
-        if (follows.length > 0) stdout.line(`Follows ${follows.join(', ')}.`)
+export const start = defineCommand(
+  parser('start')
+    .summary('the daemon: schedule, sync, receiver and dashboard')
+    .description(
+      'Runs until told to stop: what `schedule` says, at its times; rows of sources with `follow: true`, as they change; ' +
+        'and what the service delivers. Any number may run on one database: a tick is run once. SIGHUP reads the ' +
+        'configuration again; one that is wrong is refused whole. The first SIGTERM lets what is under way finish, the ' +
+        'second stops at once; either way the state is saved.',
+    )
+    .addOption(port('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(text('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
+  {
+    group: 'work',
+    examples: [['fillrate start --port 8080', '']],
+    environment: [
+      ...DATABASE,
+      'FILLRATE_BASE_URL',
+      'FILLRATE_API_KEY',
+      'FILLRATE_AUTH',
+      'FILLRATE_WEBHOOK_SECRET',
+      'FILLRATE_PUBLIC_URL',
+      'FILLRATE_PORT',
+      'FILLRATE_HOST',
+      'FILLRATE_DASHBOARD_TOKEN',
+      'FILLRATE_NOTIFY_URL',
+      'FILLRATE_NOTIFY_SECRET',
+      'LOG_LEVEL',
+    ],
+    onInterrupt: 'finishing what is under way; again to stop at once, with the state saved',
+    longLived: true,
+
+    async handler(invocation, context) {
+      const { flags } = invocation
+      const { stdout, signal, now } = context
+      const settings = await readSettings(invocation, context)
+      const environment = {
+        ...settings.environment,
+        databaseUrl: demandDatabase(settings.environment.databaseUrl),
+        port: flags.port ?? settings.environment.port,
+        host: flags.host ?? settings.environment.host,
       }
+      const { log } = settings
+      const { openApp, SchemaMissing } = await import('../../app.ts')
+      const { runDaemon } = await import('../../daemon/daemon.ts')
+      await runDaemon({
+        environment,
+        log,
+        signal,
+        onReload: context.onReload ?? (() => {}),
+        readConfig: () => readConfig(invocation, context),
+        open: (config) => openApp({ config, environment, log }),
+        isSchemaMissing: (error) => error instanceof SchemaMissing,
+        onListening: (listens) => {
+          if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
+          else if (listens === null)
+            stdout.line(
+              'Another Fillrate process on this machine has the port: it is taken over when that one ends.',
+            )
+          else stdout.line(`Listens at ${stdout.paint('type', listens)} until told to stop.`)
+        },
+        onConfig: (config) => {
+          const follows = followed(config)
+          if (flags.json) writeJson(stdout, { schedule: scheduleJson(config.schedule, now(), 1), follows })
+          else {
+            for (const line of scheduleLines(config.schedule, now(), 1, stdout)) stdout.line(line)
+            if (follows.length > 0) stdout.line(`Follows ${follows.join(', ')}.`)
+          }
+        },
+      })
+      return Exit.done
     },
-  })
-  return Exit.done
-}
+  },
+)
 
 const followed = (config: Config): string[] =>
   Object.values(config.sources)

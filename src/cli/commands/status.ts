@@ -1,45 +1,62 @@
 import { loadConfig } from '../../config/load.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { coverageOf, statusReport } from '../../pipeline/status-report.ts'
 import type { Coverage } from '../../sources/coverage.ts'
 import { SourceProblems } from '../../sources/problems.ts'
-import { openSource } from '../../sources/source.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Database } from '../../store/open.ts'
-import { sourceNames } from '../../store/source-names.ts'
-import type { Command } from '../command.ts'
+import { defineCommand, parser, type Invocation } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
+import { DATABASE } from '../environment-help.ts'
+import { Exit } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
 import { statusLines } from '../render/status.ts'
 
-export async function status(command: Command<'status'>, context: Context): Promise<ExitCode> {
-  const { stdout, stderr, now } = context
-  const mappings = await readMappings(command, context)
-  return withDatabase(context, async (db) => {
-    const configured = mappings instanceof ConfigProblems ? [] : mappings
-    const names = [...new Set([...configured.map((one) => one.name), ...(await sourceNames(db))])]
-    const coverage: Record<string, Coverage | string> = {}
-    for (const mapping of configured) coverage[mapping.name] = await covered(db, mapping)
-    const report = await statusReport(db, names, coverage)
-    if (command.flags.json) {
-      const problem = mappings instanceof ConfigProblems ? mappings.problems : null
-      writeJson(stdout, { ...report, configuration_problems: problem })
-      return Exit.done
-    }
-    for (const line of statusLines(report, stdout, now())) stdout.line(line)
-    if (mappings instanceof ConfigProblems)
-      stderr.line(
-        `${stderr.paint('warn', 'Coverage is not shown:')} ${firstLine(mappings)} ${stderr.paint('type', 'fillrate check')} tells more.`,
-      )
-    return Exit.done
-  })
-}
+export const status = defineCommand(
+  parser('status')
+    .summary('rows by state, fill rate by column, jobs, the limit')
+    .description(
+      'How things stand. Every row that was ever picked is in exactly one state, and the states add up. Coverage is ' +
+        'the share of rows whose column is not blank.',
+    ),
+  {
+    group: 'look',
+    examples: [
+      ['fillrate status', ''],
+      ['fillrate status --json | jq .fill_rate', ''],
+    ],
+    environment: DATABASE,
+
+    async handler(invocation, context) {
+      const { stdout, stderr, now } = context
+      const mappings = await readMappings(invocation, context)
+      const { statusReport } = await import('../../pipeline/status-report.ts')
+      const { sourceNames } = await import('../../store/source-names.ts')
+      return withDatabase(context, async (db) => {
+        const configured = mappings instanceof ConfigProblems ? [] : mappings
+        const names = [...new Set([...configured.map((one) => one.name), ...(await sourceNames(db))])]
+        const coverage: Record<string, Coverage | string> = {}
+        for (const mapping of configured) coverage[mapping.name] = await covered(db, mapping)
+        const report = await statusReport(db, names, coverage)
+        if (invocation.flags.json) {
+          const problem = mappings instanceof ConfigProblems ? mappings.problems : null
+          writeJson(stdout, { ...report, configuration_problems: problem })
+          return Exit.done
+        }
+        for (const line of statusLines(report, stdout, now())) stdout.line(line)
+        if (mappings instanceof ConfigProblems)
+          stderr.line(
+            `${stderr.paint('warn', 'Coverage is not shown:')} ${firstLine(mappings)} ${stderr.paint('type', 'fillrate check')} tells more.`,
+          )
+        return Exit.done
+      })
+    },
+  },
+)
 
 /** Without a configuration there is still much to tell. */
 async function readMappings(
-  { flags }: Command<'status'>,
+  { flags }: Invocation,
   { cwd }: Context,
 ): Promise<SourceMapping[] | ConfigProblems> {
   try {
@@ -54,6 +71,8 @@ async function readMappings(
 
 /** @returns a text where it can't be told */
 async function covered(db: Database, mapping: SourceMapping): Promise<Coverage | string> {
+  const { coverageOf } = await import('../../pipeline/status-report.ts')
+  const { openSource } = await import('../../sources/source.ts')
   try {
     return await coverageOf(db, await openSource(db, mapping))
   } catch (error) {

@@ -1,43 +1,57 @@
-import { openApp } from '../../app.ts'
-import { exitCodeOfUndo } from '../../pipeline/undo/report.ts'
 import { quote } from '../../config/show.ts'
-import { usageOf, type Command } from '../command.ts'
-import type { Context } from '../context.ts'
-import type { ExitCode } from '../exit-codes.ts'
+import { defineCommand, FINISHING, parser } from '../command.ts'
+import { DATABASE } from '../environment-help.ts'
+import { boolean, InvalidValue } from '../options.ts'
 import { CounterView } from '../render/counter.ts'
 import { writeJson } from '../render/json.ts'
 import { undoLines } from '../render/undo.ts'
-import { readSettings } from '../settings.ts'
-import { UsageError } from '../usage-error.ts'
+import { withApp } from '../settings.ts'
 
-export async function undo(command: Command<'undo'>, context: Context): Promise<ExitCode> {
-  const { stdout, stderr, signal, now } = context
-  const run = readRun(command.words[0] ?? '')
-  const app = await openApp(await readSettings(command, context))
-  const view = new CounterView(stderr, 'writes', now)
-  try {
-    const report = await app.undo({
-      run,
-      dryRun: command.flags.dryRun,
-      signal,
-      onProgress: (done, all) => view.update(done, all),
-    })
-    view.end()
-    if (command.flags.json) writeJson(stdout, report)
-    else for (const line of undoLines(report, stdout)) stdout.line(line)
-    return exitCodeOfUndo(report)
-  } finally {
-    view.end()
-    await app.close()
-  }
-}
+export const undo = defineCommand(
+  parser('undo')
+    .summary("takes back a run's writes, where nobody has changed them since")
+    .description(
+      'Gives each cell that a run has written what it held before, unless somebody has changed it since: that stays, and ' +
+        'is told. It is a run itself, so that it can be taken back in its turn. Interrupted or killed, it is typed again and ' +
+        'finishes. The rows are not written again before their inputs change or their answers are due, or `fillrate retry ' +
+        '--state undone` is typed.',
+    )
+    .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRun)
+    .addOption(boolean('--dry-run', 'tells what would be taken back, and writes nothing')),
+  {
+    group: 'work',
+    examples: [['fillrate undo 12 --dry-run', 'first look, then the same without it']],
+    exits: [0, 1, 2, 3, 130],
+    environment: DATABASE,
+    onInterrupt: FINISHING,
 
-function readRun(word: string): number {
+    async handler(invocation, context) {
+      const { stdout, stderr, signal, now } = context
+      const [run] = invocation.args
+      const { exitCodeOfUndo } = await import('../../pipeline/undo/report.ts')
+      return withApp(invocation, context, async (app) => {
+        const view = new CounterView(stderr, 'writes', now)
+        try {
+          const report = await app.undo({
+            run,
+            dryRun: invocation.flags.dryRun,
+            signal,
+            onProgress: (done, all) => view.update(done, all),
+          })
+          view.end()
+          if (invocation.flags.json) writeJson(stdout, report)
+          else for (const line of undoLines(report, stdout)) stdout.line(line)
+          return exitCodeOfUndo(report)
+        } finally {
+          view.end()
+        }
+      })
+    },
+  },
+)
+
+function parseRun(word: string): number {
   const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
   if (Number.isSafeInteger(run)) return run
-  throw new UsageError(`expected the number of a run, found ${quote(word)}`, {
-    usage: usageOf('undo'),
-    help: 'fillrate undo --help',
-    suggestion: '`fillrate runs` lists them.',
-  })
+  throw new InvalidValue(`expected the number of a run, found ${quote(word)}`, '`fillrate runs` lists them.')
 }

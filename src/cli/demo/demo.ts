@@ -1,4 +1,4 @@
-import type { Command } from '../command.ts'
+import type { Invocation } from '../command.ts'
 import type { Context } from '../context.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
@@ -26,7 +26,7 @@ import { inWorld, STATE, type World } from './world.ts'
  * @throws DemoProblem where it can't be shown on this machine
  */
 export async function showDemo(
-  { flags }: Pick<Command<'demo'>, 'flags'>,
+  { flags }: Pick<Invocation, 'flags'>,
   context: Context,
   settings: DemoSettings = FULL,
 ): Promise<ExitCode> {

@@ -5,7 +5,7 @@ import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { secretsMask } from '../secrets.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../command.ts'
 import { databaseProblem } from './database-error.ts'
 import type { Paint } from './paint.ts'
 

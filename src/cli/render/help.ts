@@ -1,8 +1,8 @@
-import { typed, USAGE, usageOf } from '../command.ts'
-import { declarations, GLOBAL_FLAGS, VERBS, type Verb } from '../declarations.ts'
-import type { Declaration, Flags } from '../declare.ts'
+import type { Option } from '@commander-js/extra-typings'
+import { argumentTerms, program, USAGE, usageOf, type CliCommand } from '../command.ts'
 import { ENVIRONMENT, type Variable } from '../environment-help.ts'
 import { EXIT_MEANINGS } from '../exit-codes.ts'
+import { placeholderOf } from '../options.ts'
 import type { Paint } from './paint.ts'
 import { width, wrap } from './text.ts'
 
@@ -11,7 +11,7 @@ const GROUPS = {
   work: 'The work',
   look: 'How it stands',
   try: 'To try things out',
-} as const satisfies Partial<Record<Declaration['group'], string>>
+} as const satisfies Partial<Record<CliCommand['group'], string>>
 
 interface Page {
   readonly columns: number
@@ -19,7 +19,7 @@ interface Page {
 }
 
 /** The help of the whole program: what it is, the commands, and what holds for all of them. */
-export function programHelp(page: Page): string[] {
+export function programHelp(commands: readonly CliCommand[], page: Page): string[] {
   const { paint } = page
   return [
     ...wrap(
@@ -30,52 +30,53 @@ export function programHelp(page: Page): string[] {
     '',
     `${paint('heading', 'Usage')}  ${USAGE}`,
     ...Object.entries(GROUPS).flatMap(([group, title]) => {
-      const verbs = VERBS.filter((verb) => declarations[verb].group === group)
-      return section(
-        title,
-        verbs.map((verb) => [verb, declarations[verb].summary]),
-        page,
-        { style: 'type', least: 10 },
-      )
+      const terms = commands
+        .filter((one) => one.group === group)
+        .map(({ name, parser }) => [name, parser.summary()] as const)
+      return section(title, terms, page, { style: 'type', least: 10 })
     }),
-    ...section('Options of every command', flagTerms(GLOBAL_FLAGS), page),
+    ...section('Options of every command', optionTerms(program.options), page),
     ...section('Environment', variables(Object.keys(ENVIRONMENT) as Variable[]), page),
-    ...section('Exit codes', exits(Object.keys(EXIT_MEANINGS).map(Number) as Declaration['exits']), page),
+    ...section('Exit codes', exits(Object.keys(EXIT_MEANINGS).map(Number) as CliCommand['exits']), page),
     '',
     `More about a command:  ${paint('type', 'fillrate COMMAND --help')}`,
   ]
 }
 
 /** The help of one command. */
-export function commandHelp(verb: Verb, page: Page): string[] {
+export function commandHelp(command: CliCommand, page: Page): string[] {
   const { paint, columns } = page
-  const declaration: Declaration = declarations[verb]
-  const { json, ...others } = GLOBAL_FLAGS
-  const globals: Flags = declaration.json ? { json, ...others } : others
-  const { words, terms } = declaration
+  const { parser, terms } = command
   return [
-    ...wrap(declaration.about, columns),
+    ...wrap(parser.description(), columns),
     '',
-    `${paint('heading', 'Usage')}  ${usageOf(verb)}`,
-    ...(words === null ? [] : section('Words', [[words.placeholder, words.help]], page)),
-    ...section('Options', flagTerms(declaration.flags), page),
-    ...section('Options of every command', flagTerms(globals), page),
-    ...(terms === undefined ? [] : section(terms.title, Object.entries(terms.list), page)),
-    ...section('Examples', declaration.examples, page, { style: 'type', longest: 46 }),
-    ...section('Environment', variables(declaration.environment), page),
-    ...section('Exit codes', exits(declaration.exits), page),
+    `${paint('heading', 'Usage')}  ${usageOf(command)}`,
+    ...section('Arguments', argumentHelp(command), page),
+    ...section('Options', optionTerms(parser.options), page),
+    ...section('Options of every command', optionTerms(globalOptions(command)), page),
+    ...(terms === null ? [] : section(terms.title, Object.entries(terms.list), page)),
+    ...section('Examples', command.examples, page, { style: 'type', longest: 46 }),
+    ...section('Environment', variables(command.environment), page),
+    ...section('Exit codes', exits(command.exits), page),
   ]
 }
 
+const globalOptions = ({ json }: CliCommand): Option[] =>
+  program.options.filter((option) => json || option.long !== '--json')
+
+const argumentHelp = (command: CliCommand): Terms =>
+  argumentTerms(command).map((term, n) => [term, command.parser.registeredArguments[n]?.description ?? ''])
+
 const variables = (names: readonly Variable[]): Terms => names.map((name) => [name, ENVIRONMENT[name]])
 
-const exits = (codes: Declaration['exits']): Terms => codes.map((code) => [String(code), EXIT_MEANINGS[code]])
+const exits = (codes: CliCommand['exits']): Terms => codes.map((code) => [String(code), EXIT_MEANINGS[code]])
 
-const flagTerms = (flags: Flags): Terms =>
-  Object.entries(flags).map(([name, { placeholder, short, help }]) => [
-    `--${typed(name)}${short === null ? '' : `, -${short}`}${placeholder === null ? '' : ` ${placeholder}`}`,
-    help,
-  ])
+const optionTerms = (options: readonly Option[]): Terms =>
+  options.map((option) => {
+    const placeholder = placeholderOf(option)
+    const short = option.short === undefined ? '' : `, ${option.short}`
+    return [`${option.long}${short}${placeholder === null ? '' : ` ${placeholder}`}`, option.description]
+  })
 
 type Terms = readonly (readonly [term: string, meaning: string])[]
 

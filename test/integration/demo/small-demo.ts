@@ -39,7 +39,7 @@ export async function showSmallDemo(options: {
     config: null,
     json: options.json,
     logLevel: null,
-    noColor: true,
+    color: false,
     help: false,
     version: false,
   }

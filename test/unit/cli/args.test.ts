@@ -1,16 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parseCommand } from '../../../src/cli/args.ts'
-import { typed } from '../../../src/cli/command.ts'
-import { declarations, GLOBAL_FLAGS, VERBS } from '../../../src/cli/declarations.ts'
-import type { Flag } from '../../../src/cli/flag.ts'
-import { UsageError } from '../../../src/cli/usage-error.ts'
+import { program, UsageError } from '../../../src/cli/command.ts'
+import { commands } from '../../../src/cli/commands.ts'
+import { parseCommandLine } from '../../../src/cli/parse.ts'
 
-const parse = (line: string) => parseCommand(line.split(' ').filter((word) => word !== ''))
+const read = (words: readonly string[]) => {
+  const { command, args, flags } = parseCommandLine(words)
+  return { name: command.name, args, flags }
+}
+const parse = (line: string) => read(line.split(' ').filter((word) => word !== ''))
 
 function errorOf(...words: string[]): UsageError {
   try {
-    parseCommand(words)
+    parseCommandLine(words)
   } catch (error) {
     if (error instanceof UsageError) return error
     throw error
@@ -20,7 +22,7 @@ function errorOf(...words: string[]): UsageError {
 
 function outcomeOf(words: readonly string[]): string {
   try {
-    return VERBS.includes(parseCommand(words).verb) ? 'understood' : 'an unknown verb'
+    return commands.includes(parseCommandLine(words).command) ? 'understood' : 'an unknown command'
   } catch (error) {
     return error instanceof UsageError ? 'refused' : `thrown: ${String(error)}`
   }
@@ -29,13 +31,13 @@ function outcomeOf(words: readonly string[]): string {
 describe('a command', () => {
   test('with nothing but its name has every flag at its default', () => {
     expect(parse('run')).toEqual({
-      verb: 'run',
-      words: [],
+      name: 'run',
+      args: [[]],
       flags: {
         config: null,
         json: false,
         logLevel: null,
-        noColor: false,
+        color: true,
         help: false,
         version: false,
         limit: null,
@@ -64,9 +66,9 @@ describe('a command', () => {
       'debug',
       '--no-color',
     ]
-    expect(parseCommand([...words, ...more])).toMatchObject({
-      verb: 'run',
-      words: ['contacts', 'accounts'],
+    expect(read([...words, ...more])).toMatchObject({
+      name: 'run',
+      args: [['contacts', 'accounts']],
       flags: {
         limit: 50,
         budget: 1_000,
@@ -76,13 +78,13 @@ describe('a command', () => {
         json: true,
         config: 'a.ts',
         logLevel: 'debug',
-        noColor: true,
+        color: false,
       },
     })
   })
 
   test('reads every flag of the sandbox', () => {
-    const { flags } = parseCommand(
+    const { flags } = parseCommandLine(
       'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
         ' ',
       ),
@@ -119,7 +121,7 @@ describe('a command', () => {
   })
 
   test('takes words that look like flags after --', () => {
-    expect(parse('plan -- --odd')).toMatchObject({ verb: 'plan', words: ['--odd'] })
+    expect(parse('plan -- --odd')).toMatchObject({ name: 'plan', args: [['--odd']] })
   })
 })
 
@@ -136,11 +138,11 @@ describe('help and version', () => {
     ['run --limit nonsense --odd --help', ['run']],
     ['help --help', []],
   ])('"%s"', (line, words) => {
-    expect(parse(line)).toMatchObject({ verb: 'help', words })
+    expect(parse(line)).toMatchObject({ name: 'help', args: words })
   })
 
   test.each(['--version', 'version', 'run --version', '--version --json'])('%s', (line) => {
-    expect(parse(line)).toMatchObject({ verb: 'version', words: [] })
+    expect(parse(line)).toMatchObject({ name: 'version', args: [] })
   })
 
   test('help for a command that is not there says so', () => {
@@ -190,11 +192,11 @@ describe('wrong usage says what was wrong, what was meant and how it is used', (
   })
 
   test('any words are understood or refused with a UsageError', () => {
-    const flags = VERBS.flatMap((verb) => Object.keys({ ...GLOBAL_FLAGS, ...declarations[verb].flags })).map(
-      (name) => `--${typed(name)}`,
+    const flags = [program, ...commands.map((one) => one.parser)].flatMap((one) =>
+      one.options.map((option) => option.long ?? ''),
     )
     const word = fc.oneof(
-      fc.constantFrom(...VERBS, ...flags),
+      fc.constantFrom(...commands.map((one) => one.name), ...flags),
       fc.string(),
       fc.constantFrom('-', '--', '=', '-1', '0'),
     )
@@ -204,17 +206,4 @@ describe('wrong usage says what was wrong, what was meant and how it is used', (
       }),
     )
   })
-})
-
-test('a flag of one name takes a value in every command or in none: the words are split before the command is known', () => {
-  const kinds = new Map<string, boolean>()
-  for (const verb of VERBS)
-    for (const [name, flag] of Object.entries<Flag<unknown>>({
-      ...GLOBAL_FLAGS,
-      ...declarations[verb].flags,
-    })) {
-      const takesValue = flag.placeholder !== null
-      expect(kinds.get(name) ?? takesValue, `--${typed(name)} of ${verb}`).toBe(takesValue)
-      kinds.set(name, takesValue)
-    }
 })

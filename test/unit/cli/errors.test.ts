@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { showError, type ErrorView } from '../../../src/cli/render/errors.ts'
 import { painter } from '../../../src/cli/render/paint.ts'
-import { UsageError } from '../../../src/cli/usage-error.ts'
+import { UsageError } from '../../../src/cli/command.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { TakenForDead } from '../../../src/domain/taken-for-dead.ts'
 import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { dockerfileStages } from '../../../scripts/dockerfile.ts'
-import { parseCommand } from '../../../src/cli/args.ts'
+import { parseCommandLine } from '../../../src/cli/parse.ts'
 import { ENVIRONMENT } from '../../../src/cli/environment-help.ts'
 import { exposition } from '../../../src/daemon/http/metrics.ts'
 
@@ -46,7 +46,7 @@ test('docker-compose.yml: its services are there, are waited for by what they ca
     expect(
       Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT)),
     ).toEqual([])
-    if (ours) parseCommand(wordsOf(service.command ?? 'serve'))
+    if (ours) parseCommandLine(wordsOf(service.command ?? 'serve'))
   }
   expect(Object.keys(services)).toEqual(['postgres', 'migrate', 'fillrate', 'sandbox', 'run'])
 })
@@ -62,7 +62,7 @@ test('the Dockerfile copies what is there, runs as nobody, and starts the progra
   const last = (word: string): string => image.findLast((step) => step.word === word)?.text ?? ''
   const { bin } = JSON.parse(read('package.json')) as { bin: { fillrate: string } }
   expect(JSON.parse(last('ENTRYPOINT'))).toEqual(['node', join('/app', bin.fillrate)])
-  parseCommand(JSON.parse(last('CMD')) as string[])
+  parseCommandLine(JSON.parse(last('CMD')) as string[])
   expect(last('USER')).toBe('node')
   expect(last('HEALTHCHECK')).toContain('/healthz')
   const ignored = read('.dockerignore').split('\n')
@@ -77,7 +77,7 @@ test('the Kubernetes example: two replicas, probes on paths that are there, comm
   const text = JSON.stringify(all)
   expect(all[0]?.spec['replicas']).toBe(2)
   for (const [, args = ''] of text.matchAll(/"args":(\[[^\]]*\])/g))
-    parseCommand(JSON.parse(args) as string[])
+    parseCommandLine(JSON.parse(args) as string[])
   expect([...text.matchAll(/"httpGet":\{"path":"([^"]+)"/g)].map(([, path]) => path)).toEqual([
     '/healthz',
     '/readyz',
@@ -91,7 +91,7 @@ test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.servi
     const line = /^(?:ExecStart=|\d.*&& npx )(.*)$/m.exec(read(path))?.[1] ?? ''
     const [words = ''] = line.split(/ >> |;/)
     expect(words).toMatch(/dist\/src\/main\.js |^fillrate /)
-    parseCommand(words.replace(/^.*(main\.js|fillrate) /, '').split(' '))
+    parseCommandLine(words.replace(/^.*(main\.js|fillrate) /, '').split(' '))
   },
 )
 

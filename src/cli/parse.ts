@@ -1,0 +1,115 @@
+import { CommanderError, type Option } from '@commander-js/extra-typings'
+import { quote } from '../config/show.ts'
+import { didYouMean } from '../config/suggest.ts'
+import { program, usageError, argumentTerms, type CliCommand, type Invocation } from './command.ts'
+import { commands, findCommand } from './commands.ts'
+import { InvalidValue, missingValue, placeholderOf } from './options.ts'
+
+for (const command of commands) program.addCommand(command.parser)
+
+/**
+ * Reads the words of a command line, without the program's own name. Pure.
+ * @throws UsageError that says what was wrong and what was meant
+ */
+export function parseCommandLine(words: readonly string[]): Invocation {
+  let parsed: CliCommand | null = null
+  for (const command of commands) command.parser.action(() => void (parsed = command))
+  program.action(() => {})
+  let failure: unknown = null
+  try {
+    program.parse(words, { from: 'user' })
+  } catch (error) {
+    failure = error
+  }
+  const { help, version } = program.opts()
+  const [first, second] = program.args.filter((word) => !word.startsWith('-'))
+  if (version) return invoke('version', [])
+  // Help is needed most where something is wrong, so it precedes any complaint.
+  if (help || (failure === null && parsed === null))
+    return invoke('help', topicOf(first === 'help' ? second : first))
+  if (failure !== null) throw toUsageError(failure, findCommand(first), words)
+  const command = parsed as unknown as CliCommand
+  const { processedArgs: args } = command.parser
+  return command.name === 'help'
+    ? invoke('help', topicOf(second))
+    : { command, args, flags: command.parser.optsWithGlobals() as Invocation['flags'] }
+}
+
+function invoke(name: string, args: readonly string[]): Invocation {
+  const command = findCommand(name)
+  if (command === null) throw new Error(`there is no command ${name}`)
+  return { command, args: [...args], flags: program.opts() }
+}
+
+/** @throws UsageError if there is no such command */
+function topicOf(word: string | undefined): string[] {
+  if (word === undefined) return []
+  if (findCommand(word) === null) throw noSuchCommand(word)
+  return [word]
+}
+
+const noSuchCommand = (word: string): Error =>
+  usageError(
+    null,
+    `there is no command ${quote(word)}`,
+    didYouMean(
+      word,
+      commands.map((one) => one.name),
+    ),
+  )
+
+/** Commander's error in our words; every other error is thrown as it is. */
+function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {
+  if (error instanceof InvalidValue)
+    return usageError(command ?? typedIn(words), error.message, error.suggestion)
+  if (!(error instanceof CommanderError)) return error
+  const subject = /'(.*)'/s.exec(error.message)?.[1] ?? ''
+  switch (error.code) {
+    case 'commander.unknownOption':
+      return unknownOption(command, subject)
+    case 'commander.optionMissingArgument': {
+      const option = optionsOf(command).find(({ flags }) => flags === subject)
+      if (option === undefined) return error
+      return usageError(command ?? typedIn(words), missingValue(option).message)
+    }
+    case 'commander.missingArgument': {
+      if (command === null) return error
+      const missing = argumentTerms(command).slice(command.parser.args.length).join(' and ')
+      return usageError(command, `fillrate ${command.name} needs ${missing}`)
+    }
+    case 'commander.excessArguments':
+      return command === null ? noSuchCommand(program.args[0] ?? '') : excessArguments(command)
+    default:
+      return usageError(command, error.message)
+  }
+}
+
+/** The command of words that were not read to their end, because an option before them was wrong. */
+const typedIn = (words: readonly string[]): CliCommand | null =>
+  words.map(findCommand).find((one) => one !== null) ?? null
+
+const optionsOf = (command: CliCommand | null) => [...program.options, ...(command?.parser.options ?? [])]
+
+const isNamed = ({ long, short }: Option, name: string): boolean => long === name || short === name
+
+function unknownOption(command: CliCommand | null, typed: string): Error {
+  const [name = '', value] = typed.split(/=(.*)/s)
+  const isOfThis = optionsOf(command).some((one) => isNamed(one, name) && placeholderOf(one) === null)
+  if (isOfThis) return usageError(command, `${name} takes no value, found ${quote(value ?? '')}`)
+  const others = commands.filter((one) => one.parser.options.some((option) => isNamed(option, name)))
+  if (others.length > 0) {
+    const these = others.map((one) => `fillrate ${one.name}`).join(', ')
+    const here = command === null ? 'fillrate' : `fillrate ${command.name}`
+    return usageError(command, `${name} is no option of ${here}, but of ${these}`)
+  }
+  const known = optionsOf(command).flatMap(({ long }) => long ?? [])
+  return usageError(command, `there is no option ${name}`, didYouMean(name, known))
+}
+
+function excessArguments(command: CliCommand): Error {
+  const { registeredArguments, args } = command.parser
+  const most = registeredArguments.length
+  const extra = args.slice(most).map(quote).join(' ')
+  const takes = most === 0 ? 'no words after it' : most === 1 ? 'one word after it' : `${most} words after it`
+  return usageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
+}
