@@ -63,7 +63,7 @@ describe.each(exampleNames)('init on %s', (name) => {
     const words = ['check', '--config', 'proposed.json', '--json']
     const { stdout } = await runProgram({ cwd: prompt.folder, env }, ...words)
     const { checks } = JSON.parse(stdout) as { checks: { name: string; verdict: string }[] }
-    expect(checks.filter((one) => one.verdict === 'wrong').map((one) => one.name)).toEqual(['service'])
+    expect(checks.filter((one) => one.verdict === 'error').map((one) => one.name)).toEqual(['service'])
     const names = checks.map((one) => one.name)
     for (const source of Object.keys(proposed.sources)) expect(names).toContain(`source ${source}`)
   })

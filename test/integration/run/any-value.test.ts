@@ -167,7 +167,7 @@ test('tracked arrays with long numbers follow the next record', async () => {
   answer('a@x.no', '"list": ["2.20"], "ids": [9007199254740995]')
   await makeDue()
   const second = await run(outputs)
-  expect(second.cells).toMatchObject({ written: 2, kept: 0 })
+  expect(second.cells).toMatchObject({ written: 2, protected: 0 })
   expect(await rows()).toEqual(['(1,a@x.no,{2.20},{9007199254740995})'])
   await undo(outputs, second.run)
   expect(await rows()).toEqual(['(1,a@x.no,"{1.10,12345678901234567890.5}",{9007199254740993})'])
