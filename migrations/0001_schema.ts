@@ -7,7 +7,7 @@ import { sql, type Kysely } from 'kysely'
  * `lookups`, `rows` and `changes`, of which there are millions, refer to other tables without a foreign key: Postgres
  * would read and lock the referenced row for each inserted row, which was half of the cost of a row. A reference never
  * points at an identifier that did not exist, because identifiers come from the same statement or the one before. What
- * `on delete set null` would do is done by one trigger per statement. `changes.lookup` and `lookups.job` may
+ * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id` and `lookups.job_key` may
  * point at a deleted row.
  *
  * The schema itself exists already, because the Migrator keeps its tables in it. `create schema if not exists` would
@@ -31,19 +31,19 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
     create table fillrate.runs (
       id bigint generated always as identity primary key,
       scope text,
-      service smallint not null default 0,
+      service_id smallint not null default 0,
       trigger text not null check (trigger in ('manual', 'schedule', 'follow', 'backfill')),
       sources text[] not null,
       options jsonb not null default '{}',
       state text not null check (state in ('running', 'completed', 'interrupted', 'failed')),
       reason text,
       budget_name text,
-      spent integer not null default 0,
+      lookups_spent integer not null default 0,
       owner text not null,
       lease_token uuid not null,
       leased_until timestamptz not null,
       started_at timestamptz not null default now(),
-      picked_at timestamptz,
+      picking_finished_at timestamptz,
       finished_at timestamptz,
       totals jsonb,
       check ((state = 'running') = (finished_at is null))
@@ -55,7 +55,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.budgets (
       name text primary key,
-      spent bigint not null default 0 check (spent >= 0),
+      lookups_spent bigint not null default 0 check (lookups_spent >= 0),
       created_at timestamptz not null default now()
     )`.execute(db)
 
@@ -68,20 +68,20 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       state text not null check (state in ('waiting', 'running', 'done', 'skipped')),
       reason text,
       attempts integer not null default 0 check (attempts >= 0),
-      run bigint references fillrate.runs (id) on delete set null,
+      run_id bigint references fillrate.runs (id) on delete set null,
       owner text,
       lease_token uuid,
       leased_until timestamptz,
-      ended_at timestamptz,
+      finished_at timestamptz,
       primary key (schedule, at),
       check ((state = 'running') = (lease_token is not null)),
       check ((lease_token is null) = (leased_until is null)),
-      check ((state in ('done', 'skipped')) = (ended_at is not null))
+      check ((state in ('done', 'skipped')) = (finished_at is not null))
     )`.execute(db)
   await sql`create index scheduled_runs_open on fillrate.scheduled_runs (at) where state in ('waiting', 'running')`.execute(
     db,
   )
-  await sql`create index scheduled_runs_by_run on fillrate.scheduled_runs (run) where run is not null`.execute(
+  await sql`create index scheduled_runs_by_run on fillrate.scheduled_runs (run_id) where run_id is not null`.execute(
     db,
   )
 }
@@ -102,43 +102,45 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       id bigint generated always as identity primary key,
       kind text not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
       key text not null,
-      service smallint not null default 0,
+      service_id smallint not null default 0,
       input jsonb not null,
       state text not null check (state in
         ('pending', 'leased', 'submitted', 'found', 'not_found', 'rejected', 'failed')),
       reason text,
       attempts integer not null default 0 check (attempts >= 0),
-      single boolean not null default false,
+      sync_only boolean not null default false,
       not_before timestamptz,
       lease_token uuid,
       leased_until timestamptz,
-      run bigint,
-      job uuid,
+      run_id bigint,
+      job_key uuid,
       record jsonb,
       confidence double precision,
-      wanted_at timestamptz not null default now(),
-      asked_at timestamptz,
+      enqueued_at timestamptz not null default now(),
+      requested_at timestamptz,
       resolved_at timestamptz,
-      due_at timestamptz,
-      in_doubt integer not null default 0 check (in_doubt >= 0),
+      refresh_at timestamptz,
+      unconfirmed_calls integer not null default 0 check (unconfirmed_calls >= 0),
       check ((state = 'leased') = (lease_token is not null)),
       check ((lease_token is null) = (leased_until is null)),
-      check (state <> 'submitted' or job is not null),
+      check (state <> 'submitted' or job_key is not null),
       check (state <> 'found' or record is not null),
       check ((state in ('found', 'not_found', 'rejected', 'failed')) = (resolved_at is not null))
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
-  await sql`create unique index lookups_unique on fillrate.lookups (kind, key, service)`.execute(db)
+  await sql`create unique index lookups_unique on fillrate.lookups (kind, key, service_id)`.execute(db)
   await sql`
-    create index lookups_pending_sync on fillrate.lookups (run, id)
-      where state = 'pending' and (kind <> 'email' or single)`.execute(db)
+    create index lookups_pending_sync on fillrate.lookups (run_id, id)
+      where state = 'pending' and (kind <> 'email' or sync_only)`.execute(db)
   await sql`
-    create index lookups_pending_bulk on fillrate.lookups (run, id)
-      where state = 'pending' and kind = 'email' and not single`.execute(db)
+    create index lookups_pending_bulk on fillrate.lookups (run_id, id)
+      where state = 'pending' and kind = 'email' and not sync_only`.execute(db)
   await sql`create index lookups_leased on fillrate.lookups (leased_until) where state = 'leased'`.execute(db)
-  await sql`create index lookups_submitted on fillrate.lookups (job) where state = 'submitted'`.execute(db)
-  await sql`create index lookups_by_run on fillrate.lookups (run)`.execute(db)
+  await sql`create index lookups_submitted on fillrate.lookups (job_key) where state = 'submitted'`.execute(
+    db,
+  )
+  await sql`create index lookups_by_run on fillrate.lookups (run_id)`.execute(db)
 
   // Which lookups under a lease's token were requested: those up to this identifier. A process leases more lookups than
   // it has calls on the wire, so that no call waits for a search; those above the mark when the process is killed are
@@ -146,24 +148,24 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // each, and updating one row would block writes that run side by side.
   await sql`
     create table fillrate.in_flight_marks (
-      token uuid not null,
-      up_to bigint not null,
-      at timestamptz not null default now()
+      lease_token uuid not null,
+      through_lookup_id bigint not null,
+      marked_at timestamptz not null default now()
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
-  await sql`create index in_flight_marks_by_token on fillrate.in_flight_marks (token)`.execute(db)
+  await sql`create index in_flight_marks_by_token on fillrate.in_flight_marks (lease_token)`.execute(db)
 
   // Lookups that are answered and not yet written back. A flag on the lookup would cost a new version of the whole
   // lookup, with an entry in each of its indexes, when it is set and again when it is cleared.
   await sql`
     create table fillrate.write_back_queue (
-      lookup bigint primary key
+      lookup_id bigint primary key
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
 
   // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
   // Deleted with the lookup, because a body may hold personal data.
   await sql`
     create table fillrate.malformed_responses (
-      lookup bigint primary key references fillrate.lookups (id) on delete cascade,
+      lookup_id bigint primary key references fillrate.lookups (id) on delete cascade,
       received_at timestamptz not null default clock_timestamp(),
       status integer not null,
       body text not null
@@ -182,32 +184,32 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
-  // One row of a source, in exactly one state. `service` is the service that finished it, so that picking sees without a
+  // One row of a source, in exactly one state. `service_id` is the service that finished it, so that picking sees without a
   // join that another service did.
   await sql`
     create table fillrate.rows (
       source text not null,
       key text not null,
-      lookup bigint,
-      tried bigint[] not null default '{}',
-      dry boolean not null default false,
-      service smallint not null default 0,
+      lookup_id bigint,
+      missed_lookup_ids bigint[] not null default '{}',
+      is_dry_run boolean not null default false,
+      service_id smallint not null default 0,
       input_hash text,
       state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
         'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')),
       reason text,
-      run bigint,
-      written jsonb,
+      run_id bigint,
+      last_written jsonb,
       notes jsonb,
       cells_written integer not null default 0,
-      cells_kept integer not null default 0,
-      cells_conflicts integer not null default 0,
+      cells_protected integer not null default 0,
+      cells_skipped integer not null default 0,
       picked_at timestamptz not null default now(),
       settled_at timestamptz,
-      next_at timestamptz,
+      due_at timestamptz,
       primary key (source, key),
       check ((state = 'waiting') = (settled_at is null)),
-      check (not dry or state = 'waiting')
+      check (not is_dry_run or state = 'waiting')
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
@@ -215,52 +217,52 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     db,
   )
   await sql`
-    create index rows_requeued on fillrate.rows (source, key) where state = 'waiting' and lookup is null`.execute(
+    create index rows_requeued on fillrate.rows (source, key) where state = 'waiting' and lookup_id is null`.execute(
     db,
   )
-  await sql`create index rows_by_run on fillrate.rows (run, state)`.execute(db)
-  await sql`create index rows_by_lookup on fillrate.rows (lookup)`.execute(db)
-  await sql`create index rows_due on fillrate.rows (source, next_at) where next_at is not null`.execute(db)
+  await sql`create index rows_by_run on fillrate.rows (run_id, state)`.execute(db)
+  await sql`create index rows_by_lookup on fillrate.rows (lookup_id)`.execute(db)
+  await sql`create index rows_due on fillrate.rows (source, due_at) where due_at is not null`.execute(db)
 
   // One write to one row, with the values before and after.
   await sql`
     create table fillrate.changes (
       id bigint generated always as identity primary key,
-      run bigint,
+      run_id bigint,
       source text not null,
       key text not null,
-      lookup bigint,
+      lookup_id bigint,
       before jsonb not null,
       after jsonb not null,
-      written_before jsonb,
+      last_written_before jsonb,
       written_at timestamptz not null default now(),
-      undone_by bigint references fillrate.changes (id) on delete set null
+      undone_by_change_id bigint references fillrate.changes (id) on delete set null
     )`.execute(db)
   await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
-  await sql`create index changes_by_run on fillrate.changes (run, id)`.execute(db)
-  await sql`create index changes_by_undoing_change on fillrate.changes (undone_by) where undone_by is not null`.execute(
+  await sql`create index changes_by_run on fillrate.changes (run_id, id)`.execute(db)
+  await sql`create index changes_by_undoing_change on fillrate.changes (undone_by_change_id) where undone_by_change_id is not null`.execute(
     db,
   )
 }
 
 async function createJobs(db: Kysely<unknown>): Promise<void> {
-  // One bulk submission of at most 100 person lookups. `id` is ours, and part of the webhook URL; `job_id` is the
-  // service's. `single`: the service accepted one lookup and answers it later; its only result belongs to that lookup,
+  // One bulk submission of at most 100 person lookups. `key` is ours, and part of the webhook URL; `job_id` is the
+  // service's. `is_async_answer`: the service accepted one lookup and answers it later; its only result belongs to that lookup,
   // whatever identifier the result carries. `release_at`: the job is finished, and some of its inputs have no result.
   // Until then a further delivery may bring them; afterwards they are requested again, one by one.
   await sql`
     create table fillrate.jobs (
-      id uuid primary key,
+      key uuid primary key,
       job_id text,
       scope text,
       state text not null check (state in
         ('submitting', 'submitted', 'completed', 'failed', 'in_doubt', 'rejected', 'expired')),
       reason text,
       size integer not null check (size between 1 and 100),
-      attempt integer not null default 1 check (attempt >= 1),
-      run bigint references fillrate.runs (id) on delete set null,
-      members bigint[] not null,
-      single boolean not null default false,
+      attempts integer not null default 1 check (attempts >= 1),
+      run_id bigint references fillrate.runs (id) on delete set null,
+      lookup_ids bigint[] not null,
+      is_async_answer boolean not null default false,
       request_ids jsonb,
       not_before timestamptz,
       lease_token uuid,
@@ -270,7 +272,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       deadline_at timestamptz not null,
       finished_at timestamptz,
       release_at timestamptz,
-      check (cardinality(members) = size),
+      check (cardinality(lookup_ids) = size),
       check ((lease_token is null) = (leased_until is null)),
       check (lease_token is null or state = 'submitting'),
       check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
@@ -280,7 +282,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,
   )
-  await sql`create index jobs_by_run on fillrate.jobs (run)`.execute(db)
+  await sql`create index jobs_by_run on fillrate.jobs (run_id)`.execute(db)
   await sql`create index jobs_to_release on fillrate.jobs (release_at) where release_at is not null`.execute(
     db,
   )
@@ -289,7 +291,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.deliveries (
       event_id text primary key,
-      job uuid,
+      job_key uuid,
       job_id text,
       state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),
       reason text,
@@ -306,7 +308,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index deliveries_orphaned on fillrate.deliveries (job_id) where state = 'orphaned'`.execute(
     db,
   )
-  await sql`create index deliveries_by_job on fillrate.deliveries (job)`.execute(db)
+  await sql`create index deliveries_by_job on fillrate.deliveries (job_key)`.execute(db)
   await sql`create index deliveries_by_age on fillrate.deliveries (received_at)`.execute(db)
   await sql`
     create index deliveries_quarantined on fillrate.deliveries (quarantined_results)
@@ -323,27 +325,27 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       owner text not null
     )`.execute(db)
 
-  // What the leader of a scope knows of its rate limit. `spent_until`: before then its successor must not call, because
-  // the limit may be exhausted. `told`: the leader's latest report of how the limit stands, for `status`.
+  // What the leader of a scope knows of its rate limit. `exhausted_until`: before then its successor must not call, because
+  // the limit may be exhausted. `status`: the leader's latest report of how the limit stands, for `status`.
   await sql`
     create table fillrate.rate_limits (
       scope text primary key,
       "limit" bigint not null check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
-      spent_until timestamptz,
-      told jsonb,
-      told_at timestamptz,
-      check ((told is null) = (told_at is null))
+      exhausted_until timestamptz,
+      status jsonb,
+      reported_at timestamptz,
+      check ((status is null) = (reported_at is null))
     )`.execute(db)
 
   // Open circuit breakers: the service is down, and is probed at `probe_at`.
   await sql`
     create table fillrate.circuit_breakers (
       scope text primary key,
-      since timestamptz not null default now(),
+      opened_at timestamptz not null default now(),
       probe_at timestamptz not null,
-      pause_ms integer not null check (pause_ms > 0)
+      backoff_ms integer not null check (backoff_ms > 0)
     )`.execute(db)
 
   // Sources that a user has paused.
@@ -432,8 +434,8 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.detach_lookups() returns trigger language plpgsql as $$
     begin
-      update fillrate.rows set lookup = null where lookup in (select id from deleted);
-      delete from fillrate.write_back_queue where lookup in (select id from deleted);
+      update fillrate.rows set lookup_id = null where lookup_id in (select id from deleted);
+      delete from fillrate.write_back_queue where lookup_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`
@@ -443,9 +445,9 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.detach_runs() returns trigger language plpgsql as $$
     begin
-      update fillrate.lookups set run = null where run in (select id from deleted);
-      update fillrate.rows set run = null where run in (select id from deleted);
-      update fillrate.changes set run = null where run in (select id from deleted);
+      update fillrate.lookups set run_id = null where run_id in (select id from deleted);
+      update fillrate.rows set run_id = null where run_id in (select id from deleted);
+      update fillrate.changes set run_id = null where run_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`

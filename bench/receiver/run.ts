@@ -58,23 +58,23 @@ async function prepare(): Promise<string[]> {
     [count * RESULTS],
   )
   await pool.query(
-    `insert into fillrate.jobs (id, job_id, state, size, members, deadline_at)
+    `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, deadline_at)
      select gen_random_uuid(), 'job-' || n, 'submitted', ${RESULTS}, array(select generate_series((n - 1) * ${RESULTS} + 1, n * ${RESULTS})), now() + interval '1 h'
        from generate_series(1, $1::int) n order by n`,
     [count],
   )
   await pool.query(
-    `insert into fillrate.lookups (kind, key, input, state, job)
-     select 'email', c.email, jsonb_build_object('email', c.email), 'submitted', j.id
+    `insert into fillrate.lookups (kind, key, input, state, job_key)
+     select 'email', c.email, jsonb_build_object('email', c.email), 'submitted', j.key
        from contacts c join fillrate.jobs j on j.job_id = 'job-' || ((c.id - 1) / ${RESULTS} + 1) order by c.id`,
   )
   await pool.query(
-    `insert into fillrate.rows (source, key, lookup, input_hash, state)
+    `insert into fillrate.rows (source, key, lookup_id, input_hash, state)
      select 'contacts', c.id, l.id, md5(c.email), 'waiting' from contacts c join fillrate.lookups l on l.key = c.email`,
   )
   await pool.query('vacuum analyze')
   const { rows } = await pool.query<{ id: string }>(
-    `select id from fillrate.jobs order by substr(job_id, 5)::int`,
+    `select key as id from fillrate.jobs order by substr(job_id, 5)::int`,
   )
   return rows.map((row) => row.id)
 }

@@ -14,7 +14,7 @@ const submitted = sql.lit(Lookup.submitted)
 
 /** Those of `stored` that are answered now wait for being written back. */
 export const isUnwritten = sql`unwritten as (
-      insert into fillrate.write_back_queue (lookup) select id from stored where state in (${ANSWERED})
+      insert into fillrate.write_back_queue (lookup_id) select id from stored where state in (${ANSWERED})
       on conflict do nothing
     )`
 
@@ -43,14 +43,14 @@ export async function keepPaidRecords(
   await sql`
     with stored as (
       update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
         from ${answerRecords(answers)}
        where l.id = k.key and ${unindexed(sql`l.record is null`)} and ${notErased}
       returning l.id, l.state
     ), ${isUnwritten}
-    update fillrate.rows r set next_at = now() from stored
-     where r.lookup = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.rejected)}, ${sql.lit(Row.failed)})`.execute(
+    update fillrate.rows r set due_at = now() from stored
+     where r.lookup_id = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.rejected)}, ${sql.lit(Row.failed)})`.execute(
     db,
   )
 }
@@ -69,7 +69,7 @@ export async function answerFromResults(
   const { rows } = await sql<{ id: number }>`
     with stored as (
       update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", due_at = v."dueAt", not_before = null,
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
              lease_token = null, leased_until = null,
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end

@@ -16,7 +16,7 @@ export interface Spent {
 /** What is spent of a run's budget so far. Without a lock: `charge` decides. */
 export async function spentBy(db: Connection, run: number): Promise<Spent> {
   const { rows } = await sql<Spent>`
-    select case when r.budget_name is null then r.spent else coalesce(b.spent, 0) end as lookups,
+    select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
            r.budget_name is not null as "isShared"
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
      where r.id = ${run}`.execute(db)
@@ -44,15 +44,15 @@ export async function charge(
   if (lookups === 0) return true
   const result = await sql`
     with shared as (
-      update fillrate.budgets b set spent = b.spent + ${lookups}::bigint
+      update fillrate.budgets b set lookups_spent = b.lookups_spent + ${lookups}::bigint
         from fillrate.runs r
        where r.id = ${run} and r.state = 'running' and b.name = r.budget_name
-         and b.spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
+         and b.lookups_spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
       returning b.name
     )
-    update fillrate.runs r set spent = r.spent + ${lookups}::integer
+    update fillrate.runs r set lookups_spent = r.lookups_spent + ${lookups}::integer
      where r.id = ${run} and r.state = 'running'
-       and case when r.budget_name is null then r.spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
+       and case when r.budget_name is null then r.lookups_spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
                 else exists (select from shared) end`.execute(tx)
   return result.numAffectedRows === 1n
 }

@@ -25,7 +25,7 @@ export async function insert(
 ): Promise<void> {
   if (changes.length === 0) return
   await sql`
-    insert into fillrate.changes (run, source, key, lookup, before, after, written_before)
+    insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
     select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
       from jsonb_to_recordset(${jsonBatch(changes)}) as v
            (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`.execute(
@@ -58,9 +58,9 @@ export async function openOf(
   limit: number,
 ): Promise<OpenChange[]> {
   const { rows } = await sql<OpenChangeText>`
-    select id, source, key, lookup, before::text, after::text, written_before::text as "writtenBefore"
+    select id, source, key, lookup_id as lookup, before::text, after::text, last_written_before::text as "writtenBefore"
       from fillrate.changes
-     where run = ${run} and undone_by is null and ${below === null ? sql`true` : sql`id < ${below}`}
+     where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
   return rows.map(({ before, after, writtenBefore, ...row }) => ({
     ...row,
@@ -76,7 +76,7 @@ const valuesIn = (text: string): Values => parseKeepingNumbers(text) as Values
 export async function lockOpen(tx: StoreTransaction, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
-     where id = any(${[...ids]}::bigint[]) and undone_by is null
+     where id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
      order by id desc for no key update`.execute(tx)
   return new Set(rows.map((row) => row.id))
 }
@@ -98,17 +98,17 @@ export async function insertUndoing(
       select * from jsonb_to_recordset(${jsonBatch(changes)}) as v
              (undoes bigint, run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)
     ), made as (
-      insert into fillrate.changes (run, source, key, lookup, before, after, written_before)
+      insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
       select run, ${source}, key, lookup, before, after, "writtenBefore" from undoing
       returning id, key
     )
-    update fillrate.changes c set undone_by = made.id
+    update fillrate.changes c set undone_by_change_id = made.id
       from undoing join made using (key) where c.id = undoing.undoes`.execute(tx)
 }
 
 /** Whether the change `c` of the run `r` has written what nobody has taken back. What an undo gives back is no such write. */
 const isStanding = sql<boolean>`(
-  c.undone_by is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
+  c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
 
 /** By which run each row's cells were written after a change; only runs that nobody has taken back. */
 export async function writtenLater(
@@ -118,10 +118,10 @@ export async function writtenLater(
 ): Promise<Map<string, number>> {
   if (cells.length === 0) return new Map()
   const { rows } = await sql<{ key: string; run: number }>`
-    select c.key, max(c.run) as run
+    select c.key, max(c.run_id) as run
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.change
-      join fillrate.runs r on r.id = c.run
+      join fillrate.runs r on r.id = c.run_id
      where ${isStanding} and c.after ?| array(select jsonb_array_elements_text(v.columns))
      group by c.key`.execute(db)
   return new Map(rows.map((row) => [row.key, row.run]))
@@ -142,7 +142,7 @@ export async function columnsWrittenLater(
     select v.id, jsonb_agg(distinct n.name) as columns
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (id bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.id
-      join fillrate.runs r on r.id = c.run
+      join fillrate.runs r on r.id = c.run_id
      cross join lateral jsonb_array_elements_text(v.columns) as n (name)
      where ${isStanding} and c.after ? n.name
      group by v.id`.execute(db)
@@ -160,10 +160,10 @@ export interface ChangesOfRun {
 /** How many rows a run has written, and how many of these writes were taken back. */
 export async function ofRun(db: Connection, run: number): Promise<ChangesOfRun> {
   const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
-    select c.source, count(*) as total, count(c.undone_by) as undone,
-           coalesce(jsonb_agg(distinct u.run) filter (where u.run is not null), '[]') as by
-      from fillrate.changes c left join fillrate.changes u on u.id = c.undone_by
-     where c.run = ${run} group by c.source`.execute(db)
+    select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
+           coalesce(jsonb_agg(distinct u.run_id) filter (where u.run_id is not null), '[]') as by
+      from fillrate.changes c left join fillrate.changes u on u.id = c.undone_by_change_id
+     where c.run_id = ${run} group by c.source`.execute(db)
   return {
     total: rows.reduce((sum, row) => sum + row.total, 0),
     undone: rows.reduce((sum, row) => sum + row.undone, 0),

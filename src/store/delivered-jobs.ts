@@ -28,13 +28,13 @@ export async function ofDeliveries(
   jobIds: readonly string[],
 ): Promise<JobOfDelivery[]> {
   const { rows } = await sql<JobOfDelivery>`
-    select j.id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.single,
+    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
            (select jsonb_agg(jsonb_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
-                     'open', coalesce(l.state = ${Lookup.submitted} and l.job = j.id, false)) order by m.n)
-              from unnest(j.members) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
+                     'open', coalesce(l.state = ${Lookup.submitted} and l.job_key = j.key, false)) order by m.n)
+              from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
-     where j.id = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
-     order by j.id for no key update of j`.execute(tx)
+     where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
+     order by j.key for no key update of j`.execute(tx)
   return rows.map((row) => ({ ...row, members: row.members ?? [] }))
 }
 
@@ -73,17 +73,17 @@ export async function delivered(
                              then least(now() + ${interval(graceMs)}, greatest(j.deadline_at, now())) end,
            lease_token = null, leased_until = null, not_before = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean)
-     where j.id = v.id`.execute(tx)
+     where j.key = v.id`.execute(tx)
 }
 
 /** Jobs that are over, and for which no further delivery came. @returns their ids */
 export async function release(tx: StoreTransaction, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with due as (
-      select id from fillrate.jobs where release_at < now()
+      select key from fillrate.jobs where release_at < now()
        order by release_at limit ${limit} for no key update skip locked
     )
-    update fillrate.jobs j set release_at = null from due where j.id = due.id
-    returning j.id`.execute(tx)
+    update fillrate.jobs j set release_at = null from due where j.key = due.key
+    returning j.key as id`.execute(tx)
   return rows.map((row) => row.id)
 }

@@ -30,7 +30,7 @@ export async function insert(db: Connection, deliveries: readonly ReceivedDelive
       sql`(${one.eventId}, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
   )
   const { rows } = await sql<{ event_id: string }>`
-    insert into fillrate.deliveries (event_id, job, job_id, state, reason, body, raw)
+    insert into fillrate.deliveries (event_id, job_key, job_id, state, reason, body, raw)
     values ${sql.join(values)}
     on conflict (event_id) do nothing
     returning event_id`.execute(db)
@@ -59,7 +59,7 @@ export async function claim(tx: StoreTransaction, limit: number, bytes: number):
     ), summed as (
       select event_id, received_at, sum(size) over (order by received_at, event_id) - size as before from claimed
     )
-    select d.event_id as "eventId", d.job, d.job_id as "jobId", d.body,
+    select d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
            extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs"
       from summed join fillrate.deliveries d on d.event_id = summed.event_id
      where summed.before < ${bytes}::bigint

@@ -15,11 +15,11 @@ export async function answered(
   limit: number,
 ): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select r.key, r.input_hash as "inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text,
-           l.confidence, l.due_at as "dueAt"
-      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+    select r.key, r.input_hash as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
+           l.confidence, l.refresh_at as "dueAt"
+      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and r.state = ${sql.lit(Row.waiting)}
-       and ${unindexed(sql`r.run = ${run} and r.dry`)} and ${unindexed(sql`l.state in (${ANSWERED})`)}
+       and ${unindexed(sql`r.run_id = ${run} and r.is_dry_run`)} and ${unindexed(sql`l.state in (${ANSWERED})`)}
      order by r.key limit ${limit}`.execute(db)
   return parsed<AnsweredRow>(rows)
 }

@@ -39,8 +39,8 @@ export async function withSameRows(tx: StoreTransaction, ids: readonly number[])
   const these = sql`${[...ids]}::bigint[]`
   const { rows } = await sql<{ id: number }>`
     select distinct l.id from fillrate.rows r
-      join fillrate.lookups l on l.id = r.lookup or l.id = any(r.tried)
-     where r.lookup = any(${these}) or r.tried && ${these}
+      join fillrate.lookups l on l.id = r.lookup_id or l.id = any(r.missed_lookup_ids)
+     where r.lookup_id = any(${these}) or r.missed_lookup_ids && ${these}
      union select unnest(${these})`.execute(tx)
   return rows.map((row) => row.id)
 }
@@ -48,7 +48,7 @@ export async function withSameRows(tx: StoreTransaction, ids: readonly number[])
 /** The jobs of which these are members. */
 export async function jobsOf(tx: StoreTransaction, ids: readonly number[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
-    select id from fillrate.jobs where members && ${[...ids]}::bigint[]`.execute(tx)
+    select key as id from fillrate.jobs where lookup_ids && ${[...ids]}::bigint[]`.execute(tx)
   return rows.map((row) => row.id)
 }
 
@@ -61,20 +61,20 @@ export async function eraseLookups(tx: StoreTransaction, ids: readonly number[])
   // The rows first: a write back that holds one of them is waited for, and its changes are then seen.
   const { rows } = await sql<{ source: string; key: string }>`
     update fillrate.rows r
-       set state = ${Row.suppressed}, reason = ${ERASED}, lookup = null, tried = '{}', dry = false, written = null,
-           notes = null, settled_at = now(), next_at = null
-     where lookup = any(${these}) or tried && ${these}
+       set state = ${Row.suppressed}, reason = ${ERASED}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
+           notes = null, settled_at = now(), due_at = null
+     where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key`.execute(tx)
   const { rows: gone } = await sql<{ changes: number }>`
     with keys as (
       select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)
-       union select source, key from fillrate.changes where lookup = any(${these})
+       union select source, key from fillrate.changes where lookup_id = any(${these})
     ), gone as (
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
       returning c.source, c.key
     ), unclaimed as (
       -- Of a row that is somebody else's by now only what was written before goes.
-      update fillrate.rows r set written = null from (select distinct source, key from gone) g
+      update fillrate.rows r set last_written = null from (select distinct source, key from gone) g
        where r.source = g.source and r.key = g.key and r.state <> ${sql.lit(Row.suppressed)}
     )
     select count(*) as changes from gone`.execute(tx)
@@ -97,17 +97,17 @@ export async function eraseLookups(tx: StoreTransaction, ids: readonly number[])
  */
 async function leaveUnsentJobs(tx: StoreTransaction, ids: readonly number[]): Promise<void> {
   const these = sql`${[...ids]}::bigint[]`
-  const unsent = sql`j.state = ${sql.lit(Job.submitting)} and j.lease_token is null and j.members && ${these}`
+  const unsent = sql`j.state = ${sql.lit(Job.submitting)} and j.lease_token is null and j.lookup_ids && ${these}`
   await sql`
     update fillrate.jobs j set state = ${Job.rejected}, reason = 'all its inputs were erased', not_before = null,
            finished_at = now()
-     where ${unsent} and j.members <@ ${these}`.execute(tx)
+     where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
   await sql`
-    update fillrate.jobs j set members = kept.ids, size = cardinality(kept.ids)
-      from (select k.id as job, array_agg(m.id order by m.n) as ids
-              from fillrate.jobs k cross join unnest(k.members) with ordinality m (id, n)
-             where k.members && ${these} and m.id <> all(${these}) group by k.id) kept
-     where kept.job = j.id and ${unsent}`.execute(tx)
+    update fillrate.jobs j set lookup_ids = kept.ids, size = cardinality(kept.ids)
+      from (select k.key as job, array_agg(m.id order by m.n) as ids
+              from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
+             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) kept
+     where kept.job = j.key and ${unsent}`.execute(tx)
 }
 
 export interface KeptDelivery {
@@ -130,8 +130,8 @@ export async function deliveriesToLookAt(
 ): Promise<string[]> {
   const { rows } = await sql<{ eventId: string }>`
     select event_id as "eventId" from fillrate.deliveries d
-     where job = any(${[...jobs]}::uuid[])
-        or job_id in (select job_id from fillrate.jobs where id = any(${[...jobs]}::uuid[]))
+     where job_key = any(${[...jobs]}::uuid[])
+        or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[]))
         or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
      order by event_id`.execute(tx)
   return rows.map((row) => row.eventId)
@@ -144,7 +144,7 @@ export async function lockDeliveries(
   pattern: string,
 ): Promise<KeptDelivery[]> {
   const { rows } = await sql<KeptDelivery>`
-    select event_id as "eventId", job, job_id as "jobId", body,
+    select event_id as "eventId", job_key as job, job_id as "jobId", body,
            coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
       from fillrate.deliveries
      where event_id = any(${[...eventIds]}::text[]) order by event_id
@@ -167,8 +167,8 @@ export async function replaceBodies(
 /** What in Fillrate's own knowledge of rows may name a person. */
 const NAMED = {
   rows: sql`key`,
-  changes: sql`concat_ws(' ', key, before::text, after::text, written_before::text)`,
-  written: sql`written::text`,
+  changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
+  written: sql`last_written::text`,
 } as const
 
 /**
@@ -194,7 +194,7 @@ export async function eraseNamed(
 ): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
   const isAt = (what: keyof typeof NAMED) =>
     sql`ctid = any(${[...places[what]]}::tid[]) and ${NAMED[what]} ~* ${pattern}`
-  await sql`update fillrate.rows set written = null where ${isAt('written')}`.execute(tx)
+  await sql`update fillrate.rows set last_written = null where ${isAt('written')}`.execute(tx)
   const { rows } = await sql<{ source: string; key: string }>`
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
   const { numAffectedRows: changes } = await sql`

@@ -123,11 +123,11 @@ export async function abandoned(
   limit: number,
 ): Promise<Abandoned[]> {
   const { rows } = await sql<Abandoned>`
-    select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run = u.id
+    select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run_id = u.id
      where u.options ->> 'follow' = 'true' and (u.state <> 'running' or u.leased_until < now())
        and u.started_at > now() - interval '7 days'
        and r.state = 'waiting' and r.source = any(${[...sources]}::text[])
-       and not exists (select from fillrate.lookups l where l.id = r.lookup and l.state = 'submitted')
+       and not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)
   return rows
 }
@@ -141,7 +141,7 @@ export interface DayBudget {
 /** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
 export async function budgetOfToday(db: Connection): Promise<DayBudget> {
   const { rows } = await sql<DayBudget>`
-    select today.name, coalesce(b.spent, 0) as spent
+    select today.name, coalesce(b.lookups_spent, 0) as spent
       from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
       left join fillrate.budgets b on b.name = today.name`.execute(db)
   const [today] = rows
@@ -153,10 +153,10 @@ export async function budgetOfToday(db: Connection): Promise<DayBudget> {
 export async function anyToAsk(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.lookups
-                    where run = ${run} and state = 'pending' and (kind <> 'email' or single)
+                    where run_id = ${run} and state = 'pending' and (kind <> 'email' or sync_only)
                       and (not_before is null or not_before <= now()))
         or exists (select from fillrate.lookups
-                    where run = ${run} and state = 'pending' and kind = 'email' and not single
+                    where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
                       and (not_before is null or not_before <= now())) as any`.execute(db)
   return rows[0]?.any ?? false
 }

@@ -21,11 +21,11 @@ export async function toSubmit(db: Connection, run: number, least: number): Prom
   const { rows } = await sql<ToSubmit>`
     select (select count(*) from (
               select 1 from fillrate.lookups
-               where run = ${run} and state = 'pending' and kind = 'email' and not single
+               where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
                  and (not_before is null or not_before <= now())
                limit ${least}::integer) waiting) >= ${least}::integer as enough,
            exists (select from fillrate.jobs
-                    where state = ${submitting} and lease_token is null and not_before <= now() and run = ${run}) as again`.execute(
+                    where state = ${submitting} and lease_token is null and not_before <= now() and run_id = ${run}) as again`.execute(
     db,
   )
   return rows[0] ?? { enough: false, again: false }
@@ -59,30 +59,30 @@ export async function create(
   const { rows } = await sql<OutgoingJob>`
     with claimed as (
       select id from fillrate.lookups
-       where run = ${run} and state = 'pending' and kind = 'email' and not single
+       where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
          and (not_before is null or not_before <= now())
-       order by run, id limit ${ids.length * JOB_SIZE} for no key update skip locked
+       order by run_id, id limit ${ids.length * JOB_SIZE} for no key update skip locked
     ), numbered as (
       select id, (row_number() over (order by id) - 1) / ${JOB_SIZE}::integer as n from claimed
     ), chosen as (
-      select id, (${[...ids]}::uuid[])[n + 1] as job from (
+      select id, (${[...ids]}::uuid[])[n + 1] as job_key from (
         select *, count(*) over (partition by n) as size from numbered
       ) sized
        where size >= ${Math.min(least, JOB_SIZE)}::integer
     ), made as (
-      insert into fillrate.jobs (id, state, size, run, scope, members, lease_token, leased_until, deadline_at)
-      select job, ${submitting}, count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
+      insert into fillrate.jobs (key, state, size, run_id, scope, lookup_ids, lease_token, leased_until, deadline_at)
+      select job_key, ${submitting}, count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
              now() + ${interval(leaseMs)}, now() + ${interval(deadlineMs)}
-        from chosen group by job
-      returning id
+        from chosen group by job_key
+      returning key
     ), moved as (
       update fillrate.lookups l
-         set state = ${Lookup.submitted}, job = chosen.job, asked_at = now()
+         set state = ${Lookup.submitted}, job_key = chosen.job_key, requested_at = now()
         from chosen where l.id = chosen.id
-      returning l.id, l.job, l.input ->> 'email' as email
+      returning l.id, l.job_key, l.input ->> 'email' as email
     )
-    select job as id, 1 as attempt, ${run}::bigint as run, array_agg(email order by id) as emails
-      from moved where job in (select id from made) group by job`.execute(db)
+    select job_key as id, 1 as attempt, ${run}::bigint as run, array_agg(email order by id) as emails
+      from moved where job_key in (select key from made) group by job_key`.execute(db)
   return rows
 }
 
@@ -98,18 +98,18 @@ export async function leaseAgain(
 ): Promise<OutgoingJob[]> {
   const { rows } = await sql<OutgoingJob>`
     with ready as (
-      select id from fillrate.jobs
-       where state = ${submitting} and lease_token is null and not_before <= now() and run = ${options.run}
+      select key from fillrate.jobs
+       where state = ${submitting} and lease_token is null and not_before <= now() and run_id = ${options.run}
        order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
          set lease_token = ${options.token}, leased_until = now() + ${interval(options.leaseMs)}
-        from ready where j.id = ready.id
-      returning j.id, j.attempt, j.run, j.members
+        from ready where j.key = ready.key
+      returning j.key, j.attempts, j.run_id, j.lookup_ids
     )
-    select j.id, j.attempt, j.run,
+    select j.key as id, j.attempts as attempt, j.run_id as run,
            (select array_agg(l.input ->> 'email' order by m.n)
-              from unnest(j.members) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as emails
+              from unnest(j.lookup_ids) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as emails
       from leased j`.execute(db)
   return rows
 }
@@ -128,12 +128,12 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
            reason = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v.reason else j.reason end,
            finished_at = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v."finishedAt" else j.finished_at end,
            job_id = coalesce(v."jobId", j.job_id), request_ids = coalesce(v."requestIds", j.request_ids),
-           attempt = v.attempt, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
+           attempts = v.attempt, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
            lease_token = null, leased_until = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
            (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempt integer,
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz)
-     where j.id = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(
+     where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(
     db,
   )
 }
@@ -151,16 +151,16 @@ export async function acceptSingle(
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (id, job_id, state, reason, size, single, run, scope, members, submitted_at, deadline_at)
+      insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at)
       select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${interval(deadlineMs)}
         from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
-      returning id
+      returning key
     )
     update fillrate.lookups l
-       set state = ${Lookup.submitted}, job = made.id, single = true, attempts = l.attempts + 1, asked_at = now(),
+       set state = ${Lookup.submitted}, job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
            lease_token = null, leased_until = null
       from made where l.id = ${lookup.id}`.execute(db)
 }
@@ -182,15 +182,15 @@ export async function doubtAbandoned(db: Connection): Promise<number> {
 export async function dissolve(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with untaken as (
-      select j.id from fillrate.jobs j left join fillrate.runs r on r.id = j.run
+      select j.key from fillrate.jobs j left join fillrate.runs r on r.id = j.run_id
        where j.state = ${submitting} and j.lease_token is null and r.state is distinct from 'running'
        order by j.created_at limit ${limit} for no key update of j skip locked
     )
     update fillrate.jobs j
        set state = ${Job.rejected}, not_before = null, finished_at = now(),
            reason = 'its run ended before the service took it' || coalesce(': ' || j.reason, '')
-      from untaken where j.id = untaken.id
-    returning j.id`.execute(db)
+      from untaken where j.key = untaken.key
+    returning j.key as id`.execute(db)
   return rows.map((row) => row.id)
 }
 
@@ -198,7 +198,7 @@ export async function dissolve(db: Connection, limit: number): Promise<string[]>
 export async function expire(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with late as (
-      select id from fillrate.jobs
+      select key from fillrate.jobs
        where state in ('submitted', 'in_doubt') and deadline_at < now()
        order by deadline_at limit ${limit} for no key update skip locked
     )
@@ -206,8 +206,8 @@ export async function expire(db: Connection, limit: number): Promise<string[]> {
        set state = ${Job.expired}, finished_at = now(),
            reason = case when j.state = 'in_doubt' then 'no delivery before the deadline; it is unknown whether it was submitted'
                          else 'no delivery before the deadline' end
-      from late where j.id = late.id
-    returning j.id`.execute(db)
+      from late where j.key = late.key
+    returning j.key as id`.execute(db)
   return rows.map((row) => row.id)
 }
 
@@ -217,7 +217,7 @@ export interface StoredJob {
   readonly state: JobState
   readonly reason: string | null
   readonly size: number
-  readonly attempt: number
+  readonly attempts: number
   readonly run: number | null
   readonly created_at: Date
   readonly submitted_at: Date | null
@@ -228,7 +228,7 @@ export interface StoredJob {
 /** The latest jobs, newest first, of any state or of one. */
 export async function list(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
   const { rows } = await sql<StoredJob>`
-    select id, job_id, state, reason, size, attempt, run, created_at, submitted_at, deadline_at, finished_at
+    select key as id, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
       from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
      order by created_at desc, id limit ${limit}`.execute(db)
   return rows
@@ -241,6 +241,6 @@ export async function countStates(
 ): Promise<Partial<Record<JobState, number>>> {
   const { rows } = await sql<{ state: JobState; count: number }>`
     select state, count(*) as count from fillrate.jobs
-     where ${run === null ? sql`true` : sql`run = ${run}`} group by state`.execute(db)
+     where ${run === null ? sql`true` : sql`run_id = ${run}`} group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }

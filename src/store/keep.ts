@@ -15,13 +15,13 @@ export async function dropRecords(
   const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
       select id, resolved_at < now() - ${interval(keepMs)} 
-             and not exists (select from fillrate.write_back_queue u where u.lookup = lookups.id) as old
+             and not exists (select from fillrate.write_back_queue u where u.lookup_id = lookups.id) as old
         from fillrate.lookups
        where id > ${after} order by id limit ${batch}
     ), chosen as (
       select l.id from fillrate.lookups l
        where l.id in (select id from page where old) and l.resolved_at is not null
-         and not exists (select from fillrate.rows r where r.lookup = l.id and r.state = 'waiting')
+         and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.state = 'waiting')
          for update skip locked
     ), dropped as (
       delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1
@@ -45,10 +45,10 @@ export async function dropDeliveries(db: Database, keepMs: number, batch: number
 /** Jobs that have ended. @returns how many were deleted */
 export async function dropJobs(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
-    delete from fillrate.jobs where id in (
-      select id from fillrate.jobs j
+    delete from fillrate.jobs where key in (
+      select key from fillrate.jobs j
        where finished_at < now() - ${interval(keepMs)}
-         and not exists (select from fillrate.lookups l where l.job = j.id and l.state = 'submitted')
+         and not exists (select from fillrate.lookups l where l.job_key = j.id and l.state = 'submitted')
        limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }
@@ -68,10 +68,10 @@ export async function dropRuns(db: Database, keepMs: number, batch: number): Pro
     delete from fillrate.runs where id in (
       select id from fillrate.runs r
        where finished_at < now() - ${interval(keepMs)}
-         and not exists (select from fillrate.rows where run = r.id)
-         and not exists (select from fillrate.lookups where run = r.id)
-         and not exists (select from fillrate.jobs where run = r.id)
-         and not exists (select from fillrate.changes where run = r.id)
+         and not exists (select from fillrate.rows where run_id = r.id)
+         and not exists (select from fillrate.lookups where run_id = r.id)
+         and not exists (select from fillrate.jobs where run_id = r.id)
+         and not exists (select from fillrate.changes where run_id = r.id)
        order by id limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

@@ -41,9 +41,9 @@ export async function lease(
   { run, limit, token, leaseMs, emails, asking = limit, untried = false }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
   // Literally the predicates of the partial indexes: the planner uses them for nothing else.
-  const single = sql`state = ${pending} and (kind <> 'email' or single)`
-  const email = sql`state = ${pending} and kind = 'email' and not single`
-  const ready = sql`run = ${run} and (not_before is null or not_before <= now())
+  const single = sql`state = ${pending} and (kind <> 'email' or sync_only)`
+  const email = sql`state = ${pending} and kind = 'email' and not sync_only`
+  const ready = sql`run_id = ${run} and (not_before is null or not_before <= now())
     ${untried ? sql`and ${unindexed(sql`reason is null`)}` : sql``}`
   const few =
     typeof emails === 'number'
@@ -51,7 +51,7 @@ export async function lease(
       : sql`true`
   const claim = (predicate: RawBuilder<unknown>, most: RawBuilder<unknown>) => sql`
       select id from fillrate.lookups where ${ready} and ${predicate}
-       order by run, id limit ${most} for no key update skip locked`
+       order by run_id, id limit ${most} for no key update skip locked`
   const most = sql`${limit}::integer`
   const singles = claim(single, most)
   const mails = claim(sql`${email} and ${few}`, most)
@@ -69,7 +69,7 @@ export async function lease(
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
     ), asking as (
-      insert into fillrate.in_flight_marks (token, up_to)
+      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
       select ${token}, id from (select id from leased order by id limit ${asking}::integer) a order by id desc limit 1
     )
     select * from leased order by id`.execute(db)
@@ -118,7 +118,7 @@ function ask(lookups: readonly LeasedLookup[]): {
   for (const { id, token } of lookups) upTo.set(token, Math.max(id, upTo.get(token) ?? 0))
   return {
     asking: sql`asking as (
-      insert into fillrate.in_flight_marks (token, up_to)
+      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
       select * from unnest(${[...upTo.keys()]}::uuid[], ${[...upTo.values()]}::bigint[])
     )`,
     ours: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
@@ -179,8 +179,8 @@ export async function answer(
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             asked_at = v."askedAt", resolved_at = v."resolvedAt", due_at = v."dueAt",
-             lease_token = null, leased_until = null, in_doubt = l.in_doubt + coalesce(v."inDoubt", 0),
+             requested_at = v."askedAt", resolved_at = v."resolvedAt", refresh_at = v."dueAt",
+             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."inDoubt", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${answerRecords(answers)}

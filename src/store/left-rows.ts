@@ -4,7 +4,7 @@ import { unindexed } from './batch.ts'
 import type { AnsweredRow } from './rows.ts'
 import type { StoreTransaction } from './transaction.ts'
 
-// Rows that are answered and could not be written yet: a person's transaction has locked them. `next_at` of a row that
+// Rows that are answered and could not be written yet: a person's transaction has locked them. `due_at` of a row that
 // waits is the time of the next try.
 
 const waiting = sql.lit(Row.waiting)
@@ -17,7 +17,7 @@ export async function holdAnswered(
 ): Promise<boolean> {
   const { rows } = await sql`
     select key from fillrate.rows
-     where source = ${source} and key = ${key} and state = ${waiting} and lookup = ${lookup}
+     where source = ${source} and key = ${key} and state = ${waiting} and lookup_id = ${lookup}
        and input_hash is not distinct from ${inputHash}
        for no key update skip locked`.execute(tx)
   return rows.length > 0
@@ -35,11 +35,11 @@ export async function leave(
 ): Promise<void> {
   if (keys.length === 0) return
   await sql`
-    update fillrate.rows r set next_at = now() + ${leftFor}, reason = ${reason}
-      from (select ctid, lookup from fillrate.rows
+    update fillrate.rows r set due_at = now() + ${leftFor}, reason = ${reason}
+      from (select ctid, lookup_id from fillrate.rows
              where source = ${source} and key = any(${[...keys]}::text[])
                and ${unindexed(sql`state = ${waiting}`)}
                for no key update skip locked) as held
-      join fillrate.lookups l on l.id = held.lookup
+      join fillrate.lookups l on l.id = held.lookup_id
      where r.ctid = held.ctid`.execute(tx)
 }

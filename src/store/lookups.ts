@@ -32,8 +32,8 @@ export interface WantedLookup {
 
 /** Final and due again, or waiting for a run that is no more. `l` is the lookup. */
 const takeable = (live: readonly number[]) => sql<boolean>`(
-  (l.state in (${ANSWERED}) and l.due_at <= now())
-  or (l.state = ${pending} and (l.run is null or l.run <> all(${[...live]}::bigint[])))
+  (l.state in (${ANSWERED}) and l.refresh_at <= now())
+  or (l.state = ${pending} and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
 )`
 
 /**
@@ -51,25 +51,25 @@ export async function want(
   if (wanted.length === 0) return []
   const { rows } = await sql<WantedLookup>`
     with wanted as (
-    insert into fillrate.lookups as l (kind, key, service, input, state, run)
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id)
     select w.kind, w.key, ${service}, w.input, ${pending}, ${run}
       from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
-    on conflict (kind, key, service) do update set
+    on conflict (kind, key, service_id) do update set
       state       = case when ${takeable(live)} then ${pending} else l.state end,
-      run         = case when ${takeable(live)} then excluded.run else l.run end,
+      run_id         = case when ${takeable(live)} then excluded.run_id else l.run_id end,
       reason      = case when ${takeable(live)} and l.state <> ${pending} then null else l.reason end,
       attempts    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.attempts end,
       not_before  = case when ${takeable(live)} and l.state <> ${pending} then null else l.not_before end,
-      single      = case when ${takeable(live)} then l.single and l.state = ${pending} else l.single end,
-      in_doubt    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.in_doubt end,
-      asked_at    = case when ${takeable(live)} then null else l.asked_at end,
-      wanted_at   = case when ${takeable(live)} then now() else l.wanted_at end,
+      sync_only      = case when ${takeable(live)} then l.sync_only and l.state = ${pending} else l.sync_only end,
+      unconfirmed_calls    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.unconfirmed_calls end,
+      requested_at    = case when ${takeable(live)} then null else l.requested_at end,
+      enqueued_at   = case when ${takeable(live)} then now() else l.enqueued_at end,
       resolved_at = case when ${takeable(live)} then null else l.resolved_at end,
-      due_at      = case when ${takeable(live)} then null else l.due_at end
-    returning l.id, l.kind, l.key, l.state, l.run = ${run} and l.wanted_at = now() as admitted
+      refresh_at      = case when ${takeable(live)} then null else l.refresh_at end
+    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as admitted
     ), answered as (
-      insert into fillrate.write_back_queue (lookup) select id from wanted where state in (${ANSWERED})
+      insert into fillrate.write_back_queue (lookup_id) select id from wanted where state in (${ANSWERED})
       on conflict do nothing
     )
     select * from wanted`.execute(tx)
@@ -88,7 +88,7 @@ export async function wouldCost(
     select l.id is null or coalesce(${takeable(live)}, false) as costs
       from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service = ${service}
+      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
   return rows.map((row) => row.costs)
 }
@@ -107,8 +107,8 @@ export async function paidBefore(
     select w.n from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       join fillrate.runs mine on mine.id = ${run}
-      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service = mine.service
-      join fillrate.runs before on before.id = l.run and before.budget_name = mine.budget_name
+      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
+      join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
      where ${unindexed(sql`l.state = ${pending}`)} and before.id <> mine.id
      order by l.kind, l.key for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))
@@ -133,15 +133,15 @@ export async function askSingly(tx: Connection, jobs: readonly string[], how: Si
   const { rows } = await sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l
-         set state = case when ${isFailed} then ${Lookup.failed} else ${pending} end, single = true,
+         set state = case when ${isFailed} then ${Lookup.failed} else ${pending} end, sync_only = true,
              reason = case when ${isFailed} then ${how.reason} || ' (' || l.attempts || ' tries)' else ${how.reason} end,
-             in_doubt = l.in_doubt + ${how.mayBeBilled}::boolean::integer, not_before = null,
+             unconfirmed_calls = l.unconfirmed_calls + ${how.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
-             due_at = case when ${isFailed} then now() + ${interval(RETRY_FAILED_AFTER_MS)} end
-       where l.state = ${submitted} and l.job = any(${[...jobs]}::uuid[])
+             refresh_at = case when ${isFailed} then now() + ${interval(RETRY_FAILED_AFTER_MS)} end
+       where l.state = ${submitted} and l.job_key = any(${[...jobs]}::uuid[])
       returning l.id, l.state
     ), unwritten as (
-      insert into fillrate.write_back_queue (lookup) select id from stored where state = ${Lookup.failed}
+      insert into fillrate.write_back_queue (lookup_id) select id from stored where state = ${Lookup.failed}
       on conflict do nothing
     )
     select count(*) as count from stored`.execute(tx)
@@ -153,7 +153,7 @@ export async function askAgain(tx: Connection, jobs: readonly string[], reason: 
   if (jobs.length === 0) return 0
   const result = await sql`
     update fillrate.lookups set state = ${pending}, reason = ${reason}, not_before = null
-     where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
+     where state = ${submitted} and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 
@@ -161,8 +161,8 @@ export async function askAgain(tx: Connection, jobs: readonly string[], reason: 
 export async function doubt(tx: Connection, jobs: readonly string[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
-    update fillrate.lookups set in_doubt = in_doubt + 1
-     where state = ${submitted} and job = any(${[...jobs]}::uuid[])`.execute(tx)
+    update fillrate.lookups set unconfirmed_calls = unconfirmed_calls + 1
+     where state = ${submitted} and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
 }
 
 export interface Expired {
@@ -179,14 +179,14 @@ export async function returnExpired(db: Connection, limit: number): Promise<Expi
       select id, lease_token as token from fillrate.lookups where state = ${leased} and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
     ), asked as materialized (
-      select e.id, min(a.at) as at from expired e left join fillrate.in_flight_marks a on a.token = e.token and a.up_to >= e.id
+      select e.id, min(a.marked_at) as at from expired e left join fillrate.in_flight_marks a on a.lease_token = e.token and a.through_lookup_id >= e.id
        group by e.id
     ), returned as (
       update fillrate.lookups l
          set state = ${pending}, lease_token = null, leased_until = null,
-             in_doubt = l.in_doubt + (asked.at is not null)::integer,
+             unconfirmed_calls = l.unconfirmed_calls + (asked.at is not null)::integer,
              attempts = l.attempts + (asked.at is not null)::integer,
-             asked_at = coalesce(asked.at, l.asked_at),
+             requested_at = coalesce(asked.at, l.requested_at),
              reason = case when asked.at is null then l.reason else 'the process that asked it is gone' end
         from asked where l.id = asked.id
       returning asked.at
@@ -199,8 +199,8 @@ export async function returnExpired(db: Connection, limit: number): Promise<Expi
 export async function forgetTokens(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.in_flight_marks a
-     where a.at < now() - interval '1 minute'
-       and not exists (select from fillrate.lookups where state = ${leased} and ${unindexed(sql`lease_token = a.token`)})`.execute(
+     where a.marked_at < now() - interval '1 minute'
+       and not exists (select from fillrate.lookups where state = ${leased} and ${unindexed(sql`lease_token = a.lease_token`)})`.execute(
     db,
   )
 }
@@ -218,20 +218,20 @@ export async function adopt(
   live: readonly number[],
   left: number,
 ): Promise<{ readonly adopted: number; readonly cost: number }> {
-  const orphaned = sql`l.state = ${pending} and (l.run is null or l.run <> all(${[...live]}::bigint[]))`
+  const orphaned = sql`l.state = ${pending} and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))`
   const { rows } = await sql<{ costs: boolean }>`
     with orphan as (
       select distinct l.id, before.budget_name is null
              or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
-        from fillrate.rows r join fillrate.lookups l on l.id = r.lookup left join fillrate.runs before on before.id = l.run
-       where r.run = ${run} and r.state = 'waiting' and ${orphaned}
+        from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id left join fillrate.runs before on before.id = l.run_id
+       where r.run_id = ${run} and r.state = 'waiting' and ${orphaned}
     ), counted as (
       select *, count(*) filter (where costs) over (order by costs, id) as cost from orphan
     ), chosen as (
       select id, costs from counted where cost <= ${Math.min(left, ADOPTED_AT_ONCE)}::bigint
        order by costs, id limit ${ADOPTED_AT_ONCE}
     )
-    update fillrate.lookups l set run = ${run}, wanted_at = now(), asked_at = null
+    update fillrate.lookups l set run_id = ${run}, enqueued_at = now(), requested_at = null
       from chosen where l.id = chosen.id and ${orphaned}
     returning chosen.costs`.execute(tx)
   return { adopted: rows.length, cost: rows.filter((row) => row.costs).length }

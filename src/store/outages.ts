@@ -22,10 +22,12 @@ export async function keep(
     return
   }
   await sql`
-    insert into fillrate.circuit_breakers (scope, probe_at, pause_ms)
+    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms)
     select ${scope}, now() + ${interval(Math.max(0, Math.ceil(outage.probeInMs)))}, ${Math.ceil(outage.pauseMs)}::integer
      where ${holds}
-    on conflict (scope) do update set probe_at = excluded.probe_at, pause_ms = excluded.pause_ms`.execute(db)
+    on conflict (scope) do update set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms`.execute(
+    db,
+  )
 }
 
 /** An outage as it was met last, with how long it has lasted. Milliseconds. */
@@ -35,12 +37,12 @@ export interface KnownOutage extends Outage {
 
 /** The outage that was met last, if it was not over by then. */
 export async function find(db: Database, scope: string): Promise<KnownOutage | null> {
-  const { rows } = await sql<{ ms: number; pause_ms: number; lasted_ms: number }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, pause_ms,
-           (extract(epoch from now() - since) * 1000)::float8 as lasted_ms
+  const { rows } = await sql<{ ms: number; backoff_ms: number; lasted_ms: number }>`
+    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms,
+           (extract(epoch from now() - opened_at) * 1000)::float8 as lasted_ms
       from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
   const row = rows[0]
   return row
-    ? { probeInMs: Math.max(0, row.ms), pauseMs: row.pause_ms, lastedMs: Math.max(0, row.lasted_ms) }
+    ? { probeInMs: Math.max(0, row.ms), pauseMs: row.backoff_ms, lastedMs: Math.max(0, row.lasted_ms) }
     : null
 }

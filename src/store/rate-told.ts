@@ -44,17 +44,17 @@ export async function noteSpent(
 ): Promise<boolean> {
   const until = forMs === null ? sql`null::timestamptz` : sql`now() + ${interval(Math.ceil(forMs))}`
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, spent_until)
+    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, exhausted_until)
     select ${turn.scope}, ${limit.limit}, ${limit.windowMs}, now(), ${until}
      where ${holds(turn.scope, turn.token)}
-    on conflict (scope) do update set spent_until = excluded.spent_until`.execute(db)
+    on conflict (scope) do update set exhausted_until = excluded.exhausted_until`.execute(db)
   return result.numAffectedRows === 1n
 }
 
 /** For how long the limit may still be used up, in milliseconds; 0 when it is not. */
 export async function spentFor(db: Database, scope: string): Promise<number> {
   const { rows } = await sql<{ ms: number | null }>`
-    select (extract(epoch from spent_until - now()) * 1000)::float8 as ms
+    select (extract(epoch from exhausted_until - now()) * 1000)::float8 as ms
       from fillrate.rate_limits where scope = ${scope}`.execute(db)
   return Math.max(0, rows[0]?.ms ?? 0)
 }
@@ -65,17 +65,15 @@ export async function tell(
   told: RateTold,
 ): Promise<void> {
   await sql`
-    update fillrate.rate_limits set told = ${JSON.stringify(told)}::jsonb, told_at = now()
+    update fillrate.rate_limits set status = ${JSON.stringify(told)}::jsonb, reported_at = now()
      where scope = ${scope} and ${holds(scope, token)}`.execute(db)
 }
 
 /** What was told last of each scope, and by whom it is called now. */
 export async function heard(db: Database): Promise<ReadonlyMap<string, Heard>> {
-  const { rows } = await sql<{ scope: string; told: RateTold; told_at: Date; live: boolean }>`
-    select r.scope, r.told, r.told_at, c.leased_until is not null and c.leased_until > now() as live
+  const { rows } = await sql<{ scope: string; told: RateTold; reported_at: Date; live: boolean }>`
+    select r.scope, r.status as told, r.reported_at, c.leased_until is not null and c.leased_until > now() as live
       from fillrate.rate_limits r left join fillrate.leases c on c.scope = r.scope
-     where r.told is not null`.execute(db)
-  return new Map(
-    rows.map(({ scope, told, told_at, live }) => [scope, { ...told, reported_at: told_at, live }]),
-  )
+     where r.status is not null`.execute(db)
+  return new Map(rows.map(({ scope, told, reported_at, live }) => [scope, { ...told, reported_at, live }]))
 }

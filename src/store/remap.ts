@@ -37,21 +37,21 @@ export async function page(
   service: number | null,
 ): Promise<StoredAnswer[]> {
   const { rows } = await sql<Unparsed<StoredAnswer>>`
-    select r.key, r.input_hash as "inputHash", r.state, r.lookup, l.record::text, l.confidence, r.written::text,
+    select r.key, r.input_hash as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
            coalesce(r.notes ? ${sql.lit(UNDONE)}, false) as undone
-      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and r.state <> ${waiting} and r.input_hash is not null
        and l.state = ${found} and ${isOf(service)}
      order by r.key limit ${limit}`.execute(db)
   return parsed<StoredAnswer>(rows)
 }
 
-const isOf = (service: number | null) => (service === null ? sql`true` : sql`l.service = ${service}`)
+const isOf = (service: number | null) => (service === null ? sql`true` : sql`l.service_id = ${service}`)
 
 /** How many of them there are. */
 export async function count(db: Connection, source: string, service: number | null): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+    select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.state <> ${waiting} and r.input_hash is not null and l.state = ${found}
        and ${isOf(service)}`.execute(db)
   return rows[0]?.count ?? 0
@@ -78,14 +78,14 @@ export async function writeAgain(
   const values = open.map(({ key, inputHash, lookup }) => ({ key, inputHash, lookup }))
   const { rows: taken } = await sql<{ lookup: number }>`
     update fillrate.rows r
-       set state = ${waiting}, reason = null, run = ${run}, picked_at = now(), settled_at = null, next_at = null,
-           notes = null, cells_written = 0, cells_kept = 0, cells_conflicts = 0
+       set state = ${waiting}, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
+           notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${batchOfRows(source, values, sql`"inputHash" text, lookup bigint`)}
      where r.ctid = place.ctid
-       and r.lookup = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
-    returning r.lookup`.execute(tx)
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waiting}
+    returning r.lookup_id as lookup`.execute(tx)
   await sql`
-    insert into fillrate.write_back_queue (lookup)
+    insert into fillrate.write_back_queue (lookup_id)
     select unnest(${[...new Set(taken.map((row) => row.lookup))]}::bigint[]) on conflict do nothing`.execute(
     tx,
   )
@@ -101,8 +101,8 @@ export async function anyToWrite(
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (
-      select from fillrate.rows r join fillrate.write_back_queue u on u.lookup = r.lookup
-       where r.source = ${source} and r.state = ${waiting} and r.run = ${run}
-         and (${left} or r.next_at is null)) as any`.execute(db)
+      select from fillrate.rows r join fillrate.write_back_queue u on u.lookup_id = r.lookup_id
+       where r.source = ${source} and r.state = ${waiting} and r.run_id = ${run}
+         and (${left} or r.due_at is null)) as any`.execute(db)
   return rows[0]?.any ?? false
 }

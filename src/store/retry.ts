@@ -31,10 +31,10 @@ export async function page(
   limit: number,
 ): Promise<RetryRow[]> {
   const { rows } = await sql<RetryRow>`
-    select r.key, ${retryState} as state, r.reason, r.lookup,
+    select r.key, ${retryState} as state, r.reason, r.lookup_id as lookup,
            case when l.id is null or l.state in (${unanswered}) then true
-                else l.state in (${answered}) and coalesce(l.due_at <= now(), false) end as asks
-      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
+                else l.state in (${answered}) and coalesce(l.refresh_at <= now(), false) end as asks
+      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and ${retryState} = any(${[...filter.states]}::text[])
        and ${hasReason(filter.reason)}
      order by r.key limit ${limit}`.execute(db)
@@ -72,10 +72,10 @@ export async function makeDue(
       select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state in (${unanswered})
        order by id for no key update
     )
-    update fillrate.lookups l set due_at = now() from failed where l.id = failed.id`.execute(tx)
+    update fillrate.lookups l set refresh_at = now() from failed where l.id = failed.id`.execute(tx)
   await sql`
-    update fillrate.rows r set next_at = now()
+    update fillrate.rows r set due_at = now()
       from ${batchOfRows(source, rows, sql`lookup bigint`)}
      where r.ctid = place.ctid
-       and r.lookup is not distinct from v.lookup and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
+       and r.lookup_id is not distinct from v.lookup and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
 }

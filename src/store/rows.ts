@@ -47,7 +47,7 @@ export async function take(
   const { dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
-           (source, key, lookup, tried, dry, service, input_hash, state, reason, run, notes, picked_at, settled_at, next_at)
+           (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
     select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), ${dry} and p.state = ${waiting}, ${service}, p."inputHash", p.state,
            p.reason, ${run}, p.notes, now(), case when p.state = ${waiting} then null else now() end, p."nextAt"
       from jsonb_to_recordset(${jsonBatch(picked)}) as p
@@ -55,10 +55,10 @@ export async function take(
             "nextAt" timestamptz)
      order by p.key
     on conflict (source, key) do update set
-      lookup = excluded.lookup, tried = excluded.tried, dry = excluded.dry, service = excluded.service, input_hash = excluded.input_hash,
-      state = excluded.state, reason = excluded.reason, run = excluded.run, notes = excluded.notes, cells_written = 0, cells_kept = 0,
-      cells_conflicts = 0, picked_at = now(), settled_at = excluded.settled_at, next_at = excluded.next_at
-    where r.state <> ${waiting} or r.run is null or r.run = ${run} or r.run <> all(${[...live]}::bigint[])
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
+      cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
+    where r.state <> ${waiting} or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...live]}::bigint[])
     returning r.key`.execute(tx)
   return rows.map((row) => row.key)
 }
@@ -80,7 +80,7 @@ export async function leftBehind(
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
-       and (run is null or run <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
+       and (run_id is null or run_id <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
        and not exists (select from fillrate.paused_sources p where p.source = ${source})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
@@ -88,8 +88,8 @@ export async function leftBehind(
 
 /** Whether a row will be written as soon as its delivery comes, whether or not a run is there. */
 export const expected = (row: string): RawBuilder<boolean> => sql`(
-  not ${sql.ref(`${row}.dry`)}
-  and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup`)} and state = ${submitted}))`
+  not ${sql.ref(`${row}.is_dry_run`)}
+  and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup_id`)} and state = ${submitted}))`
 
 /**
  * A run's own rows that are to be picked again: their inputs changed before they were written, or they go on to their
@@ -105,8 +105,8 @@ export async function sentBack(
 ): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
-     where source = ${source} and state = ${waiting} and lookup is null and key > ${after}
-       and ${unindexed(sql`run = ${run}`)}
+     where source = ${source} and state = ${waiting} and lookup_id is null and key > ${after}
+       and ${unindexed(sql`run_id = ${run}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
@@ -115,7 +115,7 @@ export async function sentBack(
 export async function due(db: Connection, source: string, after: string, limit: number): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
-     where source = ${source} and next_at <= now() and key > ${after} and state <> ${waiting}
+     where source = ${source} and due_at <= now() and key > ${after} and state <> ${waiting}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
@@ -168,17 +168,17 @@ export async function claimAnswered(
   limit: number,
 ): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select r.key, r."inputHash", r.run, r.written::text, l.id as lookup, l.state, l.reason, l.record::text,
-           l.confidence, l.due_at as "dueAt"
+    select r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
+           l.confidence, l.refresh_at as "dueAt"
       from fillrate.write_back_queue u
-     cross join lateral (select * from fillrate.lookups where id = u.lookup and state in (${ANSWERED}) offset 0) l
+     cross join lateral (select * from fillrate.lookups where id = u.lookup_id and state in (${ANSWERED}) offset 0) l
      cross join lateral (
-       select key, input_hash as "inputHash", run, written from fillrate.rows
-        where lookup = u.lookup and ${unindexed(sql`source = ${source} and state = ${waiting} and not dry`)}
-          and ${unindexed(sql`next_at is null or next_at <= now()`)}
+       select key, input_hash as "inputHash", run_id, last_written from fillrate.rows
+        where lookup_id = u.lookup_id and ${unindexed(sql`source = ${source} and state = ${waiting} and not is_dry_run`)}
+          and ${unindexed(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
      ) r
-     order by u.lookup limit ${limit}`.execute(tx)
+     order by u.lookup_id limit ${limit}`.execute(tx)
   return parsed<AnsweredRow>(rows)
 }
 
@@ -214,14 +214,14 @@ export async function settle(tx: Connection, source: string, settled: readonly S
   )
   await sql`
     update fillrate.rows r
-       set state = v.state, reason = v.reason, next_at = v."nextAt",
+       set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = ${waiting} then null else now() end,
-           lookup = case when v.state = ${waiting} then null else r.lookup end,
-           tried = case when v.missed then r.tried || r.lookup else r.tried end,
-           dry = r.dry and v.state = ${waiting},
-           written = case when v.written is null then r.written else coalesce(r.written, '{}') || v.written end,
+           lookup_id = case when v.state = ${waiting} then null else r.lookup_id end,
+           missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
+           is_dry_run = r.is_dry_run and v.state = ${waiting},
+           last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
-           cells_kept = (v.cells ->> 'protected')::integer, cells_conflicts = (v.cells ->> 'skipped')::integer
+           cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
       from ${records}
      where r.ctid = place.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
 }
@@ -237,13 +237,13 @@ export async function clearWritten(tx: StoreTransaction, lookups: readonly numbe
   await sql`
     select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
-    delete from fillrate.write_back_queue u where u.lookup = any(${ids}) and not ${isAwaited}`.execute(tx)
+    delete from fillrate.write_back_queue u where u.lookup_id = any(${ids}) and not ${isAwaited}`.execute(tx)
 }
 
 /** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
 const isAwaited = sql<boolean>`exists (
        select from fillrate.rows r
-        where r.lookup = u.lookup and ${unindexed(sql`r.state = ${waiting} and not r.dry`)} offset 0)`
+        where r.lookup_id = u.lookup_id and ${unindexed(sql`r.state = ${waiting} and not r.is_dry_run`)} offset 0)`
 
 /**
  * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
@@ -253,9 +253,9 @@ export async function clearUnwanted(tx: StoreTransaction, limit: number): Promis
   const { rows } = await sql<{ id: number }>`
     select l.id from fillrate.write_back_queue u
      cross join lateral (
-       select id from fillrate.lookups where id = u.lookup and not ${isAwaited} for no key update skip locked offset 0
+       select id from fillrate.lookups where id = u.lookup_id and not ${isAwaited} for no key update skip locked offset 0
      ) l
-     order by u.lookup limit ${limit}`.execute(tx)
+     order by u.lookup_id limit ${limit}`.execute(tx)
   await clearWritten(
     tx,
     rows.map((row) => row.id),
@@ -270,7 +270,7 @@ export async function countStates(
   db: Connection,
   of: { readonly run: number } | { readonly sources: readonly string[] },
 ): Promise<StateCounts> {
-  const where = 'run' in of ? sql`run = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`
+  const where = 'run' in of ? sql`run_id = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`
   const { rows } = await sql<{ state: RowState; count: number }>`
     select state, count(*) as count from fillrate.rows where ${where} group by state`.execute(db)
   const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as StateCounts
@@ -281,15 +281,15 @@ export async function countStates(
 /** How many rows of a source a run has taken. */
 export async function countOfRun(db: Connection, source: string, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run = ${run} and source = ${source}`.execute(db)
+    select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
 /** The cells of a run's rows, added up. */
 export async function countCells(db: Connection, run: number): Promise<Cells> {
   const { rows } = await sql<Cells>`
-    select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_kept), 0)::bigint as protected,
-           coalesce(sum(cells_conflicts), 0)::bigint as skipped
-      from fillrate.rows where run = ${run}`.execute(db)
+    select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
+           coalesce(sum(cells_skipped), 0)::bigint as skipped
+      from fillrate.rows where run_id = ${run}`.execute(db)
   return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
 }

@@ -63,7 +63,7 @@ export async function start(
       on conflict (name) do nothing
     )
     insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
-                               scope, service)
+                               scope, service_id)
     values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
             ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
     returning id`.execute(db)
@@ -99,7 +99,9 @@ export async function changeScope(db: Connection, ids: readonly number[], scope:
 /** All rows are picked: what is left of a job may go singly now. */
 export async function donePicking(db: Connection, run: number, token: string): Promise<void> {
   await sql`
-    update fillrate.runs set picked_at = now() where id = ${run} and lease_token = ${token}`.execute(db)
+    update fillrate.runs set picking_finished_at = now() where id = ${run} and lease_token = ${token}`.execute(
+    db,
+  )
 }
 
 /** Closes a run. @returns false when it is no longer this process's to close */
@@ -137,7 +139,7 @@ export interface LiveRun {
  */
 export async function live(db: Connection, scope: string | null = null): Promise<LiveRun[]> {
   const { rows } = await sql<LiveRun>`
-    select id, trigger, options, picked_at is null as picking, scope, service from fillrate.runs
+    select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service from fillrate.runs
      where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows

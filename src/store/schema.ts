@@ -22,77 +22,77 @@ export interface Schema {
     lease_token: string
     leased_until: Date
     started_at: Generated<Date>
-    picked_at: Date | null
+    picking_finished_at: Date | null
     finished_at: Date | null
     totals: Json | null
-    spent: Generated<number>
+    lookups_spent: Generated<number>
     budget_name: string | null
     scope: string | null
-    service: Generated<number>
+    service_id: Generated<number>
   }
   'fillrate.services': { id: number; host: string; first_seen_at: Generated<Date> }
-  'fillrate.budgets': { name: string; spent: Generated<number>; created_at: Generated<Date> }
+  'fillrate.budgets': { name: string; lookups_spent: Generated<number>; created_at: Generated<Date> }
   'fillrate.lookups': {
     id: Generated<number>
     kind: LookupKind
     key: string
-    service: Generated<number>
+    service_id: Generated<number>
     input: Json
     state: LookupState
     reason: string | null
     attempts: Generated<number>
-    single: Generated<boolean>
+    sync_only: Generated<boolean>
     not_before: Date | null
     lease_token: string | null
     leased_until: Date | null
-    run: number | null
-    job: string | null
+    run_id: number | null
+    job_key: string | null
     record: Json | null
     confidence: number | null
-    wanted_at: Generated<Date>
-    asked_at: Date | null
+    enqueued_at: Generated<Date>
+    requested_at: Date | null
     resolved_at: Date | null
-    due_at: Date | null
-    in_doubt: Generated<number>
+    refresh_at: Date | null
+    unconfirmed_calls: Generated<number>
   }
   'fillrate.in_flight_marks': {
-    token: string
-    up_to: number
-    at: Generated<Date>
+    lease_token: string
+    through_lookup_id: number
+    marked_at: Generated<Date>
   }
   'fillrate.write_back_queue': {
-    lookup: number
+    lookup_id: number
   }
   'fillrate.rows': {
     source: string
     key: string
-    lookup: number | null
-    tried: Generated<number[]>
-    dry: Generated<boolean>
-    service: Generated<number>
+    lookup_id: number | null
+    missed_lookup_ids: Generated<number[]>
+    is_dry_run: Generated<boolean>
+    service_id: Generated<number>
     input_hash: string | null
     state: RowState
     reason: string | null
-    run: number | null
-    written: Json | null
+    run_id: number | null
+    last_written: Json | null
     notes: Json | null
     cells_written: Generated<number>
-    cells_kept: Generated<number>
-    cells_conflicts: Generated<number>
+    cells_protected: Generated<number>
+    cells_skipped: Generated<number>
     picked_at: Generated<Date>
     settled_at: Date | null
-    next_at: Date | null
+    due_at: Date | null
   }
   'fillrate.jobs': {
-    id: string
+    key: string
     job_id: string | null
     state: JobState
     reason: string | null
     size: number
-    attempt: Generated<number>
-    run: number | null
+    attempts: Generated<number>
+    run_id: number | null
     scope: string | null
-    members: number[]
+    lookup_ids: number[]
     request_ids: Json | null
     not_before: Date | null
     lease_token: string | null
@@ -102,11 +102,11 @@ export interface Schema {
     deadline_at: Date
     finished_at: Date | null
     release_at: Date | null
-    single: Generated<boolean>
+    is_async_answer: Generated<boolean>
   }
   'fillrate.deliveries': {
     event_id: string
-    job: string | null
+    job_key: string | null
     job_id: string | null
     state: DeliveryState
     reason: string | null
@@ -117,22 +117,22 @@ export interface Schema {
     quarantined_results: Generated<number>
   }
   'fillrate.malformed_responses': {
-    lookup: number
+    lookup_id: number
     received_at: Generated<Date>
     status: number
     body: string
   }
   'fillrate.changes': {
     id: Generated<number>
-    run: number | null
+    run_id: number | null
     source: string
     key: string
-    lookup: number | null
+    lookup_id: number | null
     before: Json
     after: Json
-    written_before: Json | null
+    last_written_before: Json | null
     written_at: Generated<Date>
-    undone_by: number | null
+    undone_by_change_id: number | null
   }
   'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }
   'fillrate.leases': { scope: string; lease_token: string; leased_until: Date; owner: string }
@@ -141,9 +141,9 @@ export interface Schema {
     limit: number
     window_ms: number | null
     observed_at: Date
-    spent_until: Date | null
-    told: Json | null
-    told_at: Date | null
+    exhausted_until: Date | null
+    status: Json | null
+    reported_at: Date | null
   }
   'fillrate.changed_rows': {
     changed_at: Generated<Date>
@@ -166,13 +166,18 @@ export interface Schema {
     state: TickState
     reason: string | null
     attempts: Generated<number>
-    run: number | null
+    run_id: number | null
     owner: string | null
     lease_token: string | null
     leased_until: Date | null
-    ended_at: Date | null
+    finished_at: Date | null
   }
-  'fillrate.circuit_breakers': { scope: string; since: Generated<Date>; probe_at: Date; pause_ms: number }
+  'fillrate.circuit_breakers': {
+    scope: string
+    opened_at: Generated<Date>
+    probe_at: Date
+    backoff_ms: number
+  }
   'fillrate.source_cursors': {
     source: string
     mapping_hash: string

@@ -22,7 +22,7 @@ export interface RowStory {
   readonly written: Readonly<Record<string, unknown>> | null
   readonly picked_at: Date
   readonly settled_at: Date | null
-  readonly next_at: Date | null
+  readonly due_at: Date | null
 }
 
 export interface LookupStory {
@@ -32,15 +32,15 @@ export interface LookupStory {
   readonly state: LookupState
   readonly reason: string | null
   readonly attempts: number
-  readonly in_doubt: number
+  readonly unconfirmed_calls: number
   readonly confidence: number | null
   readonly run: number | null
   readonly job: string | null
-  readonly asked_at: Date | null
+  readonly requested_at: Date | null
   readonly resolved_at: Date | null
   readonly not_before: Date | null
   readonly leased_until: Date | null
-  readonly due_at: Date | null
+  readonly refresh_at: Date | null
   /** Rows that share it, this one among them. */
   readonly rows: number
   readonly record: unknown
@@ -89,8 +89,9 @@ export interface ChangeStory {
 /** What Fillrate knows of a row. Null: it was never picked. */
 export async function ofRow(db: Database, source: string, key: string): Promise<RowStory | null> {
   const { rows } = await sql<RowStory>`
-    select state, reason, notes, dry, run, service, lookup, to_jsonb(tried) as tried, input_hash, written, picked_at, settled_at,
-           next_at
+    select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
+           to_jsonb(missed_lookup_ids) as tried, input_hash, last_written as written, picked_at, settled_at,
+           due_at
       from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
   return rows[0] ?? null
 }
@@ -99,11 +100,11 @@ export async function ofRow(db: Database, source: string, key: string): Promise<
 export async function ofLookups(db: Database, ids: readonly number[]): Promise<LookupStory[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<LookupStory>`
-    select id, kind, input, state, reason, attempts, in_doubt, confidence, run, job, asked_at, resolved_at, not_before,
-           leased_until, due_at, record,
-           (select count(*) from fillrate.rows r where r.lookup = l.id) as rows,
+    select id, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, job_key as job, requested_at, resolved_at, not_before,
+           leased_until, refresh_at, record,
+           (select count(*) from fillrate.rows r where r.lookup_id = l.id) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
-              from fillrate.malformed_responses k where k.lookup = l.id) as malformed_response
+              from fillrate.malformed_responses k where k.lookup_id = l.id) as malformed_response
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])
      order by array_position(${[...ids]}::bigint[], id)`.execute(db)
   return rows
@@ -111,8 +112,8 @@ export async function ofLookups(db: Database, ids: readonly number[]): Promise<L
 
 export async function ofJob(db: Database, id: string): Promise<JobStory | null> {
   const { rows } = await sql<JobStory>`
-    select id, job_id, state, reason, size, run, created_at, submitted_at, deadline_at, finished_at
-      from fillrate.jobs where id = ${id}`.execute(db)
+    select key as id, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at
+      from fillrate.jobs where key = ${id}`.execute(db)
   return rows[0] ?? null
 }
 
@@ -120,7 +121,7 @@ export async function ofJob(db: Database, id: string): Promise<JobStory | null> 
 export async function ofDeliveries(db: Database, job: JobStory): Promise<DeliveryStory[]> {
   const { rows } = await sql<DeliveryStory>`
     select event_id, state, reason, received_at, settled_at from fillrate.deliveries
-     where job = ${job.id} or (job_id is not null and job_id = ${job.job_id})
+     where job_key = ${job.id} or (job_id is not null and job_id = ${job.job_id})
      order by received_at`.execute(db)
   return rows
 }
@@ -128,10 +129,10 @@ export async function ofDeliveries(db: Database, job: JobStory): Promise<Deliver
 /** All changes of a row, newest first. */
 export async function ofChanges(db: Database, source: string, key: string): Promise<ChangeStory[]> {
   const { rows } = await sql<ChangeStory>`
-    select c.id, c.run, c.written_at, c.before, c.after, b.run as undone_by,
+    select c.id, c.run_id as run, c.written_at, c.before, c.after, b.run_id as undone_by,
            coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
-           (select u.run from fillrate.changes u where u.undone_by = c.id order by u.id desc limit 1) as undoes
-      from fillrate.changes c left join fillrate.changes b on b.id = c.undone_by
+           (select u.run_id from fillrate.changes u where u.undone_by_change_id = c.id order by u.id desc limit 1) as undoes
+      from fillrate.changes c left join fillrate.changes b on b.id = c.undone_by_change_id
      where c.source = ${source} and c.key = ${key} order by c.id desc`.execute(db)
   return rows
 }

@@ -13,7 +13,7 @@ export async function lockWritten(
   keys: readonly string[],
 ): Promise<Map<string, Values | null>> {
   const { rows } = await sql<{ key: string; written: string | null }>`
-    select key, written::text from fillrate.rows
+    select key, last_written::text as written from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
   return new Map(
@@ -36,7 +36,7 @@ export interface TakenBack {
  * the last to settle the row: one that waits for an answer goes on waiting, one that a later run has settled says what
  * that run made of it.
  *
- * `next_at` stays while it is to come. Were it past, the next run would write the same values again at once.
+ * `due_at` stays while it is to come. Were it past, the next run would write the same values again at once.
  */
 export async function takeBack(
   tx: StoreTransaction,
@@ -46,8 +46,8 @@ export async function takeBack(
   rows: readonly TakenBack[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const written = sql`nullif((coalesce(r.written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
-  const isLast = sql`(r.run = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)})`
+  const written = sql`nullif((coalesce(r.last_written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
+  const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)})`
   const settles = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
     sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
   const notes = undo.writesAgain
@@ -55,17 +55,17 @@ export async function takeBack(
     : sql`coalesce(r.notes, '{}') || jsonb_build_object(${UNDONE}::text, ${undo.run}::bigint)`
   await sql`
     update fillrate.rows r
-       set written = ${written},
+       set last_written = ${written},
            ${sql.join([
              settles(sql`${settled.state}`, 'state'),
              settles(sql`${settled.reason}`, 'reason'),
              settles(notes, 'notes'),
              settles(sql`now()`, 'settled_at'),
-             settles(sql`case when r.next_at > now() then r.next_at end`, 'next_at'),
+             settles(sql`case when r.due_at > now() then r.due_at end`, 'due_at'),
              settles(undo.writesAgain ? sql`v.cells` : sql`0`, 'cells_written'),
-             settles(sql`0`, 'cells_kept'),
-             settles(sql`0`, 'cells_conflicts'),
-             settles(sql`${undo.run}`, 'run'),
+             settles(sql`0`, 'cells_protected'),
+             settles(sql`0`, 'cells_skipped'),
+             settles(sql`${undo.run}`, 'run_id'),
            ])}
       from ${batchOfRows(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
      where r.ctid = place.ctid`.execute(tx)

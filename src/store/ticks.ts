@@ -72,13 +72,13 @@ export async function record(
       select * from jsonb_to_recordset(${jsonBatch(due)}) as d
         (schedule text, at timestamptz, sources text[], state text, reason text)
     ), new as (
-      insert into fillrate.scheduled_runs (schedule, at, sources, state, reason, ended_at)
+      insert into fillrate.scheduled_runs (schedule, at, sources, state, reason, finished_at)
       select schedule, at, sources, state, reason, case when state = 'skipped' then now() end from due
       on conflict (schedule, at) do nothing
       returning schedule, at
     ), late as (
       update fillrate.scheduled_runs t
-         set state = 'skipped', ended_at = now(), reason = 'the next one came before it could begin'
+         set state = 'skipped', finished_at = now(), reason = 'the next one came before it could begin'
         from new where t.schedule = new.schedule and t.at < new.at and t.state = ${waiting}
       returning t.schedule, t.at
     )
@@ -127,7 +127,7 @@ export async function begin(
     await sql`select pg_advisory_xact_lock(${ONE_BY_ONE})`.execute(tx)
     await sql`
       update fillrate.scheduled_runs t
-         set state = 'skipped', lease_token = null, leased_until = null, ended_at = now(),
+         set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
              reason = 'begun ' || attempts || ' times, and its process was gone each time'
        where ${open} and t.attempts >= ${TICK_ATTEMPTS}`.execute(tx)
     const { rows } = await sql<BegunTick>`
@@ -165,13 +165,13 @@ export async function extend(db: Database, tick: Held, leaseMs: number): Promise
 }
 
 export async function startedRun(db: Database, tick: Held, run: number): Promise<void> {
-  await sql`update fillrate.scheduled_runs set run = ${run} where ${held(tick)}`.execute(db)
+  await sql`update fillrate.scheduled_runs set run_id = ${run} where ${held(tick)}`.execute(db)
 }
 
 export async function end(db: Database, tick: Held, reason: string | null): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
-       set state = ${Tick.done}, reason = ${reason}, lease_token = null, leased_until = null, ended_at = now()
+       set state = ${Tick.done}, reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
      where ${held(tick)}`.execute(db)
 }
 

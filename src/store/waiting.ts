@@ -14,7 +14,7 @@ const waiting = sql.lit(Row.waiting)
 /** Whether any row of a run waits: cheap enough to ask often. */
 export async function anyWaiting(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.rows where run = ${run} and state = ${waiting}) as any`.execute(db)
+    select exists (select from fillrate.rows where run_id = ${run} and state = ${waiting}) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
@@ -22,8 +22,8 @@ export async function anyWaiting(db: Connection, run: number): Promise<boolean> 
 export async function anySentBack(db: Connection, run: number, sources: readonly string[]): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.rows
-                    where source = any(${[...sources]}::text[]) and state = ${waiting} and lookup is null
-                      and ${unindexed(sql`run = ${run}`)}) as any`.execute(db)
+                    where source = any(${[...sources]}::text[]) and state = ${waiting} and lookup_id is null
+                      and ${unindexed(sql`run_id = ${run}`)}) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
@@ -51,16 +51,16 @@ export async function countWaiting(
   done: Done = { dry: false, cascading: [] },
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
-     where r.run = ${run} and r.state = ${waiting} and ${isOpen(done)}`.execute(db)
+    select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
+     where r.run_id = ${run} and r.state = ${waiting} and ${isOpen(done)}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
 /** Jobs for whose delivery rows of a run wait, whichever run posted them. */
 export async function countJobs(db: Connection, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(distinct l.job) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
-     where r.run = ${run} and r.state = ${waiting} and l.state = ${sql.lit(Lookup.submitted)}`.execute(db)
+    select count(distinct l.job_key) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+     where r.run_id = ${run} and r.state = ${waiting} and l.state = ${sql.lit(Lookup.submitted)}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
@@ -68,9 +68,9 @@ export async function countJobs(db: Connection, run: number): Promise<number> {
 export async function sendOn(db: Connection, run: number, cascading: readonly string[]): Promise<void> {
   if (cascading.length === 0) return
   await sql`
-    update fillrate.rows r set tried = r.tried || r.lookup, lookup = null
+    update fillrate.rows r set missed_lookup_ids = r.missed_lookup_ids || r.lookup_id, lookup_id = null
       from fillrate.lookups l
-     where l.id = r.lookup and r.run = ${run} and r.dry and r.state = ${waiting}
+     where l.id = r.lookup_id and r.run_id = ${run} and r.is_dry_run and r.state = ${waiting}
        and ${isMissed(cascading)}`.execute(db)
 }
 
@@ -108,22 +108,22 @@ export async function whatWaits(
 ): Promise<Waiting> {
   const others = live.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
-  const mine = sql`r.run = ${run.id}`
-  const later = sql`${mine} and l.state = ${sql.lit(Lookup.pending)} and l.run = any(${[...live]}::bigint[])
+  const mine = sql`r.run_id = ${run.id}`
+  const later = sql`${mine} and l.state = ${sql.lit(Lookup.pending)} and l.run_id = any(${[...live]}::bigint[])
                       and l.not_before > now() + ${interval(FAR_AHEAD_MS)}`
   const { rows } = await sql<Waiting & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpen(run)}) as mine,
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
            count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
-                              and (l.run is null or l.run <> all(${[...live]}::bigint[]))) as abandoned,
+                              and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
-           count(*) filter (where ${mine} and r.next_at is not null and l.state in (${ANSWERED})) as locked,
-           count(*) filter (where r.run = any(${others}::bigint[])) as others,
-           count(*) filter (where r.run = any(${awaited}::bigint[])) as awaited,
-           count(*) filter (where r.run = any(${others}::bigint[]) and r.dry and r.run < ${run.id}) as "olderDry",
+           count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED})) as locked,
+           count(*) filter (where r.run_id = any(${others}::bigint[])) as others,
+           count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited,
+           count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
            count(*) filter (where ${mine}) as held
-      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup
+      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
   const { olderDry, held, ...waits } = rows[0] ?? { ...NONE, olderDry: 0, held: 0 }
   return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
@@ -143,7 +143,7 @@ const NONE = {
 /** Whether the service has answered anything that a run asked. */
 export async function anyAnswered(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookups where run = ${run} and state in (${ANSWERED})
-                      and asked_at is not null) as any`.execute(db)
+    select exists (select from fillrate.lookups where run_id = ${run} and state in (${ANSWERED})
+                      and requested_at is not null) as any`.execute(db)
   return rows[0]?.any ?? false
 }

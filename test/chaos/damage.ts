@@ -58,7 +58,7 @@ export async function compare(
 ): Promise<Damage> {
   const found = await snapshot(pool)
   const { rows } = await pool.query<{ key: string; doubt: number; single: boolean }>(
-    'select key, in_doubt as doubt, single from fillrate.lookups where in_doubt > 0',
+    'select key, unconfirmed_calls as doubt, sync_only as single from fillrate.lookups where unconfirmed_calls > 0',
   )
   const again = new Map(rows.map((row) => [row.key, row.doubt]))
   const doubtful = rows.filter((row) => !row.single).length

@@ -137,7 +137,7 @@ class FuzzCase {
     const edited = await this.#edit(0.2)
     this.#send()
     await this.#database.pool.query(
-      `update fillrate.lookups set due_at = now() - interval '1 s'; update fillrate.rows set next_at = now() - interval '1 s'`,
+      `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
     )
     const expectedOfSecond = await this.#afterRun(edited)
     const second = await this.#app((app) => app.run(runRequest()))

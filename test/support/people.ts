@@ -40,7 +40,7 @@ export async function answeredPeople(
     insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${count}) n;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     values ('manual', '{people}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour');
-    insert into fillrate.lookups (kind, key, input, state, record, confidence, asked_at, resolved_at, due_at)
+    insert into fillrate.lookups (kind, key, input, state, record, confidence, requested_at, resolved_at, refresh_at)
     select 'email', 'p' || n || '@example.com', jsonb_build_object('email', 'p' || n || '@example.com'), 'found',
            jsonb_build_object('title', 'Title ' || n, 'confidence', 0.9), 0.9, now(), now(), now() + interval '90 days'
       from generate_series(1, ${count}) n`)

@@ -81,7 +81,7 @@ async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): 
   const { calls, inputs } = sandbox.stats({ inputs: true })
   const { rows } = await pool.query<{ waiting: number; doubt: number }>(
     `select (select count(*) from fillrate.rows where state = 'waiting')::int as waiting,
-            (select coalesce(sum(in_doubt), 0) from fillrate.lookups)::int as doubt`,
+            (select coalesce(sum(unconfirmed_calls), 0) from fillrate.lookups)::int as doubt`,
   )
   return {
     rows: ROWS,

@@ -38,8 +38,8 @@ const EXAMPLES = `
       join contacts_before b using (id)
       left join crm.accounts a on a.id = c.account_id
       join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
-      join fillrate.lookups l on l.id = r.lookup
-     where exists (select from fillrate.changes h where h.run = $1 and h.source = 'contacts' and h.key = r.key)
+      join fillrate.lookups l on l.id = r.lookup_id
+     where exists (select from fillrate.changes h where h.run_id = $1 and h.source = 'contacts' and h.key = r.key)
   ), compared as (
     select *, ${CELLS} as cells_after from written
   ), ranked as (

@@ -142,7 +142,7 @@ const inWords = ({ kind, input }: { kind: string; input: Readonly<Record<string,
 const question = (lookup: AskedLookup): string => inWords(lookup)
 
 function callsOf(lookup: AskedLookup, now: number): string {
-  const { attempts, run, asked_at: at, rows, job, in_doubt: inDoubt } = lookup
+  const { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt } = lookup
   const tries = attempts > 0 ? [counted(attempts, 'call')] : job === null ? [] : ['in a job']
   return [
     ...(at === null ? ['not asked yet'] : [...tries, `asked ${distance(at, now)}`]),
@@ -153,7 +153,7 @@ function callsOf(lookup: AskedLookup, now: number): string {
 }
 
 function answer(lookup: AskedLookup, now: number): string {
-  const { state, reason, confidence, resolved_at: at, due_at: due, not_before: later } = lookup
+  const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
   return clean(
     [
       stateWords(state),

@@ -81,8 +81,8 @@ export async function explain(deps: ExplainDeps, source: Source, typed: string):
 }
 
 function stateOf(row: store.RowStory, more: Pick<State, 'alive' | 'inputs_changed'>): State {
-  const { state, reason, notes, run, picked_at, settled_at, next_at } = row
-  return { state, reason, notes, run, ...more, picked_at, settled_at, next_at }
+  const { state, reason, notes, run, picked_at, settled_at, due_at } = row
+  return { state, reason, notes, run, ...more, picked_at, settled_at, due_at }
 }
 
 function withoutRecord(lookup: store.LookupStory): AskedLookup {

@@ -21,7 +21,7 @@ export interface Situation {
   /** Another service than the configured one has settled it. */
   readonly settledByAnother?: boolean
   readonly undone: boolean
-  readonly row: Pick<RowStory, 'state' | 'dry' | 'run' | 'next_at'> | null
+  readonly row: Pick<RowStory, 'state' | 'dry' | 'run' | 'due_at'> | null
   readonly lookup: Pick<LookupStory, 'state' | 'not_before' | 'reason' | 'run'> | null
   readonly job: Pick<JobStory, 'state' | 'deadline_at'> | null
   /** The process of the run that holds it is alive. */
@@ -36,10 +36,10 @@ export function nextOf(situation: Situation, now: number): Next {
   if (!situation.lacks)
     return { what: 'nothing: each of its columns holds a value that the policy keeps', at: null }
   if (row === null || situation.inputsChanged || situation.settledByAnother) return whenPicked(situation)
-  if (row.next_at !== null && row.next_at.getTime() <= now)
+  if (row.due_at !== null && row.due_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costOf(situation)}`, at: null }
   const { why, todo } = AFTER[situation.undone ? 'undone' : row.state]
-  if (row.next_at !== null) return { what: why, at: row.next_at }
+  if (row.due_at !== null) return { what: why, at: row.due_at }
   return { what: `nothing before its inputs change${todo}`, at: null }
 }
 
@@ -83,10 +83,10 @@ function whileWaiting({ lookup, job, alive, row }: Situation, now: number): Next
       }
     default:
       // A row that waits has this time only when it was left for later.
-      if (row?.next_at)
+      if (row?.due_at)
         return {
           what: 'answered: written when no other transaction holds a lock on it',
-          at: ahead(row.next_at, now),
+          at: ahead(row.due_at, now),
         }
       return { what: 'answered: written by the next write back, of a run or of `fillrate serve`', at: null }
   }
@@ -97,7 +97,7 @@ const ahead = (at: Date | null, now: number): Date | null => (at !== null && at.
 
 const RETRY = ', or `fillrate retry` makes it due'
 
-/** By state: what happens at `next_at`, and what can be done where there is none. */
+/** By state: what happens at `due_at`, and what can be done where there is none. */
 const AFTER: Readonly<Record<RowState | 'undone', { readonly why: string; readonly todo: string }>> = {
   waiting: { why: '', todo: '' },
   enriched: { why: 'asked again, because its answer is then old', todo: '' },

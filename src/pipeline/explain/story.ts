@@ -67,7 +67,7 @@ export interface State {
   readonly inputs_changed: boolean
   readonly picked_at: Date
   readonly settled_at: Date | null
-  readonly next_at: Date | null
+  readonly due_at: Date | null
 }
 
 export type AskedLookup = Omit<LookupStory, 'record'>

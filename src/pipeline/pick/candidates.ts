@@ -69,15 +69,15 @@ export async function readPage(
     with page as materialized (${page}),
     judged as (
       select page.*, ${triedBefore(source, service)} as tried, case
-               when r.state = ${sql.lit(Row.waiting)} and (r.run = any(${live}) or (${dry} and ${expected('r')})) then 'held'
+               when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${live}) or (${dry} and ${expected('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
                     or ${isOfAnother(service)} then 'eligible'
                else 'fresh'
              end as fate
         from page left join lateral (
-          select key, state, run, lookup, tried, dry, service, input_hash, next_at from fillrate.rows
+          select key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, due_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (
@@ -109,7 +109,7 @@ export async function readKeys(
   const { rows } = await sql<PageRow & { tried: Tried | null }>`
     select page.*, ${triedBefore(source, service)} as tried
       from (${page}) as page left join lateral (
-        select state, tried, input_hash from fillrate.rows
+        select state, missed_lookup_ids, input_hash from fillrate.rows
          where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
   return rows.map((row) => ({ ...row, fate: 'abandoned' }))
@@ -117,20 +117,22 @@ export async function readKeys(
 
 /** Whether another service has settled the row `r`: what one answers says nothing of what another would. */
 export const isOfAnother = (service: number): RawBuilder<boolean> =>
-  sql`(r.service <> ${service} and (r.lookup is not null or r.tried <> '{}'))`
+  sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids <> '{}'))`
 
 /** What the row `r` has tried at a service, as long as it waits with the inputs that `page` shows. */
 export function triedBefore(source: Source, service: number): RawBuilder<Tried | null> {
   if (!cascades(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
-                              'dueAt', max(l.due_at))
-      from unnest(r.tried) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service = ${service}
+                              'dueAt', max(l.refresh_at))
+      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service_id = ${service}
     having count(*) > 0) end`
 }
 
 /** What Fillrate wrote last: only a source with a tracked output needs it. */
 export function writtenBefore(source: Source): { written?: WrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
-  return { written: sql`select key, written from fillrate.rows where source = ${source.name}` }
+  return {
+    written: sql`select key, last_written as written from fillrate.rows where source = ${source.name}`,
+  }
 }

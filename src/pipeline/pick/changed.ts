@@ -126,16 +126,16 @@ async function readChanged(
   const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<Candidate>`
       select page.*, ${triedBefore(source, run.service)} as tried, case
-               when ${waiting} and r.run = any(${[...live]}::bigint[])
-                    and (r.run <> ${run.id} or r.input_hash = page.input_hash) then 'held'
+               when ${waiting} and r.run_id = any(${[...live]}::bigint[])
+                    and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${waiting} then 'abandoned'
                when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.next_at <= now()
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
                     or ${isOfAnother(run.service)} then 'eligible'
                else 'fresh'
              end as fate
         from (${page}) as page left join lateral (
-          select key, state, run, lookup, tried, service, input_hash, next_at from fillrate.rows
+          select key, state, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, due_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
        order by n`.execute(tx)

@@ -317,16 +317,16 @@ export class Batch {
       if (rows[0]?.open === 0 && round > 0) break
     }
     const { rows } = await this.#database.pool.query<FinalRow>(
-      `select t.id, t.email, t.title, t.phone, r.state, exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by is not null) as undone,
-              concat_ws(' ', r.state, r.reason, 'run', r.run, 'lookup', l.id, l.state, l.run, l.single, l.not_before, (select true from fillrate.write_back_queue u where u.lookup = l.id), l.reason) as why
-         from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup`,
+      `select t.id, t.email, t.title, t.phone, r.state, exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by_change_id is not null) as undone,
+              concat_ws(' ', r.state, r.reason, 'run', r.run_id, 'lookup', l.id, l.state, l.run_id, l.sync_only, l.not_before, (select true from fillrate.write_back_queue u where u.lookup_id = l.id), l.reason) as why
+         from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup_id`,
     )
     const { rows: asked } = await this.#database.pool.query<FinalLookup>(
-      `select key, service, state, record ->> 'title' as title, in_doubt, single from fillrate.lookups`,
+      `select key, service_id as service, state, record ->> 'title' as title, unconfirmed_calls as in_doubt, sync_only as single from fillrate.lookups`,
     )
     const { rows: mixed } = await this.#database.pool.query<{ key: string; run: number; title: string }>(
-      `select c.key, c.run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run
-        where not r.options ? 'undoes' and c.after ->> 'title' like case r.service when 0 then 'U:%' else 'T:%' end`,
+      `select c.key, c.run_id as run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run_id
+        where not r.options ? 'undoes' and c.after ->> 'title' like case r.service_id when 0 then 'U:%' else 'T:%' end`,
     )
     return [
       ...this.#calls.faults,

@@ -71,7 +71,7 @@ export class People {
   /** What was left for later is due. */
   async passTime(): Promise<void> {
     await this.#database.pool.query(
-      `update fillrate.rows set next_at = now() where state = 'waiting' and next_at is not null`,
+      `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
     )
   }
 
@@ -79,9 +79,9 @@ export class People {
   async judgeLeft(): Promise<void> {
     const { rows } = await this.#database.pool.query<{ id: number }>(
       `select id from worlds where id in (
-         select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = u.lookup
-           join fillrate.rows r on r.lookup = l.id
-          where r.state = 'waiting' and not r.dry and l.state in ('found', 'not_found', 'rejected', 'failed'))
+         select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = u.lookup_id
+           join fillrate.rows r on r.lookup_id = l.id
+          where r.state = 'waiting' and not r.is_dry_run and l.state in ('found', 'not_found', 'rejected', 'failed'))
        for no key update skip locked`,
     )
     for (const { id } of rows) this.faults.push(`row ${id} was left, and no transaction had locked it`)

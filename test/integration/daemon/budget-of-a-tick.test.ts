@@ -23,7 +23,7 @@ beforeAll(async () => {
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   // The daemon knew the schedule before, so that it catches up the last night at once.
   await harness.database.pool.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at)
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
      values ($1, now() - interval '3 days', $2, 'done', now())`,
     [scheduleName(entry), entry.sources],
   )

@@ -57,7 +57,7 @@ const asked = (): number => {
 const isUsedUp = async (): Promise<boolean> => {
   const [row] = await query<{ open: boolean; spent: number }>(
     `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
-            (select coalesce(sum(spent), 0)::int from fillrate.budgets) as spent`,
+            (select coalesce(sum(lookups_spent), 0)::int from fillrate.budgets) as spent`,
   )
   return row !== undefined && !row.open && row.spent >= BUDGET
 }

@@ -137,7 +137,7 @@ test('a change of a row that is just picked is not lost', async () => {
       async () =>
         (
           await query<{ asked: string }>(
-            `select l.input ->> 'email' as asked from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+            `select l.input ->> 'email' as asked from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
               where r.key = $1 and r.state <> 'waiting'`,
             [String(id)],
           )
@@ -164,10 +164,10 @@ test('a run does not wait for what follows the database', async () => {
   )
   await query(
     `with lookup as (
-       insert into fillrate.lookups (kind, key, input, state, run, not_before)
+       insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
        values ('email', 'later@example.com', '{}', 'pending', $1, now() + interval '1 hour') returning id
      )
-     insert into fillrate.rows (source, key, lookup, state, run)
+     insert into fillrate.rows (source, key, lookup_id, state, run_id)
      select 'contacts', '999999', id, 'waiting', $1 from lookup`,
     [run],
   )
@@ -182,7 +182,7 @@ test('a row that a dead run had picked and that is no longer in the table is set
        values ('follow', '{contacts}', '{"follow": true}', 'interrupted', 'the test', gen_random_uuid(), now(), now())
        returning id
      )
-     insert into fillrate.rows (source, key, state, run, input_hash)
+     insert into fillrate.rows (source, key, state, run_id, input_hash)
      select 'contacts', '888888', 'waiting', id, '' from dead`,
   )
   await expect
@@ -208,16 +208,16 @@ test('rows of a dead run are picked again while a user holds the key of one of t
          values ('follow', '{contacts}', '{"follow": true, "limit": null, "budget": null, "where": null, "route": "sync"}',
                  'interrupted', 'the test', gen_random_uuid(), now(), now()) returning id
        ), lookups as (
-         insert into fillrate.lookups (kind, key, input, state, run)
+         insert into fillrate.lookups (kind, key, input, state, run_id)
          select 'email', 'dead' || n || '@example.com', jsonb_build_object('email', 'dead' || n || '@example.com'),
-                'pending', dead.id from dead, generate_series(1, 4) n returning id, key, run
+                'pending', dead.id from dead, generate_series(1, 4) n returning id, key, run_id
        )
-       insert into fillrate.rows (source, key, lookup, state, run, input_hash)
-       select 'contacts', c.id, l.id, 'waiting', l.run, '' from lookups l join crm.contacts c on c.email = l.key`,
+       insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
+       select 'contacts', c.id, l.id, 'waiting', l.run_id, '' from lookups l join crm.contacts c on c.email = l.key`,
     )
     const pickedAgain = (): Promise<unknown> =>
       query(
-        `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run
+        `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id
           where u.owner <> 'the test' and r.key = any($1) and r.key <> $2`,
         [ids.map(String), String(ids[0])],
       )

@@ -24,32 +24,32 @@ async function night(n: number): Promise<void> {
       insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at)
       values ('schedule', '{contacts}', 'completed', 'x', gen_random_uuid(), now(), now()) returning id
     ), lookup as (
-      insert into fillrate.lookups (kind, key, input, state, run, record, confidence, asked_at, resolved_at, due_at)
+      insert into fillrate.lookups (kind, key, input, state, run_id, record, confidence, requested_at, resolved_at, refresh_at)
       select 'email', 'night' || ${n} || '-' || k, '{}', 'found', run.id, jsonb_build_object('title', repeat('x', 200)), 1,
              now(), now(), now() from run, generate_series(1, ${ROWS}) k
-      returning id, key, run
+      returning id, key, run_id
     ), change as (
-      insert into fillrate.changes (run, source, key, lookup, before, after)
-      select run, 'contacts', split_part(key, '-', 2), id, '{}', jsonb_build_object('title', repeat('x', 200)) from lookup
+      insert into fillrate.changes (run_id, source, key, lookup_id, before, after)
+      select run_id, 'contacts', split_part(key, '-', 2), id, '{}', jsonb_build_object('title', repeat('x', 200)) from lookup
     ), rows as (
-      insert into fillrate.rows (source, key, lookup, state, run, settled_at)
-      select 'contacts', split_part(key, '-', 2), id, 'enriched', run, now() from lookup
-      on conflict (source, key) do update set lookup = excluded.lookup, run = excluded.run
+      insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
+      select 'contacts', split_part(key, '-', 2), id, 'enriched', run_id, now() from lookup
+      on conflict (source, key) do update set lookup_id = excluded.lookup_id, run_id = excluded.run_id
     ), job as (
-      insert into fillrate.jobs (id, state, size, run, members, deadline_at, finished_at)
+      insert into fillrate.jobs (key, state, size, run_id, lookup_ids, deadline_at, finished_at)
       select gen_random_uuid(), 'completed', 1, run.id, '{1}', now(), now() from run, generate_series(1, 6)
     ), delivery as (
       insert into fillrate.deliveries (event_id, state, body, settled_at)
       select 'night' || ${n} || '-' || k, 'settled', repeat('x', 2000), now() from generate_series(1, 6) k
     )
-    insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at) select 'nightly', now(), '{contacts}', 'done', now()`)
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at) select 'nightly', now(), '{contacts}', 'done', now()`)
 }
 
 /** A day passes: everything is a day older. */
 async function dayPasses(): Promise<void> {
   const columns = {
     runs: ['started_at', 'finished_at'],
-    lookups: ['resolved_at', 'due_at', 'asked_at'],
+    lookups: ['resolved_at', 'refresh_at', 'requested_at'],
     jobs: ['created_at', 'finished_at'],
     deliveries: ['received_at'],
     changes: ['written_at'],
@@ -82,7 +82,7 @@ test('a month of nights leaves the tables as long as a week of them', async () =
     `insert into fillrate.lookups (kind, key, input, state) values ('email', 'waits', '{}', 'pending')`,
   )
   await query(
-    `insert into fillrate.rows (source, key, lookup, state) select 'contacts', 'waits', id, 'waiting' from fillrate.lookups`,
+    `insert into fillrate.rows (source, key, lookup_id, state) select 'contacts', 'waits', id, 'waiting' from fillrate.lookups`,
   )
   const sizes: number[] = []
   const lengths: Record<string, number>[] = []
@@ -108,7 +108,7 @@ test('a month of nights leaves the tables as long as a week of them', async () =
   })
   expect((sizes.at(-1) ?? 0) / (sizes[10] ?? 0)).toBeLessThan(1.2)
   const [waiting] = await query<{ lookup: string | null }>(
-    `select lookup from fillrate.rows where key = 'waits'`,
+    `select lookup_id from fillrate.rows where key = 'waits'`,
   )
   expect(waiting?.lookup).not.toBeNull()
 }, 60_000)

@@ -38,7 +38,7 @@ beforeAll(async () => {
   })
   for (const entry of entries)
     await query(
-      `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at)
+      `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
        values ($1, now() - interval '3 days', $2, 'done', now())`,
       [scheduleName(entry), entry.sources],
     )
@@ -65,7 +65,7 @@ test('the missed night is caught up: one run ends, the other fails, and both are
     )
     .toHaveLength(2)
   const ticks = await query<{ sources: string[]; reason: string | null; trigger: string; state: string }>(
-    `select t.sources, t.reason, r.trigger, r.state from fillrate.scheduled_runs t join fillrate.runs r on r.id = t.run
+    `select t.sources, t.reason, r.trigger, r.state from fillrate.scheduled_runs t join fillrate.runs r on r.id = t.run_id
       order by t.sources`,
   )
   expect(ticks).toEqual([

@@ -204,7 +204,7 @@ test('a clock that was wrong for a while stops no night: what it recorded in the
   const nightly = entry('0 2 * * *', 'a')
   // A machine was resumed 400 days ahead, ran what was due there, and died while it began the next ones.
   await database.pool.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, ended_at, lease_token, leased_until) values
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at, lease_token, leased_until) values
        ($1, $2, '{a}', 'done', now(), null, null),
        ($1, now() + interval '400 days', '{a}', 'done', now(), null, null),
        ($1, now() + interval '401 days', '{a}', 'waiting', null, null, null),

@@ -84,7 +84,7 @@ test('a backfill does not delay a sync, which takes even its rows from it', asyn
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
   expect(report.rows.picked).toBe(BACKFILL - 1)
   const bySync = await query<{ key: string }>(
-    `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run where u.trigger = 'follow' order by r.key::int`,
+    `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id where u.trigger = 'follow' order by r.key::int`,
   )
   expect(bySync.map((row) => Number(row.key))).toEqual([BACKFILL - 1, BACKFILL + 1, BACKFILL + 2])
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)

@@ -168,7 +168,7 @@ async function expectRecords(
         map === null && sql === null && group === null && matches === null && minConfidence === null,
     )
     const { rows } = await database.pool.query<{ key: string; record: Json }>(
-      `select r.key, l.record from fillrate.rows r join fillrate.lookups l on l.id = r.lookup
+      `select r.key, l.record from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
         where r.source = $1 and r.state = 'enriched'`,
       [source.name],
     )

@@ -186,7 +186,7 @@ test('a forget that searches for long holds no lock on what it has found: rows a
   const { database } = harness
   const key = 'person31@example.com'
   const { rows } = await database.pool.query<{ id: number; key: string }>(
-    `select l.id, r.key from fillrate.lookups l join fillrate.rows r on r.lookup = l.id where l.key = $1`,
+    `select l.id, r.key from fillrate.lookups l join fillrate.rows r on r.lookup_id = l.id where l.key = $1`,
     [key],
   )
   // A transaction that is to end before the last search stands in for a search that takes long.

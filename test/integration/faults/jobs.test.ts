@@ -26,7 +26,7 @@ interface StoredJob {
 }
 const job = async (): Promise<StoredJob> => {
   const { rows } = await harness.database.pool.query<StoredJob>(
-    'select id, job_id, state, reason from fillrate.jobs order by created_at',
+    'select key as id, job_id, state, reason from fillrate.jobs order by created_at',
   )
   if (!rows[0]) throw new Error('there is no job')
   return rows[0]

@@ -100,9 +100,9 @@ test('what is not signed, or not to be taken, gets its status at once and is not
 
 test('an old body under a new event_id is signed, and so it is taken: it changes nothing', async () => {
   await database.pool.query(`
-    with l as (insert into fillrate.lookups (kind, key, input, state, job) values ('email', 'a@example.com', '{"email":"a@example.com"}', 'pending', null) returning id)
-    insert into fillrate.jobs (id, job_id, state, size, members, deadline_at) select gen_random_uuid(), 'replayed', 'submitted', 1, array[id], now() + interval '1 h' from l;
-    update fillrate.lookups set state = 'submitted', job = (select id from fillrate.jobs where job_id = 'replayed')`)
+    with l as (insert into fillrate.lookups (kind, key, input, state, job_key) values ('email', 'a@example.com', '{"email":"a@example.com"}', 'pending', null) returning id)
+    insert into fillrate.jobs (key, job_id, state, size, lookup_ids, deadline_at) select gen_random_uuid(), 'replayed', 'submitted', 1, array[id], now() + interval '1 h' from l;
+    update fillrate.lookups set state = 'submitted', job_key = (select key from fillrate.jobs where job_id = 'replayed')`)
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
     while (

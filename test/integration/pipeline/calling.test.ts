@@ -67,7 +67,7 @@ async function start(emails: readonly string[], options: Partial<SandboxOptions>
     scope: SCOPE,
   })
   await database.pool.query(
-    `insert into fillrate.lookups (kind, key, input, state, run)
+    `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', email, jsonb_build_object('email', email), 'pending', $2 from unnest($1::text[]) email`,
     [emails, run],
   )
@@ -153,9 +153,9 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   await expect(tick({ ...deps, limiter }, run, options)).rejects.toThrow(/poison/)
   expect(logged.filter(({ level }) => level === 50)).toHaveLength(1)
   const { rows } = await database.pool.query(
-    `select state, attempts, in_doubt, not_before is not null as later from fillrate.lookups where key = 'poison@example.com'`,
+    `select state, attempts, unconfirmed_calls, not_before is not null as later from fillrate.lookups where key = 'poison@example.com'`,
   )
-  expect(rows).toEqual([{ state: 'pending', attempts: 1, in_doubt: 1, later: true }])
+  expect(rows).toEqual([{ state: 'pending', attempts: 1, unconfirmed_calls: 1, later: true }])
 
   // What else was asked is answered, and the next tick goes on without it.
   const answered = ground.sandbox.stats().calls.accepted - 1

@@ -82,21 +82,21 @@ test('a row that nothing finds says by what it was asked, is left alone, and sta
   const [notes] = await stored<{ notes: object }>(`select notes from fillrate.rows where key = '7'`)
   expect(notes?.notes).toEqual({ inputs: [{ input: 'email', reason: expect.any(String) as string }] })
   const [due] = await stored<{ due: boolean }>(
-    `select bool_and(next_at between now() + interval '29 days' and now() + interval '31 days') as due from fillrate.rows`,
+    `select bool_and(due_at between now() + interval '29 days' and now() + interval '31 days') as due from fillrate.rows`,
   )
   expect(due).toEqual({ due: true })
   expect((await harness.run()).rows.picked).toBe(0)
 
   harness.sandbox.configure({ notFoundShare: 0 })
-  await stored('update fillrate.rows set next_at = now()')
-  await stored('update fillrate.lookups set due_at = now()')
+  await stored('update fillrate.rows set due_at = now()')
+  await stored('update fillrate.lookups set refresh_at = now()')
   const again = await harness.run({ route: 'sync' })
   const first = new Set((await readPeople(harness.database.pool)).map((one) => askedAbout(one).asked[0]))
   expect(again).toMatchObject({
     rows: { picked: PEOPLE, enriched: PEOPLE },
     lookups: { requested: first.size },
   })
-  expect(await stored(`select from fillrate.rows where tried <> '{}'`)).toEqual([])
+  expect(await stored(`select from fillrate.rows where missed_lookup_ids <> '{}'`)).toEqual([])
 })
 
 test('a run whose budget ends in the midst of a cascade says so, and the next goes on where it was', async () => {
@@ -167,7 +167,7 @@ test('a row whose inputs change in the midst of a cascade starts again', async (
   const budget = new Set(ways.map((way) => way.asked[0])).size
   await harness.run({ route: 'sync', budget })
   const [waits] = await stored<{ key: string }>(
-    `select key from fillrate.rows where state = 'waiting' and tried <> '{}' order by key::int limit 1`,
+    `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids <> '{}' order by key::int limit 1`,
   )
   await harness.database.pool.query(`update people set email = 'somebody.else@example.com' where id = $1`, [
     waits?.key,

@@ -74,7 +74,7 @@ for (const route of ['sync', 'bulk'] as const)
     expect((dry.dry_run?.columns ?? []).filter((one) => one.written > 0).toSorted(byName)).toEqual(
       (await written()).toSorted(byName),
     )
-    expect(await stored(`select from fillrate.rows where dry or state = 'waiting'`)).toEqual([])
+    expect(await stored(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
   })
 
 test('the sample shows what is there and what would be, from each source alike', async () => {
@@ -137,7 +137,7 @@ test('rows that wait for a delivery of a run that writes are left to it', async 
   expect(real.rows.waiting).toBe(CONTACTS)
   const dry = await dryRun({ sources: ['contacts'] })
   expect(dry.rows.picked).toBe(0)
-  expect(await stored('select from fillrate.rows where dry')).toEqual([])
+  expect(await stored('select from fillrate.rows where is_dry_run')).toEqual([])
 })
 
 test('two dry runs at once ask everything once and write nothing', async () => {

@@ -58,9 +58,12 @@ const found = (lookup: leases.LeasedLookup, title: string): leases.Answer => ({
 
 const stored = async () =>
   (
-    await database.pool.query<{ key: string; state: string; in_doubt: number; title: string | null }>(
-      `select key, state, in_doubt, record ->> 'title' as title from fillrate.lookups order by key`,
-    )
+    await database.pool.query<{
+      key: string
+      state: string
+      unconfirmed_calls: number
+      title: string | null
+    }>(`select key, state, unconfirmed_calls, record ->> 'title' as title from fillrate.lookups order by key`)
   ).rows
 
 test('two workers never lease the same lookup', async () => {
@@ -76,7 +79,7 @@ test('a lease that ran out is asked again, and counted as in doubt', async () =>
   expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject({
     expiredLeases: { inDoubt: 1 },
   })
-  expect(await stored()).toMatchObject([{ state: 'pending', in_doubt: 1 }])
+  expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
   expect(await totalsOf(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
 
@@ -102,10 +105,10 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
     expiredLeases: { inDoubt: 2, unasked: 1 },
   })
   expect(await stored()).toMatchObject([
-    { key: 'a@example.com', state: 'found', in_doubt: 0 },
-    { key: 'b@example.com', state: 'pending', in_doubt: 1 },
-    { key: 'c@example.com', state: 'pending', in_doubt: 1 },
-    { key: 'd@example.com', state: 'pending', in_doubt: 0 },
+    { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
+    { key: 'b@example.com', state: 'pending', unconfirmed_calls: 1 },
+    { key: 'c@example.com', state: 'pending', unconfirmed_calls: 1 },
+    { key: 'd@example.com', state: 'pending', unconfirmed_calls: 0 },
   ])
   expect(await totalsOf(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
 })
@@ -150,9 +153,11 @@ test('how far a token came is forgotten once nothing is leased under it', async 
   await lease(1)
   if (!a) throw new Error('nothing was leased')
   await leases.answer(database.db, [found(a, 'answered')])
-  await database.pool.query(`update fillrate.in_flight_marks set at = now() - interval '2 minutes'`)
+  await database.pool.query(`update fillrate.in_flight_marks set marked_at = now() - interval '2 minutes'`)
   await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, run)
-  const { rows } = await database.pool.query<{ token: string }>(`select token from fillrate.in_flight_marks`)
+  const { rows } = await database.pool.query<{ token: string }>(
+    `select lease_token as token from fillrate.in_flight_marks`,
+  )
   expect(rows).toHaveLength(1)
   expect(rows[0]?.token).not.toBe(a.token)
 })
@@ -275,8 +280,8 @@ test('a job that was certainly not taken is dissolved when its run is no more, a
   expect(await recover.tick({ db: database.db, log, rules: { attempts: 5 } }, null)).toMatchObject({
     dissolvedJobs: 1,
   })
-  const { rows } = await database.pool.query('select distinct state, single from fillrate.lookups')
-  expect(rows).toEqual([{ state: 'pending', single: false }])
+  const { rows } = await database.pool.query('select distinct state, sync_only from fillrate.lookups')
+  expect(rows).toEqual([{ state: 'pending', sync_only: false }])
 })
 
 test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {

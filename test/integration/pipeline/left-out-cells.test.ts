@@ -46,7 +46,7 @@ test('a cell for which its own expression gives nothing, or too much, is told wi
     `select json_build_object(
        'industry', count(*) filter (where l.record ->> 'industry' not in (select name from industries)),
        'slug', count(*) filter (where 2 * char_length(l.record ->> 'name') > 17))
-       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup`,
+       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id`,
   )
   expect(industry).toBeGreaterThan(5)
   expect(slug).toBeGreaterThan(1)

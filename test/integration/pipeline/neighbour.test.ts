@@ -27,7 +27,7 @@ async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: n
 /** What was left is due at once. */
 const passTime = (): Promise<unknown> =>
   database.pool.query(
-    `update fillrate.rows set next_at = now() where state = 'waiting' and next_at is not null`,
+    `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
   )
 
 const titles = async (where = 'true'): Promise<unknown[]> =>
@@ -38,7 +38,7 @@ const titles = async (where = 'true'): Promise<unknown[]> =>
 const stateOf = async (key: string): Promise<unknown> =>
   (
     await database.pool.query<{ state: string; reason: string | null; due: boolean }>(
-      `select state, reason, next_at > now() as due from fillrate.rows where key = $1`,
+      `select state, reason, due_at > now() as due from fillrate.rows where key = $1`,
       [key],
     )
   ).rows[0]

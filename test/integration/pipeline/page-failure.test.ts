@@ -56,7 +56,7 @@ test('a row that is due, and that an expression fails on by now, is named', asyn
   })
   await app.run(runRequest({ route: 'sync' }))
   await pool.query(`
-    update fillrate.rows set next_at = now();
+    update fillrate.rows set due_at = now();
     update fillrate.source_cursors set changed_until = now() + interval '1 day';
     update crm.contacts set company = 'broken' where id = 13`)
   await expect(app.run(runRequest({ route: 'sync' }))).rejects.toMatchObject({

@@ -31,12 +31,12 @@ async function submittedJob(jobId: string | null, emails: readonly string[] = EM
        select 'email', email, jsonb_build_object('email', email), 'pending' from unnest($2::text[]) email
        returning id
      )
-     insert into fillrate.jobs (id, job_id, state, size, members, submitted_at, deadline_at)
+     insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
      select $1, $3, 'submitted', count(*), array_agg(id order by id), now(), now() + interval '6 h' from made`,
     [id, emails, jobId],
   )
   await database.pool.query(
-    `update fillrate.lookups set state = 'submitted', job = $1 where key = any($2::text[])`,
+    `update fillrate.lookups set state = 'submitted', job_key = $1 where key = any($2::text[])`,
     [id, emails],
   )
   return id
@@ -63,14 +63,14 @@ const lookups = async (): Promise<string[]> =>
   (
     await database.pool.query<{ told: string }>(
       `select split_part(key, '@', 1) || ' ' || state || coalesce(': ' || (record ->> 'title'), '')
-                || case when in_doubt > 0 then ', in doubt ' || in_doubt else '' end as told
+                || case when unconfirmed_calls > 0 then ', in doubt ' || unconfirmed_calls else '' end as told
          from fillrate.lookups order by id`,
     )
   ).rows.map((row) => row.told)
 const job = async (id: string): Promise<object> =>
   (
     await database.pool.query<{ state: string; reason: string | null }>(
-      'select state, reason from fillrate.jobs where id = $1',
+      'select state, reason from fillrate.jobs where key = $1',
       [id],
     )
   ).rows[0] ?? {}

@@ -25,7 +25,7 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
     leaseMs: 600_000,
   })
   await pool.query(
-    `insert into fillrate.lookups (kind, key, input, state, run)
+    `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', e, jsonb_build_object('email', e), 'pending', 1
        from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
   )

@@ -25,7 +25,7 @@ beforeEach(async () => {
     leaseMs: 60_000,
   })
   await database.pool.query(
-    `insert into fillrate.lookups (kind, key, input, state, run)
+    `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,
   )
   const [run] = await runs.live(database.db)
@@ -55,7 +55,7 @@ afterEach(async () => {
 async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
   const { rows } = await database.pool.query<{ id: number }>(
     `select id::int from fillrate.lookups l
-      where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.token = l.lease_token and a.up_to >= l.id)`,
+      where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.lease_token = l.lease_token and a.through_lookup_id >= l.id)`,
     [begun.map(({ id }) => id)],
   )
   return rows.map(({ id }) => id)

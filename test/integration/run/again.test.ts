@@ -59,11 +59,11 @@ test('what is due is asked again', async () => {
       returning id::text as key`,
   )
   await harness.database.pool.query(
-    `update fillrate.rows set next_at = now() where source = 'contacts' and key = $1`,
+    `update fillrate.rows set due_at = now() where source = 'contacts' and key = $1`,
     [rows[0]?.key],
   )
   await harness.database.pool.query(
-    `update fillrate.lookups set due_at = now() where id = (select lookup from fillrate.rows where source = 'contacts' and key = $1)`,
+    `update fillrate.lookups set refresh_at = now() where id = (select lookup_id from fillrate.rows where source = 'contacts' and key = $1)`,
     [rows[0]?.key],
   )
   const report = await harness.run()

@@ -66,7 +66,7 @@ const rows = async (): Promise<string[]> =>
 /** Makes every row and lookup due, so that the next run asks again. */
 const makeDue = (): Promise<unknown> =>
   database.pool.query(
-    `update fillrate.lookups set due_at = now() - interval '1 s'; update fillrate.rows set next_at = now() - interval '1 s'`,
+    `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
   )
 
 test.each(['SQL, DMY', 'German', 'Postgres, MDY'])(
@@ -181,7 +181,7 @@ test('rows that wait under keys of another type than the column has now are gone
   const outputs = { title: 'title' }
   await run(outputs)
   await database.pool.query(`
-    update fillrate.rows set state = 'waiting', lookup = null, settled_at = null, run = null where key <> '1';
+    update fillrate.rows set state = 'waiting', lookup_id = null, settled_at = null, run_id = null where key <> '1';
     update people set title = null;
     alter table people alter id type uuid using md5(id::text)::uuid`)
   const report = await run(outputs)

@@ -14,7 +14,7 @@ afterAll(() => harness.close())
 /** What a run is charged, in Postgres. */
 async function spent(run: number): Promise<number | undefined> {
   const { rows } = await harness.database.pool.query<{ spent: number }>(
-    'select spent from fillrate.runs where id = $1',
+    'select lookups_spent as spent from fillrate.runs where id = $1',
     [run],
   )
   return rows[0]?.spent
@@ -86,7 +86,7 @@ test('lookups that a dead run left are charged once, when the COMMIT that takes 
   )
   const dead = rows[0]?.id
   await pool.query(
-    `insert into fillrate.lookups (kind, key, input, state, run, not_before)
+    `insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
      select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
        from (select 'left' || n || '@example.com' as e from generate_series(1, 40) n) emails`,
     [dead],
@@ -98,7 +98,7 @@ test('lookups that a dead run left are charged once, when the COMMIT that takes 
   await expect
     .poll(async () => {
       const { rows: held } = await pool.query(
-        `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup where l.run = $1`,
+        `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.run_id = $1`,
         [dead],
       )
       return held.length
@@ -106,7 +106,7 @@ test('lookups that a dead run left are charged once, when the COMMIT that takes 
     .toBe(40)
   // In one statement: the run does not stay for lookups that are asked much later, once nobody else has them.
   await pool.query(
-    `with due as (update fillrate.lookups set not_before = null where run = $1 and state = 'pending')
+    `with due as (update fillrate.lookups set not_before = null where run_id = $1 and state = 'pending')
      update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,
     [dead],
   )

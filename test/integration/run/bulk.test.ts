@@ -43,8 +43,8 @@ test('no input is asked twice beyond the members of failed jobs', async () => {
   expect(failed.failed).toBeGreaterThan(0)
   expect(stats.requests['POST /v1/person/enrich']?.['200'] ?? 0).toBeLessThanOrEqual(failed.members)
   const { rows: twice } = await harness.database.pool.query<{ count: number }>(
-    `select count(*)::int as count from fillrate.lookups l join fillrate.jobs j on j.id = l.job
-      where j.state = 'failed' and not l.single`,
+    `select count(*)::int as count from fillrate.lookups l join fillrate.jobs j on j.key = l.job_key
+      where j.state = 'failed' and not l.sync_only`,
   )
   expect(twice[0]?.count).toBe(0)
   expect(distinct).toBe(report.lookups.distinct)

@@ -97,10 +97,10 @@ test('a bulk call that was answered 503 is posted again as the same job', async 
   })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
-  const { rows } = await harness.database.pool.query<{ attempt: number; state: string }>(
-    'select attempt, state from fillrate.jobs where attempt > 1',
+  const { rows } = await harness.database.pool.query<{ attempts: number; state: string }>(
+    'select attempts, state from fillrate.jobs where attempts > 1',
   )
-  expect(rows).toEqual([{ attempt: 2, state: 'completed' }])
+  expect(rows).toEqual([{ attempts: 2, state: 'completed' }])
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
 })
 

@@ -21,12 +21,12 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
   const id = runs[0]?.id
   await pool.query(
     `with asked as (
-       insert into fillrate.lookups (kind, key, input, state, run, not_before)
+       insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
        select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
          from (select 'another' || n || '@example.com' as e from generate_series(1, $2::int) n) emails
        returning id
      )
-     insert into fillrate.rows (source, key, lookup, state, run) select 'contacts', n::text, id, 'waiting', $1
+     insert into fillrate.rows (source, key, lookup_id, state, run_id) select 'contacts', n::text, id, 'waiting', $1
        from (select id, row_number() over (order by id) as n from asked) numbered`,
     [id, rows],
   )
@@ -35,7 +35,7 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
       await pool.query(`update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`, [id])
     },
     held: async () => {
-      const { rows: left } = await pool.query(`select from fillrate.rows where run = $1`, [id])
+      const { rows: left } = await pool.query(`select from fillrate.rows where run_id = $1`, [id])
       return left.length
     },
   }
@@ -44,7 +44,7 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
 /** Rows that the latest run has settled so far. */
 async function settledByLatest(): Promise<number> {
   const { rows } = await harness.database.pool.query(
-    `select from fillrate.rows where run = (select max(id) from fillrate.runs) and state <> 'waiting'`,
+    `select from fillrate.rows where run_id = (select max(id) from fillrate.runs) and state <> 'waiting'`,
   )
   return rows.length
 }
@@ -90,7 +90,7 @@ test('a run takes nothing over of a source that is paused meanwhile', async () =
 test('a run shows the jobs that its own rows wait for, not those of other runs', async () => {
   const { pool } = harness.database
   await pool.query(
-    `insert into fillrate.jobs (id, job_id, state, size, members, submitted_at, deadline_at)
+    `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
      values (gen_random_uuid(), 'another', 'submitted', 1, '{1}', now(), now() + interval '1 hour')`,
   )
   const shown: number[] = []

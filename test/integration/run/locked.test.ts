@@ -55,7 +55,7 @@ test('a table that is locked while a run works is waited for, and the run then g
       async () =>
         (
           await database.pool.query(
-            `select from fillrate.rows where state = 'waiting' and next_at is not null`,
+            `select from fillrate.rows where state = 'waiting' and due_at is not null`,
           )
         ).rowCount,
     )

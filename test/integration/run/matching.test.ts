@@ -19,7 +19,7 @@ const count = async (query: string): Promise<number> =>
 /** Rows whose stored record is of another address. */
 const rowsWithAnother = (): Promise<number> =>
   count(
-    `fillrate.rows r join fillrate.lookups l on l.id = r.lookup where lower(l.record ->> 'email') <> l.key`,
+    `fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where lower(l.record ->> 'email') <> l.key`,
   )
 
 test('a service that refuses some addresses and lists identifiers for the others gives no row the data of another', async () => {

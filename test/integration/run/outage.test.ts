@@ -80,9 +80,9 @@ test('a service that can not be reached is no attempt of a lookup', async () => 
   stop.abort()
   expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
   const { rows } = await database.pool.query(
-    'select sum(attempts)::int as attempts, sum(in_doubt)::int as in_doubt from fillrate.lookups',
+    'select sum(attempts)::int as attempts, sum(unconfirmed_calls)::int as unconfirmed_calls from fillrate.lookups',
   )
-  expect(rows).toEqual([{ attempts: 0, in_doubt: 0 }])
+  expect(rows).toEqual([{ attempts: 0, unconfirmed_calls: 0 }])
 })
 
 test('a call that is cut off after it was sent is in doubt, and tried again only once in a while', async () => {

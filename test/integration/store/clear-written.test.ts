@@ -21,11 +21,11 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
   const [lookup] = await db.transaction().execute((tx) => lookups.want(tx, [question], run, [run], 0))
   const id = lookup?.id ?? 0
   await pool.query(
-    `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), due_at = now() + interval '90 days'
+    `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), refresh_at = now() + interval '90 days'
       where id = $1`,
     [id],
   )
-  await pool.query('insert into fillrate.write_back_queue (lookup) values ($1)', [id])
+  await pool.query('insert into fillrate.write_back_queue (lookup_id) values ($1)', [id])
 
   // The pick has its row in, but is not committed; the write-back of the lookup's other rows ends meanwhile.
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
@@ -43,7 +43,9 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
   commit()
   await Promise.all([picking, clearing])
 
-  const { rows: unwritten } = await pool.query('select lookup::int from fillrate.write_back_queue')
+  const { rows: unwritten } = await pool.query(
+    'select lookup_id::int as lookup from fillrate.write_back_queue',
+  )
   expect(unwritten).toEqual([{ lookup: id }])
 })
 

@@ -188,7 +188,7 @@ test.each([
   ],
   [
     'a job of 101',
-    `insert into fillrate.jobs (id, state, size, members, deadline_at) values (gen_random_uuid(), 'submitting', 101, array_fill(1::bigint, array[101]), now())`,
+    `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at) values (gen_random_uuid(), 'submitting', 101, array_fill(1::bigint, array[101]), now())`,
   ],
 ])('an impossible state is refused: %s', async (_, statement) => {
   await expect(database.pool.query(statement)).rejects.toMatchObject({ code: '23514' })

@@ -24,15 +24,15 @@ beforeAll(async () => {
   await database.pool.query(`
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     values ('manual', '{contacts}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour');
-    insert into fillrate.lookups (kind, key, input, state, run, record, asked_at, resolved_at, due_at)
+    insert into fillrate.lookups (kind, key, input, state, run_id, record, requested_at, resolved_at, refresh_at)
     select 'email', 'p' || n || '@example.com', '{}', 'found', 1, '{"title": "Engineer"}', now(), now(), now() + interval '90 days'
       from generate_series(1, ${WRITTEN + WAITING}) n;
-    insert into fillrate.rows (source, key, lookup, state, run, settled_at)
+    insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
-    insert into fillrate.rows (source, key, lookup, state, run)
+    insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 'contacts', n, n, 'waiting', 1 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.write_back_queue select generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING});
-    insert into fillrate.lookups (kind, key, input, state, run)
+    insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', 'q' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${PENDING}) n`)
 })
 afterAll(() => database.drop())

@@ -113,7 +113,7 @@ test('the whole of a row that was enriched: question, job, delivery, record, cha
       ],
     },
   ])
-  expect(story.next.at?.getTime()).toBe(story.state?.next_at?.getTime())
+  expect(story.next.at?.getTime()).toBe(story.state?.due_at?.getTime())
 })
 
 test('a person’s edit and an undo are seen, cell by cell', async () => {

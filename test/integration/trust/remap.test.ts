@@ -68,7 +68,7 @@ test('stored records are written again under the changed mapping, without a call
     await scalar(
       pool,
       `select count(*)::int from crm.contacts c join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
-         join fillrate.lookups l on l.id = r.lookup where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
+         join fillrate.lookups l on l.id = r.lookup_id where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
     ),
   ).toBe(0)
   expect(await scalar(pool, 'select count(*)::int from fillrate.write_back_queue')).toBe(0)
@@ -137,7 +137,7 @@ test('two remaps at once write each row once', async () => {
   const written = reports.reduce((sum, one) => sum + (one.report?.cells.written ?? 0), 0)
   const cells = await scalar(
     pool,
-    `select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run > 1`,
+    `select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`,
   )
   expect(written).toBe(cells)
   expect((await remap(second, true)).examined.changed).toBe(0)

@@ -27,12 +27,12 @@ beforeEach(async () => {
   // The service refuses questions for reasons of its own: here those of three rows.
   await harness.database.pool.query(`
     with refused as (
-      update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', next_at = null, written = null
-       where source = 'contacts' and key in ('11', '12', '13') returning lookup
+      update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
+       where source = 'contacts' and key in ('11', '12', '13') returning lookup_id
     ), forgotten as (delete from fillrate.changes where key in ('11', '12', '13')
     ), blanked as (update crm.contacts set title = null, phone = null, seniority = null, company = null, enriched_at = null where id in (11, 12, 13))
-    update fillrate.lookups set state = 'rejected', reason = 'invalid_input: no such_mailbox', record = null, due_at = null
-     where id in (select lookup from refused)`)
+    update fillrate.lookups set state = 'rejected', reason = 'invalid_input: no such_mailbox', record = null, refresh_at = null
+     where id in (select lookup_id from refused)`)
 })
 afterEach(() => harness.close())
 
@@ -47,7 +47,7 @@ const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}):
   })
 
 const due = (): Promise<number> =>
-  scalar(harness.database.pool, 'select count(*)::int from fillrate.rows where next_at <= now()')
+  scalar(harness.database.pool, 'select count(*)::int from fillrate.rows where due_at <= now()')
 
 test('what failed is made due, and only that; stored answers are written without a call', async () => {
   const { pool } = harness.database

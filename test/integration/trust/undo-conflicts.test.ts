@@ -148,7 +148,7 @@ test('two undos at once take back each write once', async () => {
   )
   const twice = await scalar(
     pool,
-    'select count(*)::int from (select undone_by from fillrate.changes where undone_by is not null group by 1 having count(*) > 1) t',
+    'select count(*)::int from (select undone_by_change_id from fillrate.changes where undone_by_change_id is not null group by 1 having count(*) > 1) t',
   )
   expect(twice).toBe(0)
 })
@@ -160,7 +160,9 @@ test('an undo comes back to a row that was locked, and sees what the other trans
   await person.query(`begin; update crm.contacts set title = 'Chief' where id = 9`)
   const undoing = undo(run.run)
   await expect
-    .poll(() => scalar(pool, 'select count(*)::int from fillrate.changes where undone_by is not null'))
+    .poll(() =>
+      scalar(pool, 'select count(*)::int from fillrate.changes where undone_by_change_id is not null'),
+    )
     .toBe(59)
   await person.query('commit')
   person.release()

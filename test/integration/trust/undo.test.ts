@@ -36,7 +36,7 @@ test('an undo restores the table to the byte, and no run writes the same again b
   expect(report.changes.total).toBe(sumOf(report))
   expect(report.cells).toEqual({ restored: run.cells.written, touched: run.rows.enriched, kept: 0 })
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.rows where written is not null')).toBe(0)
+  expect(await scalar(pool, 'select count(*)::int from fillrate.rows where last_written is not null')).toBe(0)
 
   const calls = harness.sandbox.stats().calls.accepted
   const next = await harness.run()
@@ -54,7 +54,7 @@ test('an undo can be undone, and that again', async () => {
   const before = await checksum(pool, 'crm.contacts')
   const run = await harness.run()
   const after = await checksum(pool, 'crm.contacts')
-  const written = await checksum(pool, '(select key, written from fillrate.rows)')
+  const written = await checksum(pool, '(select key, last_written from fillrate.rows)')
   let last = run.run
   for (const [expected, enriched] of [
     [before, 0],
@@ -69,5 +69,5 @@ test('an undo can be undone, and that again', async () => {
     expect((await harness.run()).rows.picked).toBe(0)
     last = report.run ?? 0
   }
-  expect(await checksum(pool, '(select key, written from fillrate.rows)')).toBe(written)
+  expect(await checksum(pool, '(select key, last_written from fillrate.rows)')).toBe(written)
 })

@@ -13,14 +13,14 @@ const settled: Situation = {
   suppressed: false,
   inputsChanged: false,
   undone: false,
-  row: { state: 'not_found', dry: false, run: 3, next_at: later },
+  row: { state: 'not_found', dry: false, run: 3, due_at: later },
   lookup: { state: 'not_found', not_before: null, reason: null, run: 3 },
   job: null,
   alive: false,
 }
 const waiting = (lookup: Partial<Situation['lookup']> | null, more: Partial<Situation> = {}): Situation => ({
   ...settled,
-  row: { state: 'waiting', dry: false, run: 3, next_at: null },
+  row: { state: 'waiting', dry: false, run: 3, due_at: null },
   lookup: lookup === null ? null : { state: 'pending', not_before: null, reason: null, run: 3, ...lookup },
   ...more,
 })
@@ -34,7 +34,7 @@ describe('what comes next', () => {
   })
 
   test('a row without a gap is not picked, however due it is', () => {
-    const due = { ...settled, lacks: false, row: { ...settled.row!, next_at: new Date(now) } }
+    const due = { ...settled, lacks: false, row: { ...settled.row!, due_at: new Date(now) } }
     expect(what(due)).toMatch(/^nothing: each of its columns/)
   })
 
@@ -47,11 +47,9 @@ describe('what comes next', () => {
 
   test('a settled row waits for its time, or for somebody', () => {
     expect(nextOf(settled, now)).toEqual({ what: expect.stringMatching(/asked again/), at: later })
-    expect(what({ ...settled, row: { ...settled.row!, next_at: new Date(now) } })).toMatch(
-      /because it is due/,
-    )
+    expect(what({ ...settled, row: { ...settled.row!, due_at: new Date(now) } })).toMatch(/because it is due/)
     const never = (state: 'rejected' | 'invalid_input' | 'unchanged', undone = false): string =>
-      what({ ...settled, undone, row: { state, dry: false, run: 3, next_at: null } })
+      what({ ...settled, undone, row: { state, dry: false, run: 3, due_at: null } })
     expect(never('rejected')).toMatch(/before its inputs change, or `fillrate retry`/)
     expect(never('invalid_input')).toBe('nothing before its inputs change')
     expect(never('unchanged', true)).toMatch(/retry --state undone/)
@@ -69,7 +67,7 @@ describe('what comes next', () => {
     expect(nextOf(waiting({ state: 'submitted' }, { job }), now)).toMatchObject({ at: later })
     expect(what(waiting({ state: 'found' }))).toMatch(/write back/)
     expect(what(waiting(null))).toMatch(/picked again/)
-    expect(what(waiting({}, { row: { state: 'waiting', dry: true, run: 3, next_at: null } }))).toMatch(
+    expect(what(waiting({}, { row: { state: 'waiting', dry: true, run: 3, due_at: null } }))).toMatch(
       /dry run/,
     )
   })
@@ -90,7 +88,7 @@ describe('what comes next', () => {
               state: fc.constantFrom(...ROW_STATES),
               dry: fc.boolean(),
               run: fc.constant(3),
-              next_at: date,
+              due_at: date,
             }),
           ),
           lookup: fc.option(

@@ -158,7 +158,7 @@ const inWords = ({ kind, input }: { kind: string; input: Readonly<Record<string,
   `by ${kind === 'name_company' ? 'name and company' : words(kind)}: ${Object.values(input).join(', ')}`
 
 function calls(
-  { attempts, run, asked_at: at, rows, job, in_doubt: inDoubt }: AskedLookup,
+  { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: AskedLookup,
   now: number,
 ): Part {
   if (at === null) return 'not asked yet'
@@ -173,7 +173,7 @@ function calls(
 }
 
 function answer(lookup: AskedLookup, now: number): Part {
-  const { state, reason, confidence, resolved_at: at, due_at: due, not_before: later } = lookup
+  const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
   return [
     stateBadge(state),
     confidence !== null && ` confidence ${confidence}`,
