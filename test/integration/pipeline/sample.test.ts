@@ -117,7 +117,7 @@ test('a cascade is planned as a range, and what is known of it is followed', asy
     to_request: { linkedin_url: 1 },
     requested: 1,
   })
-  expect(after.cost).toMatchObject({ lookups: 1, most: 2 })
+  expect(after.cost).toMatchObject({ lookups: 1, max_lookups: 2 })
   const person = (await readPeople(harness.database.pool)).at(-1)
   const next = person ? askedAbout(person).asked.length - 1 : 0
   const run = await harness.run({ route: 'sync' })
