@@ -87,7 +87,7 @@ test('a dry run tells what would go, and everything stays', async () => {
       { source: 'contacts', key: '19' },
       { source: 'contacts', key: '20' },
     ],
-    left: [],
+    remaining: [],
   })
   expect(await mentions(ERASED)).toEqual(before)
 })
@@ -169,7 +169,7 @@ test('a company by its domain; its neighbours stay', async () => {
   expect(Object.keys(await mentions('company1.example'))).toEqual(['lookups'])
   expect(await erase('domain', 'https://www.Company1.example/')).toMatchObject({
     erased: { lookups: 1, rows: 1, changes: 1 },
-    left: [],
+    remaining: [],
   })
   expect(await mentions('company1.example')).toEqual({})
   expect(await mentions('company2.example')).toEqual({ lookups: 1 })
@@ -210,5 +210,5 @@ test('a forget that searches for long holds no lock on what it has found: rows a
       return { report }
     },
   )
-  expect(await forgetting.report).toMatchObject({ erased: { lookups: 1 }, left: [] })
+  expect(await forgetting.report).toMatchObject({ erased: { lookups: 1 }, remaining: [] })
 })

@@ -153,7 +153,7 @@ test('a job can be given up by hand: its inputs are asked singly; it is never po
   })
   expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
     state: null,
-    told: 'it has ended already',
+    message: 'it has ended already',
   })
   expect(await actOnJob({ db, log }, 'expire', 'nobody')).toBeNull()
   const report = await harness.run({ route: 'sync' })
