@@ -1,13 +1,11 @@
+import pg from 'pg'
+import pino from 'pino'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
-import pino from 'pino'
-import { openApp, type PassOptions } from '../src/app.ts'
-import { demoConfig } from '../src/cli/demo/config.ts'
-import { makeCrm } from '../src/cli/demo/crm/crm.ts'
-import { startService } from '../src/cli/demo/service.ts'
-import { FULL } from '../src/cli/demo/settings.ts'
+import { type PassRequest, openApp } from '../src/app.ts'
+import { FULL_DEMO, demoConfig, startDemoService } from '../src/demo/settings.ts'
+import { createCrm } from '../src/demo/crm/crm.ts'
 import { readEnvironment } from '../src/config/environment.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { openBrowser } from '../test/support/browser.ts'
@@ -18,10 +16,10 @@ import { startEmbeddedPostgres } from '../test/support/embedded-postgres.ts'
 const DOCS = new URL('../docs/', import.meta.url).pathname
 const postgres = await startEmbeddedPostgres(['max_connections=50'])
 const profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
-const service = await startService(FULL)
+const service = await startDemoService(FULL_DEMO)
 const client = new pg.Client({ connectionString: postgres.url })
 await client.connect()
-await makeCrm(client, FULL)
+await createCrm(client, FULL_DEMO)
 const app = await openAfterMigration()
 const stop = new AbortController()
 const listening = Promise.withResolvers<string>()
@@ -30,7 +28,7 @@ const browser = await openBrowser(profile)
 try {
   const at = await listening.promise
   console.log(at)
-  const pass: PassOptions & { waitMs: number } = {
+  const pass: PassRequest & { waitMs: number } = {
     sources: [],
     limit: null,
     where: null,
@@ -90,7 +88,7 @@ async function openAfterMigration() {
   const db = openDatabase({ url: postgres.url, max: 1 })
   await migrate(db)
   await db.destroy()
-  return openApp({ config: demoConfig(FULL), environment, log: pino({ level: 'warn' }) })
+  return openApp({ config: demoConfig(FULL_DEMO), environment, log: pino({ level: 'warn' }) })
 }
 
 async function picture(

@@ -1,50 +1,59 @@
+import * as outages from './store/rate-limits.ts'
+import * as rateLimits from './store/rate-limits.ts'
+import * as services from './store/services.ts'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import type { Environment } from './config/environment.ts'
-import { bulkOf, type Bulk } from './daemon/bulk.ts'
-import { hearRate, takeTurn, type Claim } from './daemon/caller.ts'
+import {
+  type BulkAvailability,
+  type Receiver,
+  type ReceiverOptions,
+  checkBulkAvailability,
+  openReceiver,
+} from './http/receiver.ts'
+import { type AcquireAttempt, acquireLeadership, readLeaderStatus } from './runs/leader.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
-import { work } from './daemon/loop.ts'
-import { Notifier } from './daemon/notify.ts'
-import { openReceiver, type OpenReceiver, type ReceiverOptions } from './daemon/receiver.ts'
-import { serve as serveForever, type ServeOptions } from './daemon/serve.ts'
+import { runService } from './daemon/service.ts'
+import { Notifier } from './daemon/notifier.ts'
+import { type ServeReceiverOptions, serveReceiver as serveForever } from './daemon/serve.ts'
 import type { RouteOption } from './domain/route.ts'
 import type { Trigger } from './domain/run.ts'
-import type { Deps } from './pipeline/deps.ts'
-import { slotsOf } from './pipeline/look-up/slots.ts'
-import { Meter } from './pipeline/meter.ts'
-import { explain as tell } from './pipeline/explain/explain.ts'
-import type { Story } from './pipeline/explain/story.ts'
-import { changeFollowing, type Following } from './pipeline/following.ts'
-import { plan as makePlan, type Plan } from './pipeline/plan.ts'
-import { remap as writeAgain, type RemapOptions, type RemapReport } from './pipeline/remap/remap.ts'
 import {
-  budgetOf,
+  type Deps,
+  SOURCE_TIMEOUT_MS,
+  configuredAddress,
+  registerService,
+  toPolicy,
+} from './pipeline/deps.ts'
+import { createSlots } from './pipeline/look-up/slots.ts'
+import { MetricsRecorder } from './pipeline/metrics-recorder.ts'
+import { explainRow as tell } from './actions/explain/explain.ts'
+import type { RowHistory } from './actions/explain/row-history.ts'
+import { type TriggerStatus, setTriggers } from './actions/triggers.ts'
+import { type Plan, createPlan as makePlan } from './actions/plan/plan.ts'
+import { type RemapOptions, type RemapReport, remapSource as writeAgain } from './actions/remap.ts'
+import {
+  assertRoutePossible,
   chooseSource,
   chooseSources,
-  demand,
-  refuseImpossibleRoute,
-  toNumber,
-} from './pipeline/request.ts'
-import { retry as makeDue, type RetryOptions, type RetryReport } from './pipeline/retry.ts'
-import { addressOf, registerService } from './pipeline/scope.ts'
-import { rulesOf, SOURCE_TIMEOUT_MS } from './pipeline/rules.ts'
-import type { RunProgress } from './pipeline/run/progress.ts'
-import type { RunReport } from './pipeline/run/report.ts'
-import { run as runOnce, type RunDeps } from './pipeline/run/run.ts'
-import type { UndoReport } from './pipeline/undo/report.ts'
-import { undo as takeBack, type UndoOptions } from './pipeline/undo/undo.ts'
+  requireBudget,
+  requireSetting,
+  toBudgetLimit,
+} from './actions/validate-request.ts'
+import { type RetryOptions, type RetryReport, retryFailedRows as makeDue } from './actions/retry.ts'
+import type { RunProgress } from './runs/counters.ts'
+import type { RunReport } from './runs/report.ts'
+import { type RunDeps, executeRun as runOnce } from './runs/run.ts'
+import type { UndoReport } from './actions/undo/report.ts'
+import { type UndoOptions, undoRun as takeBack } from './actions/undo/undo.ts'
 import { createBreaker } from './service/breaker.ts'
 import { EnrichmentClient } from './service/client.ts'
-import { checkWhere } from './sources/check/where.ts'
-import { openSource, type Source } from './sources/source.ts'
+import { checkWhere } from './sources/check/expressions.ts'
+import { type Source, openSource } from './sources/source.ts'
 import { pendingMigrations } from './store/migrate.ts'
-import { openDatabase, type Database } from './store/open.ts'
-import * as outages from './store/outages.ts'
-import * as rateLimits from './store/rate-limits.ts'
-import * as services from './store/services.ts'
+import { type Database, openDatabase } from './store/open.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -56,7 +65,7 @@ export interface AppOptions {
   readonly onStatement?: (sql: string) => void
 }
 
-export interface PassOptions {
+export interface PassRequest {
   /** Names of sources; none means all. */
   readonly sources: readonly string[]
   readonly limit: number | null
@@ -67,7 +76,7 @@ export interface PassOptions {
   readonly signal: AbortSignal
 }
 
-export interface RunRequest extends PassOptions {
+export interface RunRequest extends PassRequest {
   readonly trigger?: Trigger
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
@@ -80,19 +89,19 @@ export interface App {
   readonly db: Database
   readonly sources: ReadonlyMap<string, Source>
   /** Whether lookups can go in bulk, and if not, why. */
-  readonly bulk: Bulk
+  readonly bulk: BulkAvailability
   /** What the limit belongs to; null without an address and a key. */
   readonly scope: string | null
   run(request: RunRequest): Promise<RunReport>
   /** @param request.sample shows so many rows before and after, out of those whose records are stored already */
-  plan(request: PassOptions & { readonly sample?: number | null }): Promise<Plan>
+  plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan>
   /** The daemon with this configuration, behind a receiver that is open already. */
   start(options: Parameters<DaemonApp['start']>[0]): Promise<void>
   /** Puts the triggers of a sync on a source's table, or takes them off. */
-  follow(action: 'install' | 'remove', source: string): Promise<Following>
-  serve(options: Pick<ServeOptions, 'signal' | 'onListening'>): Promise<void>
+  follow(action: 'install' | 'remove', source: string): Promise<TriggerStatus>
+  serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void>
   /** One row's story. */
-  explain(source: string, key: string): Promise<Story>
+  explain(source: string, key: string): Promise<RowHistory>
   /** Takes back a run's writes. */
   undo(options: UndoOptions): Promise<UndoReport>
   /** Makes failed rows due. `sources`: names; none means all. */
@@ -110,7 +119,7 @@ export interface App {
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { config, environment, log } = options
-  const url = demand(
+  const url = requireSetting(
     environment.databaseUrl,
     'DATABASE_URL',
     'the address of the CRM database, postgres://user@host/name',
@@ -122,11 +131,11 @@ export async function openApp(options: AppOptions): Promise<App> {
     onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
   })
   try {
-    if ((await pendingMigrations(db)).length > 0) throw new SchemaMissing()
+    if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
     const sources = new Map<string, Source>()
     for (const mapping of Object.values(config.sources))
       sources.set(mapping.name, await openSource(db, mapping))
-    return build(options, db, sources)
+    return buildApp(options, db, sources)
   } catch (error) {
     await db.destroy()
     throw error
@@ -134,7 +143,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 /** The `fillrate` schema is not there, or is an older one. */
-export class SchemaMissing extends Error {
+export class SchemaMissingError extends Error {
   override readonly name = 'SchemaMissing'
   constructor() {
     super(
@@ -143,20 +152,24 @@ export class SchemaMissing extends Error {
   }
 }
 
-function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
+function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
   const { config, environment, log } = options
-  const bulk = bulkOf(environment)
-  const rules = rulesOf(config)
-  const meter = new Meter(db, log)
+  const bulk = checkBulkAvailability(environment)
+  const rules = toPolicy(config)
+  const meter = new MetricsRecorder(db, log)
   const base = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
-  const slots = slotsOf(config.service.concurrency, Object.values(config.sources))
+  const slots = createSlots(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
   let client: EnrichmentClient | null = null
   const openClient = (): EnrichmentClient =>
     (client ??= new EnrichmentClient({
-      baseUrl: demand(environment.baseUrl, 'FILLRATE_BASE_URL', 'the address of the enrichment service'),
-      apiKey: demand(
+      baseUrl: requireSetting(
+        environment.baseUrl,
+        'FILLRATE_BASE_URL',
+        'the address of the enrichment service',
+      ),
+      apiKey: requireSetting(
         environment.apiKeys.length > 0 ? environment.apiKeys : null,
         'FILLRATE_API_KEY',
         'a key of the enrichment service',
@@ -165,22 +178,24 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       proxies: environment.proxies,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
-      onEnded: (endpoint, status) => meter.called(endpoint, status),
-      onKeyRefused: (refusal) => log.warn(refusal, 'the service refuses a key'),
+      onCallEnd: (endpoint, status) => meter.recordCall(endpoint, status),
+      onKeyRejected: (refusal) => log.warn(refusal, 'the service refuses a key'),
       onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
     }))
-  const address = addressOf(environment)
+  const address = configuredAddress(environment)
   // Looked up each time: another process may have met another service first.
-  const deps = async (): Promise<Deps> => ({ ...base, service: await services.find(db, address) })
+  const deps = async (): Promise<Deps> => ({ ...base, service: await services.findService(db, address) })
   const scopeOf = (): string | null =>
     address === null || environment.apiKeys.length === 0 ? null : `${address} ${openClient().keyId}`
-  const explain = async (source: string, key: string): Promise<Story> =>
+  const explain = async (source: string, key: string): Promise<RowHistory> =>
     tell(await deps(), chooseSource(sources, source), key)
-  const receiver = (onDelivered: () => void, board: ReceiverOptions['board'] = null): Promise<OpenReceiver> =>
-    openReceiver({ db, environment, log, onDelivered, board })
+  const receiver = (
+    onDelivered: () => void,
+    dashboard: ReceiverOptions['dashboard'] = null,
+  ): Promise<Receiver> => openReceiver({ db, environment, log, onDelivered, dashboard })
 
   /** The sources of a request, with its condition held against each of them. */
-  const choose = async (request: PassOptions): Promise<Source[]> => {
+  const choose = async (request: PassRequest): Promise<Source[]> => {
     const chosen = chooseSources(sources, request.sources)
     if (request.where !== null) for (const source of chosen) await checkWhere(db, source, request.where)
     return chosen
@@ -193,8 +208,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     if (state === 'closed') log.info('the service answers again')
   })
   /** What a run needs to call the service. */
-  const calling = async (receiver: Pick<OpenReceiver, 'publicUrl'> | null): Promise<RunDeps> => {
-    const claim: Claim = { token: null }
+  const calling = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => {
+    const attempt: AcquireAttempt = { token: null }
     return {
       ...base,
       service: await registerService(base, address),
@@ -204,8 +219,8 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       breaker,
       slots,
       webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
-      takeTurn: () =>
-        takeTurn({
+      acquireLeadership: () =>
+        acquireLeadership({
           db,
           scope: () => scopeOf() ?? '',
           owner,
@@ -213,10 +228,10 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
           concurrency: rules.concurrency,
           reserve: config.service.reserve,
           breaker,
-          claim,
+          attempt,
         }),
-      hearRate: () => hearRate(db, scopeOf() ?? '', base.now()),
-      findOutage: () => outages.find(db, scopeOf() ?? ''),
+      readRateStatus: () => readLeaderStatus(db, scopeOf() ?? '', base.now()),
+      findOpenCircuit: () => outages.findCircuit(db, scopeOf() ?? ''),
     }
   }
   const notifier = new Notifier({
@@ -236,9 +251,9 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
     },
     run: async (request) => {
       const chosen = await choose(request)
-      const budget = budgetOf(request, config)
+      const budget = requireBudget(request, config)
       const { trigger = 'manual' } = request
-      refuseImpossibleRoute(request.route, bulk)
+      assertRoutePossible(request.route, bulk)
       openClient()
       let delivered = (): void => {}
       const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
@@ -267,16 +282,16 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
       }
     },
     plan: async (request) => {
-      refuseImpossibleRoute(request.route, bulk)
+      assertRoutePossible(request.route, bulk)
       const scope = scopeOf()
       return makePlan(await deps(), {
         sources: await choose(request),
         limit: request.limit,
-        budget: toNumber(request.budget ?? config.budget),
+        budget: toBudgetLimit(request.budget ?? config.budget),
         where: request.where,
         route: request.route,
         bulkPossible: bulk.possible,
-        knownLimit: scope === null ? null : await rateLimits.recall(db, scope),
+        knownLimit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
         sample: request.sample ?? null,
         signal: request.signal,
       })
@@ -287,7 +302,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         receiver: (onDelivered) => receiver(onDelivered, { sources: () => sources, explain }),
       }),
     start: async ({ receiver: open, signal, onStarted }) =>
-      work(
+      runService(
         {
           ...(await calling(bulk.possible ? open : null)),
           config,
@@ -295,7 +310,7 @@ function build(options: AppOptions, db: Database, sources: ReadonlyMap<string, S
         },
         { signal, onStarted },
       ),
-    follow: (action, name) => changeFollowing(db, chooseSource(sources, name), action),
+    follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
     explain,
     undo: async (request) => takeBack({ ...(await deps()), owner }, request),
     retry: async (request) =>

@@ -3,18 +3,18 @@
  * service's client and the webhook's signature for use on their own.
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
-export { createFillrate } from './library.ts'
-export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './library.ts'
+export { createFillrate } from './fillrate.ts'
+export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './fillrate.ts'
 export { ConfigProblems } from './config/problems.ts'
-export type { Story } from './pipeline/explain/story.ts'
-export type { Plan } from './pipeline/plan.ts'
-export type { RunProgress } from './pipeline/run/progress.ts'
-export type { RunReport } from './pipeline/run/report.ts'
-export type { UndoReport } from './pipeline/undo/report.ts'
+export type { RowHistory } from './actions/explain/row-history.ts'
+export type { Plan } from './actions/plan/plan.ts'
+export type { RunProgress } from './runs/counters.ts'
+export type { RunReport } from './runs/report.ts'
+export type { UndoReport } from './actions/undo/report.ts'
 export { EnrichmentClient } from './service/client.ts'
 export type {
-  Answer,
-  BulkAnswer,
+  LookupResponse,
+  BulkResponse,
   BulkInput,
   CallOptions,
   ClientOptions,
@@ -22,6 +22,6 @@ export type {
   PersonInput,
 } from './service/client.ts'
 export * from './service/errors.ts'
-export type { AuthStyle } from './service/auth.ts'
-export type { CallObserver } from './service/call.ts'
+export type { AuthStyle } from './service/api-keys.ts'
+export type { RequestObserver } from './service/exchange.ts'
 export { signWebhook, verifyWebhook } from './webhook/signature.ts'

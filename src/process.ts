@@ -12,19 +12,19 @@ try {
   // There is none.
 }
 
-const words = process.argv.slice(2)
-const plain = words.includes('--no-color')
-const stdout = new Output(process.stdout, { color: hasColors(process.stdout) })
-const stderr = new Output(process.stderr, { color: hasColors(process.stderr) })
+const args = process.argv.slice(2)
+const plain = args.includes('--no-color')
+const stdout = new Output(process.stdout, { color: supportsColors(process.stdout) })
+const stderr = new Output(process.stderr, { color: supportsColors(process.stderr) })
 const interrupt = new AbortController()
 let invocation: Invocation | null = null
 
 /** Node's own rule: NO_COLOR, FORCE_COLOR and TERM decide, and what is no terminal gets none. */
-function hasColors(stream: NodeJS.WriteStream): boolean {
+function supportsColors(stream: NodeJS.WriteStream): boolean {
   return !plain && stream.isTTY && stream.hasColors()
 }
 
-function contextFor(known: Invocation | null): Context {
+function createContext(known: Invocation | null): Context {
   invocation = known
   return {
     stdin: process.stdin,
@@ -45,8 +45,8 @@ function onSignal(): void {
   interrupt.abort()
 }
 
-function onUnforeseen(error: unknown): void {
-  process.exit(tell(error, invocation, contextFor(invocation)))
+function onUnexpectedError(error: unknown): void {
+  process.exit(tell(error, invocation, createContext(invocation)))
 }
 
 // Whoever reads us may stop reading, `| head` for instance; that is no error of ours.
@@ -56,8 +56,8 @@ for (const stream of [process.stdout, process.stderr])
   })
 process.on('SIGINT', onSignal)
 process.on('SIGTERM', onSignal)
-process.on('uncaughtException', onUnforeseen)
-process.on('unhandledRejection', onUnforeseen)
+process.on('uncaughtException', onUnexpectedError)
+process.on('unhandledRejection', onUnexpectedError)
 process.on('exit', () => stderr.live([]))
 
-process.exitCode = await cli({ words, contextFor })
+process.exitCode = await cli({ words: args, contextFor: createContext })

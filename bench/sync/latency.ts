@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { parseConfig } from '../../src/config/parse.ts'
-import { changeFollowing } from '../../src/pipeline/following.ts'
+import { setTriggers } from '../../src/actions/triggers.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { migrate } from '../../src/store/migrate.ts'
@@ -136,7 +136,7 @@ async function prepare(server: string, scenario: Scenario): Promise<string> {
   })
   const { contacts } = parseConfig(crmConfig, null).sources
   if (!contacts) throw new Error('the configuration has no source contacts')
-  await changeFollowing(db, await openSource(db, contacts), 'install')
+  await setTriggers(db, await openSource(db, contacts), 'install')
   await db.destroy()
   return url
 }

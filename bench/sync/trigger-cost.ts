@@ -1,6 +1,6 @@
 import { onServer } from '../../test/support/server.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import { changeFollowing } from '../../src/pipeline/following.ts'
+import { setTriggers } from '../../src/actions/triggers.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
@@ -28,7 +28,7 @@ export async function measureTriggers(
   const followed = await prepare(server, 'followed', options.indexed)
   const db = openDatabase({ url: followed, max: 1 })
   const source = await openSource(db, mapping())
-  await changeFollowing(db, source, 'install')
+  await setTriggers(db, source, 'install')
   await db.destroy()
 
   const urls = { plain, followed }

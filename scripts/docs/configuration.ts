@@ -1,4 +1,4 @@
-import { recordFields } from '../../src/config/fields.ts'
+import { RECORD_FIELDS } from '../../src/config/fields.ts'
 import { configJsonSchema } from '../../src/config/json-schema.ts'
 import { table } from './table.ts'
 
@@ -63,8 +63,8 @@ export function configurationPage(): string {
     'The name is a column of the table, or a key inside a jsonb column (`attributes.department`). The value is a field ' +
       'of the record, or an object:',
     options === undefined ? '' : fields(options),
-    `Fields of a person: ${list(recordFields.person)}.`,
-    `Fields of a company: ${list(recordFields.company)}.`,
+    `Fields of a person: ${list(RECORD_FIELDS.person)}.`,
+    `Fields of a company: ${list(RECORD_FIELDS.company)}.`,
     '**Policies.** `blank` writes only where the column is blank: NULL, an empty text or one of white space, an empty ' +
       'array, JSON null, or a missing key. `tracked` also replaces what Fillrate wrote itself and nobody has changed ' +
       'since. `always` replaces anything. A field that the record lacks never erases a value, whatever the policy.',

@@ -1,5 +1,5 @@
 import { Command, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
-import { logLevels } from '../config/environment.ts'
+import { LOG_LEVELS } from '../config/environment.ts'
 import type { Context } from './context.ts'
 import type { Variable } from './environment-help.ts'
 import type { ExitCode } from './exit-codes.ts'
@@ -21,7 +21,12 @@ export const program = parser('fillrate')
   )
   .addOption(boolean('--json', 'one JSON object on standard output, for programs'))
   .addOption(
-    oneOf('--log-level <LEVEL>', `how much is told on standard error: ${listed(logLevels)}`, logLevels, null),
+    oneOf(
+      '--log-level <LEVEL>',
+      `how much is told on standard error: ${listed(LOG_LEVELS)}`,
+      LOG_LEVELS,
+      null,
+    ),
   )
   .option('--no-color', 'no colours')
   .addOption(boolean('-h, --help', 'this help'))

@@ -1,12 +1,12 @@
 import { pino, type Logger } from 'pino'
-import { logLevels } from '../config/environment.ts'
-import { maskPasswords } from '../config/show.ts'
+import { LOG_LEVELS } from '../config/environment.ts'
+import { maskPasswords } from '../util/text.ts'
 import type { Output } from './output.ts'
 import type { Paint, Style } from './render/paint.ts'
 import { clean } from './render/text.ts'
 
 export interface LogOptions {
-  readonly level: (typeof logLevels)[number]
+  readonly level: (typeof LOG_LEVELS)[number]
   /** Short lines for a person, or JSON for a program. */
   readonly format: 'short' | 'json'
   readonly output: Output
@@ -46,7 +46,7 @@ const STYLES: Readonly<Partial<Record<string, Style>>> = {
   fatal: 'bad',
   info: 'good',
 }
-const NAMES: readonly string[] = logLevels
+const NAMES: readonly string[] = LOG_LEVELS
 const LEVEL_COLUMNS = 5
 
 /** `14:03:22 warn  waiting for Postgres  step=settle ms=400` out of pino's JSON. */

@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
-import { parseDuration } from '../config/duration.ts'
-import { quote } from '../config/show.ts'
+import { parseDuration } from '../config/primitives.ts'
+import { quoteText } from '../util/text.ts'
 
 /** A word of the command line can't be read. The message says what was expected and what was found. */
 export class InvalidValue extends Error {
@@ -26,7 +26,7 @@ function parseValue<Value>(option: Option, parse: (text: string) => Value, text:
     return parse(text)
   } catch (error) {
     if (!(error instanceof Expected)) throw error
-    throw new InvalidValue(`${option.long}: expected ${error.message}, found ${quote(text)}`)
+    throw new InvalidValue(`${option.long}: expected ${error.message}, found ${quoteText(text)}`)
   }
 }
 

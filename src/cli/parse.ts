@@ -1,7 +1,6 @@
 import { CommanderError, type Option } from '@commander-js/extra-typings'
-import { quote } from '../config/show.ts'
-import { didYouMean } from '../config/suggest.ts'
-import { program, usageError, argumentTerms, type CliCommand, type Invocation } from './command.ts'
+import { didYouMean, quoteText } from '../util/text.ts'
+import { type CliCommand, type Invocation, argumentTerms, program, usageError } from './command.ts'
 import { commands, findCommand } from './commands.ts'
 import { InvalidValue, missingValue, placeholderOf } from './options.ts'
 
@@ -51,7 +50,7 @@ function topicOf(word: string | undefined): string[] {
 const noSuchCommand = (word: string): Error =>
   usageError(
     null,
-    `there is no command ${quote(word)}`,
+    `there is no command ${quoteText(word)}`,
     didYouMean(
       word,
       commands.map((one) => one.name),
@@ -95,7 +94,7 @@ const isNamed = ({ long, short }: Option, name: string): boolean => long === nam
 function unknownOption(command: CliCommand | null, typed: string): Error {
   const [name = '', value] = typed.split(/=(.*)/s)
   const isOfThis = optionsOf(command).some((one) => isNamed(one, name) && placeholderOf(one) === null)
-  if (isOfThis) return usageError(command, `${name} takes no value, found ${quote(value ?? '')}`)
+  if (isOfThis) return usageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
   const others = commands.filter((one) => one.parser.options.some((option) => isNamed(option, name)))
   if (others.length > 0) {
     const these = others.map((one) => `fillrate ${one.name}`).join(', ')
@@ -109,7 +108,7 @@ function unknownOption(command: CliCommand | null, typed: string): Error {
 function excessArguments(command: CliCommand): Error {
   const { registeredArguments, args } = command.parser
   const most = registeredArguments.length
-  const extra = args.slice(most).map(quote).join(' ')
+  const extra = args.slice(most).map(quoteText).join(' ')
   const takes = most === 0 ? 'no words after it' : most === 1 ? 'one word after it' : `${most} words after it`
   return usageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
 }

@@ -1,8 +1,8 @@
 import type { SourceMapping } from '../domain/mapping.ts'
-import type { NoticeKind } from '../domain/notice.ts'
+import type { NotificationKind } from '../domain/run.ts'
 
 /** How many lookups a run may ask the service. */
-export type Budget = number | 'unlimited'
+export type LookupBudget = number | 'unlimited'
 
 /** One line of the schedule: when to run which sources. */
 export interface ScheduleEntry {
@@ -12,7 +12,7 @@ export interface ScheduleEntry {
   readonly timezone: string | null
   readonly sources: readonly string[]
   /** Null: the configuration's own. */
-  readonly budget: Budget | null
+  readonly budget: LookupBudget | null
   /** Rows. Null: all. */
   readonly limit: number | null
   /** Whether a tick that was missed is run once at the next start. */
@@ -44,7 +44,7 @@ export interface Config {
   /** Tries of one lookup before it is failed. */
   readonly attempts: number
   /** Null: a run must be given `--budget`. */
-  readonly budget: Budget | null
+  readonly budget: LookupBudget | null
   readonly schedule: readonly ScheduleEntry[]
   /** How long things are kept. Null: for ever. */
   readonly keep: {
@@ -61,5 +61,5 @@ export interface NotifyTarget {
   readonly url: string | null
   /** A signed JSON body, or what Slack and others like it take. */
   readonly form: 'json' | 'slack'
-  readonly on: readonly NoticeKind[]
+  readonly on: readonly NotificationKind[]
 }

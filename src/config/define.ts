@@ -1,7 +1,7 @@
-import type { Policy, SourceKind } from '../domain/mapping.ts'
-import type { NoticeKind } from '../domain/notice.ts'
-import type { Budget } from './config.ts'
-import type { FieldOf } from './fields.ts'
+import type { WritePolicy, SourceKind } from '../domain/mapping.ts'
+import type { NotificationKind } from '../domain/run.ts'
+import type { LookupBudget } from './config.ts'
+import type { RecordField } from './fields.ts'
 
 /** A number and its unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
 export type Duration = `${number}${'' | ' '}${DurationUnit}`
@@ -12,7 +12,7 @@ type DurationUnit =
 
 interface OutputOptions {
   /** What may happen to a column that already holds a value. Default: `blank`, only a blank column is written. */
-  readonly policy?: Policy
+  readonly policy?: WritePolicy
   /** 0 to 1. A record below it leaves this column alone. Default: the source's. */
   readonly minConfidence?: number
   /** Values of the field to values of the column. A value that is not in it is skipped. */
@@ -31,8 +31,8 @@ interface OutputOptions {
 
 /** A field of the record, alone or with options. `unlisted` allows a field that the service's interface doesn't list. */
 export type OutputConfig<Kind extends SourceKind> =
-  | FieldOf<Kind>
-  | (OutputOptions & { readonly field: FieldOf<Kind>; readonly unlisted?: false })
+  | RecordField<Kind>
+  | (OutputOptions & { readonly field: RecordField<Kind>; readonly unlisted?: false })
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
 /** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name and company is asked. */
@@ -94,7 +94,7 @@ interface ScheduleConfig<Name extends string = string> {
   /** Default: all. */
   readonly sources?: readonly Name[]
   /** Lookups of each time, however often a crash begins it again. Default: the budget of the configuration. */
-  readonly budget?: Budget
+  readonly budget?: LookupBudget
   /** Rows that one run may pick. Default: all. */
   readonly limit?: number
   /** Whether a tick that was missed is run once at the next start. Default: true. */
@@ -107,7 +107,7 @@ interface NotifyConfig {
   /** A signed JSON body, or `{ text }` as Slack takes it. Default: json. */
   readonly form?: 'json' | 'slack'
   /** Of which events. Default: all. */
-  readonly on?: readonly NoticeKind[]
+  readonly on?: readonly NotificationKind[]
 }
 
 /** What a configuration file holds. Secrets are not among it: they come from the environment only. */
@@ -142,7 +142,7 @@ export interface ConfigInput<Name extends string = string> {
   /** Tries of one lookup before it is failed. Default: 5. */
   readonly attempts?: number
   /** Lookups that one run may ask. Without it a run must be given `--budget`. */
-  readonly budget?: Budget
+  readonly budget?: LookupBudget
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
   /** Stored answers older than this are deleted, and asked again when wanted. Default: kept. */
   readonly keepRecords?: Duration

@@ -1,16 +1,24 @@
-import { readAddress, readDatabaseUrl, readProxy, readSecretAddress } from './addresses.ts'
-import { ConfigProblems } from './problems.ts'
-import { readHost, readPort, readSecrets, readToken, readWord } from './env-value.ts'
-import type { Read } from './env-value.ts'
-import type { Problem } from './problems.ts'
-import { editDistance } from './suggest.ts'
+import {
+  type EnvValue,
+  parseAddress,
+  parseDatabaseUrl,
+  parseHost,
+  parsePort,
+  parseProxy,
+  parseSecretAddress,
+  parseSecrets,
+  parseToken,
+  parseWord,
+} from './env-values.ts'
+import { ConfigProblems, type Problem } from './problems.ts'
+import { editDistance } from '../util/text.ts'
 
-const authStyles = ['bearer', 'x-api-key', 'basic', 'query'] as const
-type AuthStyle = (typeof authStyles)[number]
+const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
+type AuthStyle = (typeof AUTH_STYLES)[number]
 
 /** The levels of pino, the logger. */
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-type LogLevel = (typeof logLevels)[number]
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** What comes from the environment: addresses, secrets, and where to listen. Null: not set. */
 export interface Environment {
@@ -42,7 +50,7 @@ export interface Environment {
   }
 }
 
-const names = [
+const VARIABLE_NAMES = [
   'DATABASE_URL',
   'FILLRATE_BASE_URL',
   'FILLRATE_API_KEY',
@@ -67,8 +75,11 @@ const names = [
  * @throws ConfigProblems
  */
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
-  const problems: Problem[] = misspelt(env)
-  const read = <Value>(name: (typeof names)[number], parse: (text: string) => Read<Value>): Value | null => {
+  const problems: Problem[] = findMisspelled(env)
+  const read = <Value>(
+    name: (typeof VARIABLE_NAMES)[number],
+    parse: (text: string) => EnvValue<Value>,
+  ): Value | null => {
     // Proxies are named in lower case too, and that goes first, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null
@@ -77,25 +88,25 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     problems.push({ place: name, found: parsed.found, expected: parsed.expected, todo: parsed.todo ?? null })
     return null
   }
-  const [http, https] = [read('HTTP_PROXY', readProxy), read('HTTPS_PROXY', readProxy)]
+  const [http, https] = [read('HTTP_PROXY', parseProxy), read('HTTPS_PROXY', parseProxy)]
   const except = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
   const environment: Environment = {
-    databaseUrl: read('DATABASE_URL', readDatabaseUrl),
-    baseUrl: read('FILLRATE_BASE_URL', (text) => readAddress(text, { of: 'service', leaveOff: '/v1' })),
-    apiKeys: read('FILLRATE_API_KEY', (text) => readSecrets(text, 'key', { sendable: true })) ?? [],
-    auth: read('FILLRATE_AUTH', (text) => readWord(text, authStyles)) ?? 'bearer',
+    databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
+    baseUrl: read('FILLRATE_BASE_URL', (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
+    apiKeys: read('FILLRATE_API_KEY', (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
+    auth: read('FILLRATE_AUTH', (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
     webhookSecrets:
-      read('FILLRATE_WEBHOOK_SECRET', (text) => readSecrets(text, 'secret', { sendable: false })) ?? [],
+      read('FILLRATE_WEBHOOK_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
     publicUrl: read('FILLRATE_PUBLIC_URL', (text) =>
-      readAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
+      parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
     ),
-    port: read('FILLRATE_PORT', readPort),
-    host: read('FILLRATE_HOST', readHost),
-    dashboardToken: read('FILLRATE_DASHBOARD_TOKEN', readToken),
-    notifyUrl: read('FILLRATE_NOTIFY_URL', readSecretAddress),
+    port: read('FILLRATE_PORT', parsePort),
+    host: read('FILLRATE_HOST', parseHost),
+    dashboardToken: read('FILLRATE_DASHBOARD_TOKEN', parseToken),
+    notifyUrl: read('FILLRATE_NOTIFY_URL', parseSecretAddress),
     notifySecrets:
-      read('FILLRATE_NOTIFY_SECRET', (text) => readSecrets(text, 'secret', { sendable: false })) ?? [],
-    logLevel: read('LOG_LEVEL', (text) => readWord(text, logLevels)) ?? 'info',
+      read('FILLRATE_NOTIFY_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
+    logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
     ...((http !== null || https !== null) && { proxies: { http, https, except } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
@@ -103,8 +114,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
 }
 
 /** A name that is one slip away from one that is not set: it would be ignored without a word. */
-function misspelt(env: NodeJS.ProcessEnv): Problem[] {
-  const known: readonly string[] = names
+function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
+  const known: readonly string[] = VARIABLE_NAMES
   return Object.keys(env).flatMap((name) => {
     if (!name.startsWith('FILLRATE_') || known.includes(name)) return []
     const meant = known.find(

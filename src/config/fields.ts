@@ -1,9 +1,8 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import { oneOf } from './show.ts'
-import { didYouMean } from './suggest.ts'
+import { didYouMean, oneOf } from '../util/text.ts'
 
 /** The fields of a record of each kind, as the service's interface lists them. A dot leads into an object. */
-export const recordFields = {
+export const RECORD_FIELDS = {
   person: [
     'id',
     'email',
@@ -43,14 +42,14 @@ export const recordFields = {
 } as const satisfies Record<SourceKind, readonly string[]>
 
 /** A field of the record that a source of this kind can copy into a column. */
-export type FieldOf<Kind extends SourceKind> = (typeof recordFields)[Kind][number]
+export type RecordField<Kind extends SourceKind> = (typeof RECORD_FIELDS)[Kind][number]
 
 /** What to do about a field that a record of this kind doesn't have. */
-export function adviseOnField(kind: SourceKind, field: string): string {
+export function suggestField(kind: SourceKind, field: string): string {
   const other = kind === 'person' ? 'company' : 'person'
-  const near = didYouMean(field, recordFields[kind])
+  const near = didYouMean(field, RECORD_FIELDS[kind])
   if (near !== null) return near
-  const fieldsOfOther: readonly string[] = recordFields[other]
+  const fieldsOfOther: readonly string[] = RECORD_FIELDS[other]
   if (fieldsOfOther.includes(field)) {
     return `'${field}' is a field of a ${other} record: map it in a source of kind '${other}'.`
   }
@@ -58,5 +57,5 @@ export function adviseOnField(kind: SourceKind, field: string): string {
 }
 
 /** What a field of this kind may be, for a message. */
-export const expectedField = (kind: SourceKind): string =>
-  `a field of a ${kind} record: ${oneOf(recordFields[kind])}`
+export const describeFields = (kind: SourceKind): string =>
+  `a field of a ${kind} record: ${oneOf(RECORD_FIELDS[kind])}`

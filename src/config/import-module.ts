@@ -1,14 +1,19 @@
 import { createRequire, registerHooks } from 'node:module'
 import { extname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { readFileSync } from 'node:fs'
+import { stripVTControlCharacters } from 'node:util'
+import { codeFrame } from './location.ts'
+import type { Problem } from './problems.ts'
+import { maskPasswords } from '../util/text.ts'
 
 /** Marks a URL as read for one load, so that the next load reads the file again and not Node's cache. */
-export const readingMark = 'fillrate-read'
+export const RELOAD_PARAMETER = 'fillrate-read'
 
 /** What `import 'fillrate'` gives: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
-const ourselves = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
+const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
 
-let loads = 0
+let loadCount = 0
 
 /**
  * Imports a configuration module, and gives its default export.
@@ -22,19 +27,19 @@ let loads = 0
  */
 export async function importDefault(path: string, source: string): Promise<unknown> {
   const url = pathToFileURL(path)
-  url.searchParams.set(readingMark, String(++loads))
+  url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
   // A CommonJS module stays in a cache of its own, which knows no queries.
   Reflect.deleteProperty(createRequire(import.meta.url).cache, path)
   const hooks = registerHooks({
     resolve(specifier, context, next) {
-      if (specifier === 'fillrate') return { url: ourselves, shortCircuit: true }
+      if (specifier === 'fillrate') return { url: PACKAGE_ENTRY_URL, shortCircuit: true }
       const resolved = next(specifier, context)
-      const mark = markOf(context.parentURL)
+      const mark = reloadMark(context.parentURL)
       const isOwn = resolved.url.startsWith('file:') && !resolved.url.includes('/node_modules/')
       if (resolved.url !== url.href && (mark === null || !isOwn)) return resolved
       const marked = new URL(resolved.url)
-      if (mark !== null) marked.searchParams.set(readingMark, mark)
-      const format = formatOf(marked, marked.href === url.href ? source : null)
+      if (mark !== null) marked.searchParams.set(RELOAD_PARAMETER, mark)
+      const format = moduleFormat(marked, marked.href === url.href ? source : null)
       return { ...resolved, url: marked.href, ...(format === null ? {} : { format }) }
     },
   })
@@ -47,21 +52,91 @@ export async function importDefault(path: string, source: string): Promise<unkno
   }
 }
 
-function markOf(parentUrl: string | undefined): string | null {
-  return parentUrl === undefined ? null : (URL.parse(parentUrl)?.searchParams.get(readingMark) ?? null)
+function reloadMark(parentUrl: string | undefined): string | null {
+  return parentUrl === undefined ? null : (URL.parse(parentUrl)?.searchParams.get(RELOAD_PARAMETER) ?? null)
 }
 
 /**
  * JavaScript that is an ES module is read as TypeScript too, which it is: Node tells the place of a syntax
  * error in TypeScript only. Null: as Node decides.
  */
-function formatOf(url: URL, source: string | null): string | null {
+function moduleFormat(url: URL, source: string | null): string | null {
   if (/\.m?ts$/.test(url.pathname)) return 'module-typescript'
   return source !== null && /^\s*(?:import|export)\b/m.test(source) ? 'module-typescript' : null
 }
 
 /** The file that a frame of a stack names, without our mark. */
-export function pathOfFrame(frame: string): string {
+export function framePath(frame: string): string {
   const url = URL.parse(frame)
   return url?.protocol === 'file:' ? fileURLToPath(url) : frame.replace(/\?.*$/, '')
+}
+
+/** What stopped a configuration module from loading, with the line where the error tells it. */
+export function toImportProblem(error: unknown, path: string): Problem {
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : `a throw of ${String(error)}`
+  const at = error instanceof Error ? locate(error.stack ?? '', path) : null
+  const line = at === null ? null : codeFrame(readOrEmpty(at.path), at.line, at.column)
+  return {
+    place: at === null ? path : `${at.path}:${at.line}${at.column === null ? '' : `:${at.column}`}`,
+    found: cleanMessage(message) + (line === null ? '' : `\n${line}`),
+    expected: 'a module that loads and exports a configuration by default',
+    todo: adviseImport(error),
+  }
+}
+
+interface ErrorPosition {
+  readonly path: string
+  readonly line: number
+  readonly column: number | null
+}
+
+/** Syntax errors put the place, the line and a caret before the stack; other errors have frames. */
+function locate(stack: string, path: string): ErrorPosition | null {
+  const [head = '', ...rest] = stack.split('\n')
+  const before = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head)
+  if (before !== null) {
+    const caret = rest.slice(0, rest.indexOf('')).find((line) => /^\s*\^+\s*$/.test(line))
+    return toErrorPosition(before, caret === undefined ? null : caret.indexOf('^') + 1)
+  }
+  for (const line of rest) {
+    const frame = /(file:\/\/[^\s()]+|\/[^()]+|[A-Za-z]:\\[^()]+):(\d+):(\d+)\)?$/.exec(line)
+    if (frame !== null && (line.includes(`?${RELOAD_PARAMETER}=`) || line.includes(path)))
+      return toErrorPosition(frame, Number(frame[3]))
+  }
+  return null
+}
+
+const toErrorPosition = (
+  [, frame = '', line = '']: readonly string[],
+  column: number | null,
+): ErrorPosition => ({
+  path: framePath(frame),
+  line: Number(line),
+  column,
+})
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function cleanMessage(message: string): string {
+  const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')
+  // A message may hold colours, or whatever else a terminal obeys.
+  return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
+}
+
+function adviseImport(error: unknown): string | null {
+  const code = error instanceof Error && 'code' in error ? error.code : null
+  switch (code) {
+    case 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX':
+      return 'Node runs TypeScript by leaving its types out: write the configuration without enums, namespaces and parameter properties.'
+    case 'ERR_MODULE_NOT_FOUND':
+      return "A file is imported by its whole name, './tables.ts'; a package must be installed beside the configuration."
+    default:
+      return null
+  }
 }

@@ -13,17 +13,17 @@ export function configJsonSchema(): object {
     target: 'draft-7',
     io: 'input',
     unrepresentable: 'any',
-    override: tellMore,
+    override: addCheckedConstraints,
   })
   return { title: 'Fillrate configuration', ...schema }
 }
 
 /** What zod leaves out of a JSON Schema because it is checked by a function. What only Fillrate itself can check stays out. */
-const tellMore: Override = ({ zodSchema, jsonSchema, path }) => {
+const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
   const { def } = zodSchema._zod
   const isChecked = def.checks?.some((check) => check._zod.def.check === 'custom') === true
   if (def.type === 'string' && isChecked) jsonSchema.pattern = String.raw`\S`
-  if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION
+  if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION_PATTERN
   if (def.type === 'record' && (isChecked || path.at(-1) === 'outputs')) jsonSchema.minProperties = 1
   // A regular expression has no place in JSON: it is a text there.
   if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
@@ -37,4 +37,4 @@ const tellMore: Override = ({ zodSchema, jsonSchema, path }) => {
 const isString = (schema: z.core.$ZodType): boolean =>
   'def' in schema._zod && schema._zod.def.type === 'string'
 
-const DURATION = String.raw`^\s*\d+(\.\d+)? ?[A-Za-z]+\s*$`
+const DURATION_PATTERN = String.raw`^\s*\d+(\.\d+)? ?[A-Za-z]+\s*$`

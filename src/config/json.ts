@@ -1,5 +1,5 @@
 /** Where a JSON text stops being one. The offset counts UTF-16 units from the start of the text. */
-export class JsonProblem extends Error {
+export class JsonSyntaxError extends Error {
   override readonly name = 'JsonProblem'
   readonly offset: number
   readonly expected: string
@@ -22,7 +22,7 @@ export function parseConfigJson(text: string): unknown {
   let offset = text.startsWith('\ufeff') ? 1 : 0
   const value = readValue('a value')
   skipSpace()
-  if (offset < text.length) throw new JsonProblem(offset, 'nothing after the last }')
+  if (offset < text.length) throw new JsonSyntaxError(offset, 'nothing after the last }')
   return value
 
   function readValue(expected: string): unknown {
@@ -35,7 +35,7 @@ export function parseConfigJson(text: string): unknown {
     try {
       return JSON.parse(token ?? '')
     } catch {
-      throw new JsonProblem(offset - (token ?? '').length, expected)
+      throw new JsonSyntaxError(offset - (token ?? '').length, expected)
     }
   }
 
@@ -43,12 +43,12 @@ export function parseConfigJson(text: string): unknown {
     offset++
     const entries = new Map<string, unknown>()
     while (!takeSign('}')) {
-      if (entries.size > 0 && !takeSign(',')) throw new JsonProblem(offset, 'a comma or }')
+      if (entries.size > 0 && !takeSign(',')) throw new JsonSyntaxError(offset, 'a comma or }')
       skipSpace()
       const start = offset
       const key = readString('a key in double quotes')
-      if (entries.has(key)) throw new JsonProblem(start, 'each key once')
-      if (!takeSign(':')) throw new JsonProblem(offset, 'a colon')
+      if (entries.has(key)) throw new JsonSyntaxError(start, 'each key once')
+      if (!takeSign(':')) throw new JsonSyntaxError(offset, 'a colon')
       entries.set(key, readValue('a value'))
     }
     return Object.fromEntries(entries)
@@ -58,7 +58,7 @@ export function parseConfigJson(text: string): unknown {
     offset++
     const items: unknown[] = []
     while (!takeSign(']')) {
-      if (items.length > 0 && !takeSign(',')) throw new JsonProblem(offset, 'a comma or ]')
+      if (items.length > 0 && !takeSign(',')) throw new JsonSyntaxError(offset, 'a comma or ]')
       items.push(readValue('a value'))
     }
     return items
@@ -68,11 +68,11 @@ export function parseConfigJson(text: string): unknown {
     const start = offset
     const token = take(/"(?:[^"\\\n\r]|\\[^\n\r])*"/y)
     if (token === null)
-      throw new JsonProblem(start, text[start] === '"' ? 'a text that ends with " on its line' : expected)
+      throw new JsonSyntaxError(start, text[start] === '"' ? 'a text that ends with " on its line' : expected)
     try {
       return String(JSON.parse(token))
     } catch {
-      throw new JsonProblem(start, 'a text whose backslashes are doubled, as in "\\\\d"')
+      throw new JsonSyntaxError(start, 'a text whose backslashes are doubled, as in "\\\\d"')
     }
   }
 

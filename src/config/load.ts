@@ -1,17 +1,15 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { excerpt, positionOf } from './excerpt.ts'
-import { importDefault } from './import-module.ts'
-import { importProblem } from './import-problem.ts'
-import { JsonProblem, parseConfigJson } from './json.ts'
+import { codeFrame, positionAt } from './location.ts'
+import { importDefault, toImportProblem } from './import-module.ts'
+import { JsonSyntaxError, parseConfigJson } from './json.ts'
 import { parseConfig } from './parse.ts'
-import { ConfigProblems } from './problems.ts'
-import type { Problem } from './problems.ts'
-import { show } from './show.ts'
+import { ConfigProblems, type Problem } from './problems.ts'
+import { describeValue } from '../util/text.ts'
 
 /** In the order in which they are looked for in the working folder. */
-export const configFiles = [
+export const CONFIG_FILES = [
   'fillrate.config.ts',
   'fillrate.config.mts',
   'fillrate.config.js',
@@ -19,7 +17,7 @@ export const configFiles = [
   'fillrate.config.json',
 ] as const
 
-const todoWithoutFile =
+const NO_FILE_ADVICE =
   'Run `fillrate init` to have one written from your database, or name yours with --config.'
 
 /**
@@ -39,28 +37,28 @@ export async function loadConfig(options: { cwd: string; path?: string }): Promi
 
 async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promise<string> {
   if (path !== undefined) return resolve(cwd, path)
-  for (const name of configFiles) {
+  for (const name of CONFIG_FILES) {
     const candidate = resolve(cwd, name)
-    if ((await kindOf(candidate)) === 'file') return candidate
+    if ((await pathKind(candidate)) === 'file') return candidate
   }
-  throw problem(cwd, {
+  throw loadProblem(cwd, {
     place: cwd,
     found: 'no configuration',
-    expected: `one of ${configFiles.join(', ')}`,
-    todo: todoWithoutFile,
+    expected: `one of ${CONFIG_FILES.join(', ')}`,
+    todo: NO_FILE_ADVICE,
   })
 }
 
 async function readSource(path: string): Promise<string> {
   const expected = 'a configuration: a .ts, .mts, .js, .mjs or .json file'
-  const kind = await kindOf(path)
+  const kind = await pathKind(path)
   if (kind === 'nothing')
-    throw problem(path, { place: path, found: 'no such file', expected, todo: todoWithoutFile })
+    throw loadProblem(path, { place: path, found: 'no such file', expected, todo: NO_FILE_ADVICE })
   if (kind === 'folder')
-    throw problem(path, { place: path, found: 'a folder', expected, todo: 'Name the file in it.' })
+    throw loadProblem(path, { place: path, found: 'a folder', expected, todo: 'Name the file in it.' })
   const extension = extname(path)
-  if (!configFiles.some((name) => extname(name) === extension)) {
-    throw problem(path, {
+  if (!CONFIG_FILES.some((name) => extname(name) === extension)) {
+    throw loadProblem(path, {
       place: path,
       found: extension === '' ? 'a file without an ending' : `a ${extension} file`,
       expected,
@@ -71,11 +69,11 @@ async function readSource(path: string): Promise<string> {
     return await readFile(path, 'utf8')
   } catch (cause) {
     const found = cause instanceof Error ? cause.message : String(cause)
-    throw problem(path, { place: path, found, expected: 'a file that can be read', todo: null }, cause)
+    throw loadProblem(path, { place: path, found, expected: 'a file that can be read', todo: null }, cause)
   }
 }
 
-async function kindOf(path: string): Promise<'file' | 'folder' | 'nothing'> {
+async function pathKind(path: string): Promise<'file' | 'folder' | 'nothing'> {
   try {
     return (await stat(path)).isDirectory() ? 'folder' : 'file'
   } catch {
@@ -87,15 +85,15 @@ function readJson(source: string, path: string): unknown {
   try {
     return parseConfigJson(source)
   } catch (cause) {
-    if (!(cause instanceof JsonProblem)) throw cause
+    if (!(cause instanceof JsonSyntaxError)) throw cause
     const end = source.trimEnd().length
-    const { line, column } = positionOf(source, Math.min(cause.offset, end))
+    const { line, column } = positionAt(source, Math.min(cause.offset, end))
     const found = cause.offset >= end ? 'the end of the file' : 'JSON that breaks off here'
-    throw problem(
+    throw loadProblem(
       path,
       {
         place: `${path}:${line}:${column}`,
-        found: `${found}\n${excerpt(source, line, column) ?? ''}`,
+        found: `${found}\n${codeFrame(source, line, column) ?? ''}`,
         expected: cause.expected,
         todo: 'JSON has no comments, no comma before a closing bracket, and double quotes only. A fillrate.config.ts is freer.',
       },
@@ -111,16 +109,17 @@ async function readModule(source: string, path: string): Promise<unknown> {
   try {
     exported = await importDefault(real, source)
   } catch (cause) {
-    throw problem(path, importProblem(cause, real), cause)
+    throw loadProblem(path, toImportProblem(cause, real), cause)
   }
   if (typeof exported === 'object' && exported !== null) return exported
-  throw problem(path, {
+  throw loadProblem(path, {
     place: path,
-    found: exported === undefined ? 'no default export' : `a default export that is ${show(exported)}`,
+    found:
+      exported === undefined ? 'no default export' : `a default export that is ${describeValue(exported)}`,
     expected: 'export default defineConfig({ sources: { … } })',
     todo: null,
   })
 }
 
-const problem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>
+const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>
   new ConfigProblems(where, [one], cause === undefined ? {} : { cause })

@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import { NOTICES } from '../domain/notice.ts'
-import { choice, objectOr } from './leaves.ts'
+import { NOTIFICATION_KINDS } from '../domain/run.ts'
+import { oneOfStrings, objectLike } from './primitives.ts'
 
-const expectedUrl = "an http or https address, such as 'https://ops.example.com/fillrate'"
+const EXPECTED_URL = "an http or https address, such as 'https://ops.example.com/fillrate'"
 
-const url = z.string({ error: expectedUrl }).refine((text) => isHttp(text), { error: expectedUrl })
+const httpUrl = z.string({ error: EXPECTED_URL }).refine((text) => isHttpUrl(text), { error: EXPECTED_URL })
 
-function isHttp(text: string): boolean {
+function isHttpUrl(text: string): boolean {
   try {
     return /^https?:$/.test(new URL(text).protocol)
   } catch {
@@ -14,22 +14,22 @@ function isHttp(text: string): boolean {
   }
 }
 
-const target = z.strictObject(
+const notifyTarget = z.strictObject(
   {
-    url: url.optional().describe('Default: FILLRATE_NOTIFY_URL, for addresses that are secret.'),
-    form: choice(['json', 'slack'])
+    url: httpUrl.optional().describe('Default: FILLRATE_NOTIFY_URL, for addresses that are secret.'),
+    form: oneOfStrings(['json', 'slack'])
       .optional()
       .describe('A signed JSON body, or `{ text }` as Slack takes it. Default: json.'),
     on: z
-      .array(choice(NOTICES), { error: 'a list of events' })
+      .array(oneOfStrings(NOTIFICATION_KINDS), { error: 'a list of events' })
       .min(1, { error: 'at least one event; leave `on` out for all' })
       .optional()
       .describe('Of which events. Default: all.'),
   },
-  { error: objectOr("{ url: 'https://ops.example.com/fillrate' }") },
+  { error: objectLike("{ url: 'https://ops.example.com/fillrate' }") },
 )
 
 /** Whom to tell of runs and jobs. */
 export const notifySchema = z
-  .array(target, { error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }" })
+  .array(notifyTarget, { error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }" })
   .describe('Whom to tell when a run ends, fails, reaches its budget or finds nothing, or a job is late.')

@@ -1,12 +1,10 @@
-import type { Config } from './config.ts'
-import { problemsOf } from './issues.ts'
-import { ConfigProblems } from './problems.ts'
-import type { Problem } from './problems.ts'
-import { resolveConfig } from './resolve.ts'
-import { configSchema } from './schema.ts'
-import type { ParsedConfig } from './schema.ts'
-import { oneOf, show } from './show.ts'
-import { didYouMean } from './suggest.ts'
+import type { Config, ScheduleEntry } from './config.ts'
+import { ConfigProblems, type Problem, toProblems } from './problems.ts'
+import { type ParsedConfig, configSchema } from './schema.ts'
+import { describeValue, didYouMean, oneOf } from '../util/text.ts'
+import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
+import { NOTIFICATION_KINDS } from '../domain/run.ts'
+import type { ParsedSource } from './source-schema.ts'
 
 /**
  * Checks what a configuration holds and fills in its defaults. Every problem is told at once, those between
@@ -18,7 +16,7 @@ import { didYouMean } from './suggest.ts'
 export function parseConfig(value: unknown, path: string | null): Config {
   const where = path ?? 'the configuration'
   const parsed = configSchema.safeParse(value)
-  if (!parsed.success) throw new ConfigProblems(where, problemsOf(parsed.error.issues, configSchema, value))
+  if (!parsed.success) throw new ConfigProblems(where, toProblems(parsed.error.issues, configSchema, value))
   const problems = checkSchedule(parsed.data)
   if (problems.length > 0) throw new ConfigProblems(where, problems)
   return resolveConfig(parsed.data, path)
@@ -34,7 +32,7 @@ function checkSchedule(config: ParsedConfig): Problem[] {
         : [
             {
               place: `schedule[${index}].sources[${position}]`,
-              found: show(name),
+              found: describeValue(name),
               expected: `a source of this configuration: ${oneOf(names)}`,
               todo: didYouMean(name, names),
             },
@@ -50,4 +48,90 @@ function checkSchedule(config: ParsedConfig): Problem[] {
     }
     return problems
   })
+}
+
+const SECOND_MS = 1000
+const HOUR_MS = 3600 * SECOND_MS
+const DAY_MS = 24 * HOUR_MS
+
+/** The configuration with every default filled in. */
+export function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
+  const names = Object.keys(parsed.sources)
+  return {
+    path,
+    sources: Object.fromEntries(
+      Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source)]),
+    ),
+    service: {
+      concurrency: parsed.service?.concurrency ?? 32,
+      timeoutMs: parsed.service?.timeout ?? 30 * SECOND_MS,
+      reserve: parsed.service?.reserve ?? 0.1,
+    },
+    bulk: {
+      minimum: parsed.bulk?.minimum ?? 50,
+      deadlineMs: parsed.bulk?.deadline ?? 6 * HOUR_MS,
+      graceMs: parsed.bulk?.grace ?? 300 * SECOND_MS,
+    },
+    refreshAfterMs: parsed.refreshAfter ?? 90 * DAY_MS,
+    retryNotFoundAfterMs: parsed.retryNotFoundAfter ?? 30 * DAY_MS,
+    attempts: parsed.attempts ?? 5,
+    budget: parsed.budget ?? null,
+    schedule: (parsed.schedule ?? []).map((entry): ScheduleEntry => ({
+      cron: entry.cron.trim(),
+      timezone: entry.timezone ?? null,
+      sources: entry.sources ?? names,
+      budget: entry.budget ?? null,
+      limit: entry.limit ?? null,
+      catchUp: entry.catchUp ?? true,
+    })),
+    keep: {
+      recordsMs: parsed.keepRecords ?? null,
+      deliveriesMs: parsed.keepDeliveries ?? 30 * DAY_MS,
+      changesMs: parsed.keepChanges ?? null,
+    },
+    notify: (parsed.notify ?? []).map((target) => ({
+      url: target.url ?? null,
+      form: target.form ?? 'json',
+      on: target.on ?? NOTIFICATION_KINDS,
+    })),
+  }
+}
+
+function resolveSource(name: string, source: ParsedSource): SourceMapping {
+  return {
+    name,
+    kind: source.kind,
+    table: source.table.trim(),
+    joins: source.joins ?? null,
+    key: source.key === undefined ? null : [source.key].flat(),
+    where: source.where ?? null,
+    changedAt: source.changedAt ?? null,
+    inputs: Object.fromEntries(
+      Object.entries(source.inputs).filter(([, expression]) => expression !== undefined),
+    ),
+    follow: source.follow ?? false,
+    minConfidence: source.minConfidence ?? 0,
+    cascade: source.cascade ?? false,
+    outputs: Object.entries(source.outputs).map(([column, output]) => resolveOutput(column, output)),
+    touch: source.touch ?? {},
+  }
+}
+
+type ParsedOutput = ParsedSource['outputs'][string]
+
+function resolveOutput(column: string, output: ParsedOutput): OutputMapping {
+  const options: Exclude<ParsedOutput, string> =
+    typeof output === 'string' ? { field: output, unlisted: true } : output
+  return {
+    column,
+    field: options.field,
+    policy: options.policy ?? 'blank',
+    minConfidence: options.minConfidence ?? null,
+    map: options.map ?? null,
+    sql: options.sql ?? null,
+    group: options.group ?? null,
+    matches: options.matches ?? null,
+    tooLong: options.tooLong ?? 'skip',
+    as: options.as ?? null,
+  }
 }

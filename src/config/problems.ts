@@ -1,3 +1,9 @@
+import { z } from 'zod'
+import type { SourceKind } from '../domain/mapping.ts'
+import { RECORD_FIELDS, suggestField } from './fields.ts'
+import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
+import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
+
 /** One thing that is wrong with the configuration or the environment, for the person who can put it right. */
 export interface Problem {
   /** Where: `sources.contacts.outputs.title.policy`, `FILLRATE_PORT`, `fillrate.config.json:3:14`. */
@@ -24,8 +30,8 @@ export class ConfigProblems extends Error {
   }
 }
 
-const width = 100
-const labelWidth = 10
+const MAX_WIDTH = 100
+const LABEL_WIDTH = 10
 
 /** The problems for a terminal: the place on a line of its own, and what was found, expected and to do under it. */
 export function formatProblems(problems: readonly Problem[]): string {
@@ -33,26 +39,194 @@ export function formatProblems(problems: readonly Problem[]): string {
 }
 
 function formatProblem({ place, found, expected, todo }: Problem): string {
-  const lines = [`  ${place}`, ...labelled('found', found), ...labelled('expected', expected)]
-  if (todo !== null) lines.push(...labelled('to do', todo))
+  const lines = [`  ${place}`, ...toLabelledLines('found', found), ...toLabelledLines('expected', expected)]
+  if (todo !== null) lines.push(...toLabelledLines('to do', todo))
   return lines.join('\n')
 }
 
-function labelled(label: string, text: string): string[] {
+function toLabelledLines(label: string, text: string): string[] {
   return text
     .split('\n')
-    .flatMap((line, index) => (index === 0 ? wrap(line) : [line]))
-    .map((line, index) => `    ${(index === 0 ? label : '').padEnd(labelWidth)}${line}`.trimEnd())
+    .flatMap((line, index) => (index === 0 ? wrapLine(line) : [line]))
+    .map((line, index) => `    ${(index === 0 ? label : '').padEnd(LABEL_WIDTH)}${line}`.trimEnd())
 }
 
-function wrap(text: string): string[] {
+function wrapLine(text: string): string[] {
   const lines: string[] = []
   let line = ''
   for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width - labelWidth - 4) {
+    if (line !== '' && line.length + 1 + word.length > MAX_WIDTH - LABEL_WIDTH - 4) {
       lines.push(line)
       line = word
     } else line = line === '' ? word : `${line} ${word}`
   }
   return [...lines, line]
+}
+
+type Issue = z.core.$ZodIssue
+
+/** What zod found wrong with a configuration, as problems with their place and what to do. */
+export function toProblems(issues: readonly Issue[], schema: z.core.$ZodType, config: unknown): Problem[] {
+  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config }))
+}
+
+interface IssueContext {
+  readonly schema: z.core.$ZodType
+  readonly config: unknown
+}
+
+function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[] {
+  const value = valueAt(context.config, path)
+  const place = formatKeyPath(path)
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => unknownKeyProblem(key, path, context.schema, context.config))
+    case 'invalid_union': {
+      const branch = bestBranch(issue.errors, value)
+      if (branch !== undefined)
+        return branch.flatMap((inner) => toProblem(inner, [...path, ...inner.path], context))
+      // No branch has this discriminator; its own values say what was expected.
+      const options = ('options' in issue ? (issue.options ?? []) : []).filter(
+        (one) => typeof one === 'string',
+      )
+      const expected = options.length > 0 ? oneOf(options) : issue.message
+      return [{ place, found: describeValue(value), expected, todo: suggestWord(value, options) }]
+    }
+    case 'invalid_key': {
+      const key = String(path.at(-1))
+      return [
+        { place, found: quoteText(key), expected: issue.issues[0]?.message ?? issue.message, todo: null },
+      ]
+    }
+    case 'invalid_value': {
+      const values = issue.values.filter((one) => typeof one === 'string')
+      const kind = toSourceKind(values)
+      const todo =
+        kind !== null && typeof value === 'string' ? suggestField(kind, value) : suggestWord(value, values)
+      return [{ place, found: describeValue(value), expected: issue.message, todo }]
+    }
+    case 'custom': {
+      const found: unknown = issue.params?.['found']
+      const todo: unknown = issue.params?.['todo']
+      return [
+        {
+          place,
+          found: typeof found === 'string' ? found : describeValue(value),
+          expected: issue.message,
+          todo: typeof todo === 'string' ? todo : null,
+        },
+      ]
+    }
+    default:
+      return [{ place, found: describeValue(value), expected: issue.message, todo: null }]
+  }
+}
+
+const suggestWord = (value: unknown, words: readonly string[]): string | null =>
+  typeof value === 'string' ? didYouMean(value, words) : null
+
+/** Which kind's fields these are, if they are any. */
+function toSourceKind(values: readonly string[]): SourceKind | null {
+  if (values.length === RECORD_FIELDS.person.length && values.includes('name.full')) return 'person'
+  return values.length === RECORD_FIELDS.company.length && values.includes('legal_name') ? 'company' : null
+}
+
+/** Of a union's branches, the one that the value was meant for: the one that got further than its first look at it. */
+function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
+  const isObject = typeof value === 'object' && value !== null
+  return branches.find((issues) => {
+    const first = issues[0]
+    if (first === undefined || first.path.length > 0 || first.code === 'unrecognized_keys') return true
+    return first.code === 'invalid_union'
+      ? isObject
+      : first.code === 'invalid_value' && typeof value === 'string'
+  })
+}
+
+/** A key that the schema doesn't have there. Its value is not shown: it may be a secret. */
+export function unknownKeyProblem(
+  key: string,
+  path: KeyPath,
+  schema: z.core.$ZodType,
+  config: unknown,
+): Problem {
+  const known = listKnownKeys(schema, path, config)
+  return {
+    place: formatKeyPath([...path, key]),
+    found: 'a key that means nothing here',
+    expected: `one of ${known.join(', ')}`,
+    todo: adviseEnvironment(key) ?? adviseOtherKind(key, path, config) ?? didYouMean(key, known),
+  }
+}
+
+/** What people look for in the configuration, though it comes from the environment. */
+const ENVIRONMENT_KEYS: ReadonlyArray<readonly [RegExp, string]> = [
+  [/secret/i, 'FILLRATE_WEBHOOK_SECRET'],
+  [/api_?key|token/i, 'FILLRATE_API_KEY'],
+  [/^(?:database|connection)/i, 'DATABASE_URL'],
+  [/^base_?url$/i, 'FILLRATE_BASE_URL'],
+  [/^(?:public|webhook)_?url$/i, 'FILLRATE_PUBLIC_URL'],
+]
+
+function adviseEnvironment(key: string): string | null {
+  const variable = ENVIRONMENT_KEYS.find(([pattern]) => pattern.test(key))?.[1]
+  return variable === undefined
+    ? null
+    : `Set ${variable} in the environment or in .env, and take it out of here.`
+}
+
+function adviseOtherKind(key: string, path: KeyPath, config: unknown): string | null {
+  if (path.at(-1) !== 'inputs') return null
+  const kind = valueAt(config, [...path.slice(0, -1), 'kind'])
+  if (kind === 'person' && key === 'domain') {
+    return "A domain identifies a company: use it in a source of kind 'company'."
+  }
+  if (kind === 'company' && key === 'email') {
+    return 'A company is asked by its domain: domain: "split_part(t.email, \'@\', 2)".'
+  }
+  return null
+}
+
+type AnySchema = z.core.$ZodType
+
+/** The keys that the object at this place of a value may have; of several variants, those that fit the value. */
+export function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string[] {
+  const [key, ...rest] = path
+  const here = schemaVariants(schema, value)
+  if (key !== undefined) {
+    return [
+      ...new Set(
+        here.flatMap((one) =>
+          childSchemas(one, key).flatMap((next) => listKnownKeys(next, rest, valueAt(value, [key]))),
+        ),
+      ),
+    ]
+  }
+  return [...new Set(here.flatMap((one) => (one instanceof z.ZodObject ? Object.keys(one.shape) : [])))]
+}
+
+/** Without the wrappers that have no keys of their own. */
+function schemaVariants(schema: AnySchema, value: unknown): AnySchema[] {
+  if (schema instanceof z.ZodOptional) return schemaVariants(schema.unwrap(), value)
+  if (schema instanceof z.ZodPipe) return schemaVariants(schema.in, value)
+  if (schema instanceof z.ZodDiscriminatedUnion) {
+    const name = schema.def.discriminator
+    const fitting = schema.options.filter((option) =>
+      childSchemas(option, name).some((one) => z.safeParse(one, valueAt(value, [name])).success),
+    )
+    return fitting.length > 0 ? fitting : [...schema.options]
+  }
+  return schema instanceof z.ZodUnion
+    ? schema.options.flatMap((option) => schemaVariants(option, value))
+    : [schema]
+}
+
+function childSchemas(schema: AnySchema, key: PropertyKey): AnySchema[] {
+  if (schema instanceof z.ZodObject) {
+    const value: AnySchema | undefined = schema.shape[String(key)]
+    return value === undefined ? [] : [value]
+  }
+  if (schema instanceof z.ZodRecord) return [schema.valueType]
+  if (schema instanceof z.ZodArray) return [schema.element]
+  return []
 }

@@ -1,42 +1,177 @@
 import { z } from 'zod'
 import type { SourceKind } from '../domain/mapping.ts'
-import { columnName, flag, objectOr, share, sql } from './leaves.ts'
-import { outputSchema } from './output-schema.ts'
-import { checkOutputs } from './outputs.ts'
+import { RECORD_FIELDS, describeFields } from './fields.ts'
+import {
+  booleanFlag,
+  columnNameText,
+  fraction,
+  objectLike,
+  oneOfStrings,
+  regularExpression,
+  requiredString,
+  sqlExpression,
+} from './primitives.ts'
 
-const identifier = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"]|"")+")`
-const tableName = new RegExp(String.raw`^\s*${identifier}(?:\s*\.\s*${identifier})?\s*$`, 'u')
-const expectedTable = `a table's name, with its schema where it has one: 'crm.contacts', '"Contacts"'`
+const EXPECTED_MAP = 'an object: values of the field to values of the column'
+const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
+  error: 'a text, a number, true or false',
+})
+
+const outputOptions = {
+  policy: oneOfStrings(['blank', 'tracked', 'always'])
+    .optional()
+    .describe('What may happen to a column that already holds a value. Default: blank.'),
+  minConfidence: fraction(1)
+    .optional()
+    .describe("A record below it leaves this column alone. Default: the source's."),
+  map: z
+    .record(z.string(), mappedValue, { error: EXPECTED_MAP })
+    .optional()
+    .describe('Values of the field to values of the column. A value that is not in it is skipped.'),
+  sql: sqlExpression('upper($value)')
+    .optional()
+    .describe('Over $value (text), $json (jsonb) and $confidence.'),
+  group: requiredString('the name of a group')
+    .optional()
+    .describe('Outputs of one group are written whole or not at all.'),
+  matches: regularExpression.optional().describe('The value must match it to be written.'),
+  tooLong: oneOfStrings(['skip', 'truncate'])
+    .optional()
+    .describe('What happens to a text that is longer than the column. Default: skip.'),
+  as: oneOfStrings(['json']).optional().describe('An array or object goes into a text column as JSON.'),
+}
+
+const EXPECTED_PATH = "a field's path, such as 'company.size'"
+const fieldPath = z
+  .string({ error: EXPECTED_PATH })
+  .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
+
+/** What fills one column of a source of this kind: a field, alone or with options. */
+export function outputSchema(kind: SourceKind) {
+  const field = z.enum(RECORD_FIELDS[kind] as readonly string[], { error: describeFields(kind) })
+  const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
+  const unlisted = z.strictObject({
+    field: fieldPath,
+    unlisted: z.literal(true).describe("The field is not among those that the service's interface lists."),
+    ...outputOptions,
+  })
+  const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
+  return z.union([field, long], { error: `${describeFields(kind)}; or an object with it as its \`field\`` })
+}
+
+interface MappedColumns {
+  readonly key?: string | readonly string[] | undefined
+  readonly outputs: Readonly<Record<string, string | { readonly group?: string | undefined }>>
+  readonly touch?: Readonly<Record<string, string>> | undefined
+}
+
+/**
+ * What can be wrong between the outputs of one source, seen without the database: a column that is listed
+ * twice, that another output holds as a whole, that is the key, or that `touch` sets too; a group of one.
+ */
+export function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
+  const refuse = (path: readonly string[], found: string, expected: string, todo?: string) =>
+    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+  const columns = Object.keys(source.outputs)
+  if (columns.length === 0) refuse(['outputs'], 'an empty object', 'at least one column to fill')
+
+  const byPath = new Map<string, string>()
+  for (const column of columns) {
+    const path = toColumnPath(column)
+    const twin = byPath.get(path.join('\0'))
+    if (twin !== undefined) {
+      refuse(['outputs', column], `a column that is listed already, as ${twin}`, 'each column once')
+    }
+    byPath.set(path.join('\0'), column)
+  }
+  for (const column of columns) {
+    const path = toColumnPath(column)
+    const prefixes = path.slice(1).map((_, index) => path.slice(0, index + 1).join('\0'))
+    const whole = prefixes.map((prefix) => byPath.get(prefix)).find((output) => output !== undefined)
+    if (whole !== undefined) {
+      const found = `a key inside ${whole}, which is an output as a whole`
+      refuse(['outputs', column], found, 'either the column or keys inside it')
+    }
+  }
+
+  const keys = source.key === undefined ? [] : [source.key].flat().map(unquoteName)
+  for (const column of columns) {
+    if (keys.includes(toColumnPath(column)[0] ?? '')) {
+      refuse(['outputs', column], 'a column of the key', 'a column that does not identify the row')
+    }
+  }
+  for (const column of Object.keys(source.touch ?? {})) {
+    const name = unquoteName(column)
+    if (keys.includes(name))
+      refuse(['touch', column], 'a column of the key', 'a column that does not identify the row')
+    if (columns.some((output) => toColumnPath(output)[0] === name)) {
+      refuse(
+        ['touch', column],
+        'a column that is an output too',
+        'a column of its own',
+        'Take it out of `touch` or out of `outputs`.',
+      )
+    }
+  }
+  for (const [column, output] of Object.entries(source.outputs)) {
+    const group = typeof output === 'string' ? undefined : output.group
+    const members = Object.values(source.outputs).filter(
+      (other) => typeof other !== 'string' && other.group === group,
+    )
+    if (group !== undefined && members.length === 1) {
+      refuse(
+        ['outputs', column, 'group'],
+        `'${group}', which no other output has`,
+        'a group of two outputs or more',
+      )
+    }
+  }
+}
+
+/** `attributes."a.b"` → `attributes`, `a.b`. */
+function toColumnPath(column: string): string[] {
+  return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquoteName(segment.trim()))
+}
+
+function unquoteName(name: string): string {
+  return /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name
+}
+
+const IDENTIFIER = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"]|"")+")`
+const TABLE_NAME = new RegExp(String.raw`^\s*${IDENTIFIER}(?:\s*\.\s*${IDENTIFIER})?\s*$`, 'u')
+const EXPECTED_TABLE = `a table's name, with its schema where it has one: 'crm.contacts', '"Contacts"'`
 
 const keyColumns = z
-  .array(columnName, { error: 'a list of columns' })
+  .array(columnNameText, { error: 'a list of columns' })
   .min(1, { error: 'at least one column' })
 
-const common = {
+const commonFields = {
   table: z
-    .string({ error: expectedTable })
-    .regex(tableName, { error: expectedTable })
+    .string({ error: EXPECTED_TABLE })
+    .regex(TABLE_NAME, { error: EXPECTED_TABLE })
     .describe('Named t in every expression.'),
-  joins: sql('left join crm.accounts a on a.id = t.account_id')
+  joins: sqlExpression('left join crm.accounts a on a.id = t.account_id')
     .optional()
     .describe('Joins for the expressions.'),
   key: z
-    .union([columnName, keyColumns], { error: "a column's name, or a list of them" })
+    .union([columnNameText, keyColumns], { error: "a column's name, or a list of them" })
     .optional()
     .describe('Column or columns that identify a row. Default: the primary key.'),
-  where: sql('t.deleted_at is null').optional().describe('Which rows. Default: all.'),
-  changedAt: sql('t.updated_at')
+  where: sqlExpression('t.deleted_at is null').optional().describe('Which rows. Default: all.'),
+  changedAt: sqlExpression('t.updated_at')
     .optional()
     .describe(
       'A timestamptz that moves when a row changes: a pass then costs what has changed. Of a timestamp without time zone, or a date, 12 hours more are read.',
     ),
-  follow: flag.optional().describe('`fillrate start` enriches its rows as they change. Default: false.'),
-  minConfidence: share(1).optional().describe('A record below it is not used. Default: 0.'),
-  cascade: flag
+  follow: booleanFlag
+    .optional()
+    .describe('`fillrate start` enriches its rows as they change. Default: false.'),
+  minConfidence: fraction(1).optional().describe('A record below it is not used. Default: 0.'),
+  cascade: booleanFlag
     .optional()
     .describe('A row whose lookup finds nothing goes on to its next identifier. Default: false.'),
   touch: z
-    .record(columnName, sql('now()'), { error: objectOr("{ enriched_at: 'now()' }") })
+    .record(columnNameText, sqlExpression('now()'), { error: objectLike("{ enriched_at: 'now()' }") })
     .optional()
     .describe('Columns to set when an output is written, and only then.'),
 }
@@ -44,12 +179,16 @@ const common = {
 const personInputs = z
   .strictObject(
     {
-      email: sql('t.email').optional(),
-      linkedin_url: sql('t.linkedin').optional().describe('The URL of a personal LinkedIn profile.'),
-      name: sql("concat_ws(' ', t.first_name, t.last_name)").optional().describe('Together with company.'),
-      company: sql('a.name').optional().describe('Together with name.'),
+      email: sqlExpression('t.email').optional(),
+      linkedin_url: sqlExpression('t.linkedin')
+        .optional()
+        .describe('The URL of a personal LinkedIn profile.'),
+      name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)")
+        .optional()
+        .describe('Together with company.'),
+      company: sqlExpression('a.name').optional().describe('Together with name.'),
     },
-    { error: objectOr("{ email: 't.email' }") },
+    { error: objectLike("{ email: 't.email' }") },
   )
   .superRefine((inputs, context) => {
     const [missing, given] = inputs.name === undefined ? ['name', 'company'] : ['company', 'name']
@@ -67,27 +206,37 @@ const personInputs = z
   })
 
 const companyInputs = z.strictObject(
-  { domain: sql('t.website').describe('A domain or a URL.') },
-  { error: objectOr("{ domain: 't.website' }") },
+  { domain: sqlExpression('t.website').describe('A domain or a URL.') },
+  { error: objectLike("{ domain: 't.website' }") },
 )
 
-function outputs(kind: SourceKind) {
+function outputsSchema(kind: SourceKind) {
   const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
   return z
-    .record(columnName, outputSchema(kind), { error: objectOr(example) })
+    .record(columnNameText, outputSchema(kind), { error: objectLike(example) })
     .describe('Columns to fill, each with the field of the record that fills it.')
 }
 
-const person = z
-  .strictObject({ kind: z.literal('person'), ...common, inputs: personInputs, outputs: outputs('person') })
+const personSource = z
+  .strictObject({
+    kind: z.literal('person'),
+    ...commonFields,
+    inputs: personInputs,
+    outputs: outputsSchema('person'),
+  })
   .superRefine(checkOutputs)
 
-const company = z
-  .strictObject({ kind: z.literal('company'), ...common, inputs: companyInputs, outputs: outputs('company') })
+const companySource = z
+  .strictObject({
+    kind: z.literal('company'),
+    ...commonFields,
+    inputs: companyInputs,
+    outputs: outputsSchema('company'),
+  })
   .superRefine(checkOutputs)
 
 /** One source, with what is wrong between its own fields. */
-export const sourceSchema = z.discriminatedUnion('kind', [person, company], {
+export const sourceSchema = z.discriminatedUnion('kind', [personSource, companySource], {
   error: "an object with `kind`: 'person' or 'company'",
 })
 

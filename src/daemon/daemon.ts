@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Story } from '../pipeline/explain/story.ts'
+import type { RowHistory } from '../actions/explain/row-history.ts'
 import type { Source } from '../sources/source.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
-import { isConflict } from '../store/conflict.ts'
+import { isConflict } from '../store/transaction.ts'
 import { openDatabase } from '../store/open.ts'
-import { isOutage } from '../store/outage.ts'
-import { generations, type Generation } from './generations.ts'
-import { openReceiver, type OpenReceiver } from './receiver.ts'
+import { isTransient } from '../store/connectivity.ts'
+import { runWithReload, type Instance } from './reload.ts'
+import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** What a generation is to the daemon: Fillrate opened with one configuration. */
 export interface DaemonApp {
   readonly sources: ReadonlyMap<string, Source>
-  explain(source: string, key: string): Promise<Story>
+  explain(source: string, key: string): Promise<RowHistory>
   start(options: {
     readonly signal: AbortSignal
-    readonly receiver: Pick<OpenReceiver, 'publicUrl'>
+    readonly receiver: Pick<Receiver, 'publicUrl'>
     readonly onStarted: (wake: { delivered(): void }) => void
   }): Promise<void>
   close(): Promise<void>
@@ -53,13 +53,13 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   })
   let app: DaemonApp | null = null
   let delivered = (): void => {}
-  const open = (): Promise<OpenReceiver> =>
+  const open = (): Promise<Receiver> =>
     openReceiver({
       db,
       environment,
       log,
       onDelivered: () => delivered(),
-      board: {
+      dashboard: {
         sources: () => app?.sources ?? new Map(),
         explain: async (source, key) => {
           if (app === null) throw new Error('no configuration is in force yet')
@@ -69,20 +69,20 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     })
   const ended = new AbortController()
   let receiver = await open()
-  options.onListening(receiver.listens)
+  options.onListening(receiver.url)
   // The process that has the port may be the one that this one is to take the place of.
-  const taking = takeThePort(receiver, open, AbortSignal.any([signal, ended.signal]), (taken) => {
+  const taking = takeOverPort(receiver, open, AbortSignal.any([signal, ended.signal]), (taken) => {
     receiver = taken
-    options.onListening(taken.listens)
+    options.onListening(taken.url)
   })
 
-  const openGeneration = async (): Promise<Generation> => {
+  const openGeneration = async (): Promise<Instance> => {
     const config = await options.readConfig()
-    demandBudgets(config)
-    demandAddresses(config, environment)
+    requireBudgets(config)
+    requireNotifyUrls(config, environment)
     const opened = await options.open(config)
     return {
-      work: (until) => {
+      run: (until) => {
         app = opened
         options.onConfig(config)
         return opened.start({
@@ -97,7 +97,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     }
   }
   try {
-    await generations({
+    await runWithReload({
       open: openGeneration,
       signal,
       onReload: options.onReload,
@@ -105,7 +105,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       waitFor: (error) =>
         options.isSchemaMissing(error)
           ? 'the schema "fillrate"'
-          : isOutage(error) || isConflict(error)
+          : isTransient(error) || isConflict(error)
             ? 'Postgres'
             : null,
     })
@@ -117,27 +117,27 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 }
 
-const PORT_LOOK_MS = 2_000
+const PORT_POLL_MS = 2_000
 
-async function takeThePort(
-  first: OpenReceiver,
-  open: () => Promise<OpenReceiver>,
+async function takeOverPort(
+  first: Receiver,
+  open: () => Promise<Receiver>,
   signal: AbortSignal,
-  onTaken: (receiver: OpenReceiver) => void,
+  onTaken: (receiver: Receiver) => void,
 ): Promise<void> {
-  if (first.listens !== null) return
+  if (first.url !== null) return
   while (!signal.aborted) {
-    await sleep(PORT_LOOK_MS, undefined, { signal }).catch(() => {})
+    await sleep(PORT_POLL_MS, undefined, { signal }).catch(() => {})
     if (signal.aborted) return
     const receiver = await open().catch(() => null)
-    if (receiver === null || receiver.listens === null) continue
+    if (receiver === null || receiver.url === null) continue
     onTaken(receiver)
     return
   }
 }
 
 /** Somebody who is to be told and can't be would find out too late. */
-function demandAddresses(config: Config, environment: Environment): void {
+function requireNotifyUrls(config: Config, environment: Environment): void {
   if (environment.notifyUrl !== null) return
   const problems: Problem[] = config.notify.flatMap(({ url }, n) =>
     url === null
@@ -155,7 +155,7 @@ function demandAddresses(config: Config, environment: Environment): void {
 }
 
 /** Nothing that starts by itself may spend without a bound that somebody has set. */
-function demandBudgets(config: Config): void {
+function requireBudgets(config: Config): void {
   if (config.budget !== null) return
   const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"
   const expected = 'how many lookups it may ask'

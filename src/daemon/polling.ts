@@ -1,19 +1,19 @@
 import type { Deps } from '../pipeline/deps.ts'
-import { readPage } from '../pipeline/pick/candidates.ts'
-import { followState } from '../sources/follow/install.ts'
-import { earliest, readSince, type Cursor } from '../domain/cursor.ts'
+import { readCandidates } from '../pipeline/pick/candidates.ts'
+import { readTriggerState } from '../sources/follow/install.ts'
+import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
-import * as passes from '../store/passes.ts'
+import * as passes from '../store/source-cursors.ts'
 import * as runs from '../store/runs.ts'
 
-const PAGE = 1_000
-const LEAST_MS = 5_000
+const POLL_PAGE_SIZE = 1_000
+const MIN_INTERVAL_MS = 5_000
 /** At most this share of the time is spent on reading. */
-const SHARE = 1 / 20
+const MAX_TIME_SHARE = 1 / 20
 /** Whether the triggers are there is looked at again so often. */
-const TRIGGERS_MS = 60_000
+const TRIGGER_CHECK_MS = 60_000
 
-interface Polled {
+interface PolledSource {
   readonly source: Source
   isPolled: boolean
   lookedForTriggersAt: number
@@ -29,19 +29,19 @@ interface Polled {
  */
 export class Polling {
   readonly #deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>
-  readonly #polled: readonly Polled[]
+  readonly #sources: readonly PolledSource[]
 
-  readonly #leastMs: number
+  readonly #minIntervalMs: number
 
   /** @param leastMs between two polls of a source */
   constructor(
     deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>,
     sources: readonly Source[],
-    leastMs = LEAST_MS,
+    leastMs = MIN_INTERVAL_MS,
   ) {
     this.#deps = deps
-    this.#leastMs = leastMs
-    this.#polled = sources.map((source) => ({
+    this.#minIntervalMs = leastMs
+    this.#sources = sources.map((source) => ({
       source,
       isPolled: false,
       lookedForTriggersAt: Number.NEGATIVE_INFINITY,
@@ -51,36 +51,36 @@ export class Polling {
   }
 
   /** Looks at those of the sources whose time has come. */
-  async look(sources: readonly string[]): Promise<void> {
-    for (const one of this.#polled.filter(({ source }) => sources.includes(source.name))) {
-      if (performance.now() - one.lookedForTriggersAt > TRIGGERS_MS) await this.#lookForTriggers(one)
+  async pollDue(sources: readonly string[]): Promise<void> {
+    for (const one of this.#sources.filter(({ source }) => sources.includes(source.name))) {
+      if (performance.now() - one.lookedForTriggersAt > TRIGGER_CHECK_MS) await this.#checkTriggers(one)
       if (one.isPolled && one.found === null && performance.now() >= one.nextAt) await this.#poll(one)
     }
   }
 
   /** What was found, and not picked yet. */
-  found(sources: readonly string[]): { readonly source: Source; readonly keys: string[] }[] {
-    return this.#polled.flatMap(({ source, found }) =>
+  listFound(sources: readonly string[]): { readonly source: Source; readonly keys: string[] }[] {
+    return this.#sources.flatMap(({ source, found }) =>
       found && sources.includes(source.name) ? [{ source, keys: found.keys }] : [],
     )
   }
 
   /** @param all whether everything that was found was picked; otherwise it is found again */
-  async picked(source: Source, all: boolean): Promise<void> {
-    const one = this.#polled.find((polled) => polled.source === source)
+  async markPicked(source: Source, all: boolean): Promise<void> {
+    const one = this.#sources.find((polled) => polled.source === source)
     if (!one?.found) return
-    if (all && one.found.whole) await this.#reached(one, one.found.pass)
+    if (all && one.found.whole) await this.#saveCursor(one, one.found.pass)
     else if (all) one.nextAt = Number.NEGATIVE_INFINITY
     one.found = null
   }
 
-  async #lookForTriggers(one: Polled): Promise<void> {
+  async #checkTriggers(one: PolledSource): Promise<void> {
     const { db, log } = this.#deps
     const { source } = one
     const first = one.lookedForTriggersAt === Number.NEGATIVE_INFINITY
     const before = one.isPolled
     one.lookedForTriggersAt = performance.now()
-    const there = await followState(db, source)
+    const there = await readTriggerState(db, source)
     const { changedAt } = source.mapping
     one.isPolled = there.state !== 'right' && changedAt !== null
     if (there.state === 'right' || (!first && one.isPolled === before)) return
@@ -91,40 +91,47 @@ export class Polling {
     else log.warn({ source: source.name, why, todo }, 'its triggers are not right: changes may not be seen')
   }
 
-  async #poll(one: Polled): Promise<void> {
+  async #poll(one: PolledSource): Promise<void> {
     const { db, service } = this.#deps
     const { source } = one
     const began = performance.now()
-    const pass = await passes.begin(db, passOf(source), HASH).then(neverWhole)
+    const pass = await passes.openCursor(db, cursorName(source), CURSOR_HASH).then(withoutFullPass)
     const changedSince = pass.since
-    const live = (await runs.live(db)).map((run) => run.id)
+    const live = (await runs.listRunning(db)).map((run) => run.id)
     const keys: string[] = []
     let after: string | null = null
     do {
-      const page = await readPage(db, source, { after, size: PAGE, where: null, changedSince, live, service })
+      const page = await readCandidates(db, source, {
+        after,
+        size: POLL_PAGE_SIZE,
+        where: null,
+        changedSince,
+        live,
+        service,
+      })
       keys.push(...page.candidates.map((candidate) => candidate.key))
       after = page.next
-    } while (after !== null && keys.length < PAGE)
+    } while (after !== null && keys.length < POLL_PAGE_SIZE)
     const tookMs = performance.now() - began
-    one.nextAt = performance.now() + Math.max(this.#leastMs, tookMs / SHARE)
+    one.nextAt = performance.now() + Math.max(this.#minIntervalMs, tookMs / MAX_TIME_SHARE)
     if (keys.length > 0) one.found = { keys, pass, whole: after === null }
-    else await this.#reached(one, pass)
+    else await this.#saveCursor(one, pass)
   }
 
-  async #reached({ source }: Polled, pass: passes.CursorPass): Promise<void> {
-    await passes.passed(this.#deps.db, passOf(source), HASH, pass)
+  async #saveCursor({ source }: PolledSource, pass: passes.CursorPass): Promise<void> {
+    await passes.saveCursor(this.#deps.db, cursorName(source), CURSOR_HASH, pass)
   }
 }
 
 /** A poll without a cursor begins now: what was before, and what only a whole pass finds, is left to scheduled runs. */
-function neverWhole(pass: passes.CursorPass): passes.CursorPass {
+function withoutFullPass(pass: passes.CursorPass): passes.CursorPass {
   if (pass.since !== null) return pass
   const { now, oldestTransactionAt, snapshotXmax } = pass.start
   const changedUntil = earliest(now, pass.cursor?.changedUntil ?? oldestTransactionAt)
-  const cursor: Cursor = { changedUntil, startedAt: now, snapshotXmax, fullPassAt: now }
+  const cursor: SourceCursor = { changedUntil, startedAt: now, snapshotXmax, fullPassAt: now }
   return { ...pass, cursor, since: readSince(cursor, now) }
 }
 
 /** Beside the source's own passes, which have read the whole table. No source's name has a blank in it. */
-const passOf = (source: Source): string => `follow ${source.name}`
-const HASH = 'follow'
+const cursorName = (source: Source): string => `follow ${source.name}`
+const CURSOR_HASH = 'follow'

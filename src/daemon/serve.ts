@@ -1,12 +1,12 @@
 import type { Deps } from '../pipeline/deps.ts'
-import { Works } from '../pipeline/run/works.ts'
-import { Burst } from './burst.ts'
-import type { OpenReceiver } from './receiver.ts'
-import { supervise } from './supervise.ts'
+import { Workers } from '../runs/workers.ts'
+import type { Receiver } from '../http/receiver.ts'
+import { supervise } from './service.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-export interface ServeOptions {
+export interface ServeReceiverOptions {
   readonly signal: AbortSignal
-  readonly receiver: (onDelivered: () => void) => Promise<OpenReceiver>
+  readonly receiver: (onDelivered: () => void) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
 }
 
@@ -14,22 +14,60 @@ export interface ServeOptions {
  * Keeps the receiver open until told to stop, and settles and writes back what it receives: a nightly
  * `fillrate run --wait 0` need not stay for its deliveries.
  */
-export async function serve(deps: Deps, options: ServeOptions): Promise<void> {
-  const burst = new Burst()
-  const works = new Works(deps, {
+export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): Promise<void> {
+  const burst = new DeliveryBackpressure()
+  const works = new Workers(deps, {
     sources: [...deps.sources.values()],
     calls: null,
     signal: options.signal,
-    beforeSettling: () => burst.standBack(options.signal),
+    beforeSettle: () => burst.yield(options.signal),
   })
   const receiver = await options.receiver(() => {
-    burst.came()
+    burst.record()
     works.wakeSettling()
   })
-  options.onListening?.(receiver.listens)
+  options.onListening?.(receiver.url)
   try {
-    await Promise.all(works.steps().map((step) => supervise(deps, works, step, options.signal)))
+    await Promise.all(works.tasks().map((step) => supervise(deps, works, step, options.signal)))
   } finally {
     await receiver.close()
+  }
+}
+
+/** So many deliveries within so many milliseconds are a burst. */
+const BURST_DELIVERIES = 40
+const BURST_WINDOW_MS = 500
+/** How long the settling stands back in a burst, between two ticks. */
+const YIELD_MS = 400
+
+/**
+ * Keeps the settling of deliveries out of the way of those that still come: their senders wait for an answer, and what is
+ * stored does not. In a burst it goes on slowly, and makes up for it afterwards.
+ */
+export class DeliveryBackpressure {
+  readonly #receivedAt: number[] = []
+  readonly #now: () => number
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  record(): void {
+    this.#receivedAt.push(this.#now())
+    if (this.#receivedAt.length > BURST_DELIVERIES) this.#receivedAt.shift()
+  }
+
+  get isBusy(): boolean {
+    const [oldest] = this.#receivedAt
+    return (
+      this.#receivedAt.length === BURST_DELIVERIES &&
+      oldest !== undefined &&
+      this.#now() - oldest < BURST_WINDOW_MS
+    )
+  }
+
+  /** Waits while a burst is on, but not for long. */
+  async yield(signal: AbortSignal): Promise<void> {
+    if (this.isBusy) await sleep(YIELD_MS, undefined, { signal }).catch(() => {})
   }
 }

@@ -8,18 +8,18 @@
  * @returns milliseconds
  */
 export function backoffMs(attempts: number, retryAfterMs: number | null, random: number): number {
-  const ceiling = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.max(0, attempts - 1))
-  return Math.round(Math.max(retryAfterMs ?? 0, SHORTEST_MS + random * (ceiling - SHORTEST_MS)))
+  const ceiling = Math.min(MAX_DELAY_MS, FIRST_CEILING_MS * 2 ** Math.max(0, attempts - 1))
+  return Math.round(Math.max(retryAfterMs ?? 0, MIN_DELAY_MS + random * (ceiling - MIN_DELAY_MS)))
 }
 
-const SHORTEST_MS = 100
-const FIRST_MS = 1_000
-const LONGEST_MS = 5 * 60_000
+const MIN_DELAY_MS = 100
+const FIRST_CEILING_MS = 1_000
+const MAX_DELAY_MS = 5 * 60_000
 
 /** The longest pause before the second, third, … try of a lookup. The last stands for all further ones. */
-const SPREAD_MS = [1_000, 30_000, 5 * 60_000, 30 * 60_000]
+const RETRY_CEILINGS_MS = [1_000, 30_000, 5 * 60_000, 30 * 60_000]
 /** The same for a lookup whose answer was lost after its call was sent: each of its tries may have to be paid for. */
-const LOST_SPREAD_MS = [30_000, 30 * 60_000]
+const LOST_RETRY_CEILINGS_MS = [30_000, 30 * 60_000]
 
 /**
  * How long a lookup waits for its next try: spread over half an hour, so that a single fault costs a second and an
@@ -37,13 +37,13 @@ export function retryDelayMs(
     isLost = false,
   }: { readonly retryAfterMs: number | null; readonly random: number; readonly isLost?: boolean },
 ): number {
-  const spread = isLost ? LOST_SPREAD_MS : SPREAD_MS
-  const ceiling = spread[Math.min(Math.max(tries, 1), spread.length) - 1] ?? SHORTEST_MS
-  return Math.round(Math.max(retryAfterMs ?? 0, SHORTEST_MS + random * (ceiling - SHORTEST_MS)))
+  const spread = isLost ? LOST_RETRY_CEILINGS_MS : RETRY_CEILINGS_MS
+  const ceiling = spread[Math.min(Math.max(tries, 1), spread.length) - 1] ?? MIN_DELAY_MS
+  return Math.round(Math.max(retryAfterMs ?? 0, MIN_DELAY_MS + random * (ceiling - MIN_DELAY_MS)))
 }
 
 /** A lookup whose next try is so far ahead is not waited for by a run. In milliseconds. */
-export const FAR_AHEAD_MS = 60_000
+export const MAX_AWAITED_DELAY_MS = 60_000
 
 /** The pause before a key that the service refused is tried again. */
 const KEY_PAUSES_MS = [60_000, 5 * 60_000, 15 * 60_000]

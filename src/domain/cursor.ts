@@ -11,7 +11,7 @@ export interface PassStart {
 }
 
 /** How far a source was read by `changedAt`. */
-export interface Cursor {
+export interface SourceCursor {
   /** Every row whose `changedAt` is older was seen. */
   readonly changedUntil: Date
   /** When the pass that read so far began. */
@@ -32,16 +32,16 @@ const MARGIN_MS = 10 * 60_000
  * A whole pass now and then finds what no bound can: a change in a joined table, a row whose `changedAt` did not move
  * or lies years back, a transaction of a user whose sessions this role may not see.
  */
-const FULL_PASS_EVERY_MS = 7 * 24 * 3_600_000
+const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
 
 /**
  * From when on changes are read; null: the whole table is. A cursor in the future says nothing (a restored backup, a
  * machine that had a wrong clock), and a whole pass costs time but loses no row.
  * @example readSince(null, new Date()) // null
  */
-export function readSince(cursor: Cursor | null, now: Date): Date | null {
+export function readSince(cursor: SourceCursor | null, now: Date): Date | null {
   if (cursor === null || cursor.changedUntil > now || cursor.fullPassAt > now) return null
-  if (now.getTime() - cursor.fullPassAt.getTime() >= FULL_PASS_EVERY_MS) return null
+  if (now.getTime() - cursor.fullPassAt.getTime() >= FULL_PASS_INTERVAL_MS) return null
   return new Date(cursor.changedUntil.getTime() - MARGIN_MS)
 }
 
@@ -49,7 +49,7 @@ export function readSince(cursor: Cursor | null, now: Date): Date | null {
  * How far a pass that began at `start` has read once it is through. Null: nothing can be said, and the next pass reads
  * the whole table.
  */
-export function changedUntil(start: PassStart, cursor: Cursor | null): Date | null {
+export function advanceCursor(start: PassStart, cursor: SourceCursor | null): Date | null {
   const visible = earliest(start.now, start.oldestTransactionAt)
   if (!start.hasHidden || start.snapshotXmin === start.snapshotXmax) return visible
   // A transaction that writes is running, and its start is not visible. Its id is: where ids that were assigned when

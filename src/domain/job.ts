@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { backoffMs } from './backoff.ts'
-import { identifier } from './json.ts'
+import { toIdentifier } from './json.ts'
 
 /**
  *     submitting ──202──▶ submitted ──delivery──▶ completed | failed
@@ -109,7 +109,7 @@ export function afterSubmit(
 export type TerminalStatus = 'completed' | 'failed'
 
 /** Whether a status ends its job. Any other, and none at all, may be word of progress. */
-export const isTerminal = (status: string | null): status is TerminalStatus =>
+export const isTerminalStatus = (status: string | null): status is TerminalStatus =>
   status === 'completed' || status === 'failed'
 
 /**
@@ -130,13 +130,26 @@ export function afterDelivery(
 }
 
 /** The longest identifier that is kept as it is: an index of Postgres holds no entry of more than 2,700 bytes. */
-const LONGEST_JOB_ID = 512
+const MAX_JOB_ID_LENGTH = 512
 
 /**
  * The service's identifier of a job, as it is kept. One that no index could hold is kept as its digest: it still
  * identifies the job, where a refusal would lose the job's results.
  */
-export function jobIdentifier(value: unknown): string | null {
-  const id = identifier(value)
-  return id === null || id.length <= LONGEST_JOB_ID ? id : `sha256:${hash('sha256', id)}`
+export function toJobId(value: unknown): string | null {
+  const id = toIdentifier(value)
+  return id === null || id.length <= MAX_JOB_ID_LENGTH ? id : `sha256:${hash('sha256', id)}`
 }
+
+/**
+ *     received ──▶ settled
+ *        ├──▶ orphaned (signed, but for no known job; received again when its job becomes known)
+ *        └──▶ quarantined (signed, but unreadable; kept whole)
+ */
+export const Delivery = {
+  received: 'received',
+  settled: 'settled',
+  orphaned: 'orphaned',
+  quarantined: 'quarantined',
+} as const
+export type DeliveryState = (typeof Delivery)[keyof typeof Delivery]

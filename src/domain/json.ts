@@ -3,7 +3,7 @@ export type JsonObject = { [field: string]: unknown }
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; reason: string }
 
 /** Deeper than any record, and far below where Postgres (about 6,000) and JSON.stringify give up. */
-const deepest = 100
+const MAX_DEPTH = 100
 
 /**
  * Reads a JSON text that came from outside. A text nested more than 100 levels deep is refused before it is
@@ -14,11 +14,12 @@ const deepest = 100
  */
 export function parseJson(text: string): ParsedJson {
   const json = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
-  if (isNestedDeeper(json, deepest)) return { ok: false, reason: `nested more than ${deepest} levels deep` }
+  if (isNestedDeeper(json, MAX_DEPTH))
+    return { ok: false, reason: `nested more than ${MAX_DEPTH} levels deep` }
   try {
     return {
       ok: true,
-      value: maybeRewritten.test(json) ? JSON.parse(json, storableNumber) : JSON.parse(json),
+      value: MAY_BE_REWRITTEN.test(json) ? JSON.parse(json, keepStorableNumber) : JSON.parse(json),
     }
   } catch {
     return { ok: false, reason: json.trim() === '' ? 'empty' : 'not JSON' }
@@ -26,9 +27,9 @@ export function parseJson(text: string): ParsedJson {
 }
 
 /** Postgres's `numeric`, which its jsonb is made of, ends at 131,072 digits before the point and 16,383 after it. */
-function storableNumber(key: string, value: unknown, context?: { source?: string }): unknown {
-  const kept = keepNumber(key, value, context)
-  const text = kept === value ? null : numberText(kept)
+function keepStorableNumber(key: string, value: unknown, context?: { source?: string }): unknown {
+  const kept = keepExactNumber(key, value, context)
+  const text = kept === value ? null : toNumberText(kept)
   if (text === null) return kept
   const exponent = Number(/e(.*)$/i.exec(text)?.[1] ?? '0')
   return text.length > 1_000 || Math.abs(exponent) > 1_000 ? text : kept
@@ -62,7 +63,7 @@ export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawJson(value)
 
 /** The first of the fields that the object has itself and that is not null. Inherited names are no fields. */
-export function firstOf(object: JsonObject, fields: readonly string[]): unknown {
+export function firstPresent(object: JsonObject, fields: readonly string[]): unknown {
   for (const field of fields) {
     if (!Object.hasOwn(object, field)) continue
     const value = object[field]
@@ -72,22 +73,22 @@ export function firstOf(object: JsonObject, fields: readonly string[]): unknown 
 }
 
 /** An identifier as text: a non-empty string or a number. */
-export function identifier(value: unknown): string | null {
+export function toIdentifier(value: unknown): string | null {
   if (typeof value === 'string') return value.trim() === '' ? null : value
-  return numberText(value)
+  return toNumberText(value)
 }
 
 /** A number as it was written in its JSON text; null for what is no number. */
-export function numberText(value: unknown): string | null {
+export function toNumberText(value: unknown): string | null {
   if (typeof value === 'number') return String(value)
   return isRawJson(value) ? value.rawJSON : null
 }
 
 /** The value with every number in it as a plain one, or as a string of its digits where a double can't hold it. */
-export function withPlainNumbers(value: unknown): unknown {
-  if (Array.isArray(value)) return (value as unknown[]).map(withPlainNumbers)
+export function toPlainNumbers(value: unknown): unknown {
+  if (Array.isArray(value)) return (value as unknown[]).map(toPlainNumbers)
   if (isObject(value))
-    return Object.fromEntries(Object.entries(value).map(([field, item]) => [field, withPlainNumbers(item)]))
+    return Object.fromEntries(Object.entries(value).map(([field, item]) => [field, toPlainNumbers(item)]))
   const text = isRawJson(value) ? value.rawJSON : null
   if (text === null) return value
   const number = Number(text)
@@ -96,18 +97,18 @@ export function withPlainNumbers(value: unknown): unknown {
 }
 
 /** What JSON.parse and JSON.stringify may not give back as it was: `12.50`, 20 digits, an exponent. */
-const maybeRewritten = /\.\d*0\b|[\d.]{16}|\de[+-]?\d/i
+const MAY_BE_REWRITTEN = /\.\d*0\b|[\d.]{16}|\de[+-]?\d/i
 
 /**
  * Reads JSON that Postgres made, so that JSON.stringify gives back the very same numbers. One that JavaScript would
  * write in another way stands as a raw JSON object (TC39 "JSON.parse source text access"), which only JSON.stringify
  * can read: a value that is put back into a table must be what it was, to the last zero.
  */
-export function parseKeepingNumbers(text: string): unknown {
-  return maybeRewritten.test(text) ? JSON.parse(text, keepNumber) : JSON.parse(text)
+export function parseExactJson(text: string): unknown {
+  return MAY_BE_REWRITTEN.test(text) ? JSON.parse(text, keepExactNumber) : JSON.parse(text)
 }
 
-function keepNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
+function keepExactNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source
   return typeof value !== 'number' || source === undefined || String(value) === source
     ? value

@@ -24,17 +24,17 @@ export type LookupState = (typeof Lookup)[keyof typeof Lookup]
 export type AnsweredState = 'found' | 'not_found' | 'rejected' | 'failed'
 
 /** When an answer is asked for again, in milliseconds after it came. */
-export interface Freshness {
+export interface FreshnessPolicy {
   readonly refreshAfterMs: number
   readonly retryNotFoundAfterMs: number
 }
 
 /** How a try ended. `fault`: the service's (5xx, time-out, lost connection, an unreadable 200), worth another try. */
-export type AskEvent =
+export type CallEvent =
   | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
   | { readonly type: 'not_found' }
   | { readonly type: 'rejected'; readonly reason: string }
-  | ({ readonly type: 'transient_error'; readonly retryAfterMs: number | null } & Fault)
+  | ({ readonly type: 'transient_error'; readonly retryAfterMs: number | null } & FaultDetails)
   /** Nothing was decided and nothing is counted: a 429, a refused key, an open circuit, an interrupt before the answer. */
   | {
       readonly type: 'released'
@@ -45,7 +45,7 @@ export type AskEvent =
   /** No connection was made: certainly not asked, and never an attempt. */
   | { readonly type: 'not_sent'; readonly reason: string }
 
-interface Fault {
+interface FaultDetails {
   readonly reason: string
   /** The service may have worked on it, and may charge for it, though no answer of use came. */
   readonly inDoubt?: boolean
@@ -66,15 +66,15 @@ export interface LookupFields {
   readonly attempts: number
   readonly notBefore: Date | null
   readonly resolvedAt: Date | null
-  readonly dueAt: Date | null
+  readonly refreshAt: Date | null
   readonly record: unknown
   readonly confidence: number | null
   /** Calls that may have been paid for and gave no answer: 0 or 1, of this try. */
-  readonly inDoubt?: number
+  readonly unconfirmedCalls?: number
 }
 
 /** Tries of a lookup whose answers are lost on the way, at most: each of them may have to be paid for. */
-const LOST_TRIES = 3
+const MAX_LOST_ATTEMPTS = 3
 
 /** A lookup that used up its attempts is tried again by the next night's run, not by this one. */
 export const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
@@ -84,52 +84,59 @@ export const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
  * @param attempts tries made before this one
  * @param limit tries allowed
  */
-export function afterAsk(
+export function afterCall(
   lookup: { readonly attempts: number },
-  event: AskEvent,
-  rules: Freshness & { readonly attempts: number },
+  event: CallEvent,
+  rules: FreshnessPolicy & { readonly attempts: number },
   now: number,
   random: number,
 ): LookupFields {
   switch (event.type) {
     case 'found':
-      return answered('found', null, lookup.attempts + 1, now, rules.refreshAfterMs, event)
+      return answeredFields('found', null, lookup.attempts + 1, now, rules.refreshAfterMs, event)
     case 'not_found':
-      return answered('not_found', null, lookup.attempts + 1, now, rules.retryNotFoundAfterMs)
+      return answeredFields('not_found', null, lookup.attempts + 1, now, rules.retryNotFoundAfterMs)
     case 'rejected':
-      return answered('rejected', event.reason, lookup.attempts + 1, now, null)
+      return answeredFields('rejected', event.reason, lookup.attempts + 1, now, null)
     case 'transient_error': {
       const { tries = lookup.attempts + 1, attempts = tries, isLost = false } = event
-      const inDoubt = event.inDoubt ? 1 : 0
-      const most = isLost ? Math.min(LOST_TRIES, rules.attempts) : rules.attempts
+      const unconfirmedCalls = event.inDoubt ? 1 : 0
+      const most = isLost ? Math.min(MAX_LOST_ATTEMPTS, rules.attempts) : rules.attempts
       if (tries >= most && !event.isDown) {
         const reason = `${event.reason} (${tries} ${tries === 1 ? 'try' : 'tries'})`
-        return { ...answered('failed', reason, tries, now, RETRY_FAILED_AFTER_MS), inDoubt }
+        return { ...answeredFields('failed', reason, tries, now, RETRY_FAILED_AFTER_MS), unconfirmedCalls }
       }
       const delayMs = retryDelayMs(tries, { retryAfterMs: event.retryAfterMs, random, isLost })
-      return { ...waiting(event.reason, attempts, now + delayMs), inDoubt }
+      return { ...pendingFields(event.reason, attempts, now + delayMs), unconfirmedCalls }
     }
     case 'released': {
       const notBefore = event.retryAfterMs ? now + event.retryAfterMs : null
-      return { ...waiting(event.reason, lookup.attempts, notBefore), inDoubt: event.inDoubt ? 1 : 0 }
+      return {
+        ...pendingFields(event.reason, lookup.attempts, notBefore),
+        unconfirmedCalls: event.inDoubt ? 1 : 0,
+      }
     }
     case 'not_sent':
-      return waiting(event.reason, lookup.attempts, now + retryDelayMs(1, { retryAfterMs: null, random }))
+      return pendingFields(
+        event.reason,
+        lookup.attempts,
+        now + retryDelayMs(1, { retryAfterMs: null, random }),
+      )
   }
 }
 
 /** What a result in a delivery makes of its lookup. */
 export function afterResult(
-  event: Extract<AskEvent, { type: 'found' | 'not_found' }>,
-  rules: Freshness,
+  event: Extract<CallEvent, { type: 'found' | 'not_found' }>,
+  rules: FreshnessPolicy,
   now: number,
 ): LookupFields {
   return event.type === 'found'
-    ? answered('found', null, 1, now, rules.refreshAfterMs, event)
-    : answered('not_found', null, 1, now, rules.retryNotFoundAfterMs)
+    ? answeredFields('found', null, 1, now, rules.refreshAfterMs, event)
+    : answeredFields('not_found', null, 1, now, rules.retryNotFoundAfterMs)
 }
 
-function answered(
+function answeredFields(
   state: AnsweredState,
   reason: string | null,
   attempts: number,
@@ -143,20 +150,20 @@ function answered(
     attempts,
     notBefore: null,
     resolvedAt: new Date(now),
-    dueAt: dueAfterMs === null ? null : new Date(now + dueAfterMs),
+    refreshAt: dueAfterMs === null ? null : new Date(now + dueAfterMs),
     record: answer?.record ?? null,
     confidence: answer?.confidence ?? null,
   }
 }
 
-function waiting(reason: string, attempts: number, notBefore: number | null): LookupFields {
+function pendingFields(reason: string, attempts: number, notBefore: number | null): LookupFields {
   return {
     state: 'pending',
     reason,
     attempts,
     notBefore: notBefore === null ? null : new Date(notBefore),
     resolvedAt: null,
-    dueAt: null,
+    refreshAt: null,
     record: null,
     confidence: null,
   }

@@ -14,14 +14,14 @@ export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
  * - `tracked`: it stays, unless Fillrate wrote it and nobody has changed it since.
  * - `always`: it is overwritten.
  */
-export type Policy = 'blank' | 'tracked' | 'always'
+export type WritePolicy = 'blank' | 'tracked' | 'always'
 
 export interface OutputMapping {
   /** As configured: `title`, or `attributes.department` for a key inside a jsonb column. */
   readonly column: string
   /** Path into the record: `title`, `company.domain`. */
   readonly field: string
-  readonly policy: Policy
+  readonly policy: WritePolicy
   /** 0..1; a record below it leaves this cell alone. Null: the source's own bound. */
   readonly minConfidence: number | null
   /** Values of the field to values of the column. A value that is not in it is skipped. */

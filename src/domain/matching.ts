@@ -39,15 +39,15 @@ export function matchResults(
   results: readonly MatchableResult[],
   isCertain = true,
 ): (number | null)[] {
-  const { firsts, shared } = withoutRepetitions(results)
+  const { firsts, shared } = findRepetitions(results)
   const unique = results.filter((_, at) => firsts[at] === at)
   const places = new Map(
-    matchUnique(job, unique, isCertain, shared).map((place, n) => [unique[n], place] as const),
+    matchDistinct(job, unique, isCertain, shared).map((place, n) => [unique[n], place] as const),
   )
   return firsts.map((at) => places.get(results[at]) ?? null)
 }
 
-function matchUnique(
+function matchDistinct(
   job: MatchableJob,
   results: readonly MatchableResult[],
   isCertain: boolean,
@@ -55,8 +55,8 @@ function matchUnique(
 ): (number | null)[] {
   const { emails } = job
   if (job.isSingle && isCertain && emails.length === 1 && results.length === 1) return [0]
-  const memberOf = addressIndex(emails)
-  const named = isCertain ? namedMembers(job.requestIds, memberOf) : new Map<string, number>()
+  const memberOf = indexAddresses(emails)
+  const named = isCertain ? membersByRequestId(job.requestIds, memberOf) : new Map<string, number>()
   const byData = results.map(({ email }) => memberOf(email))
   const byName = results.map(({ requestId }, at) => {
     if (requestId === null) return undefined
@@ -71,15 +71,15 @@ function matchUnique(
     return shared.has(requestId) ? undefined : member
   })
 
-  const claims = new Claims(results.length)
+  const claims = new MemberClaims(results.length)
   byName.forEach((member, at) => {
-    if (member === CONTRADICTED) claims.refuse(at)
+    if (member === CONTRADICTED) claims.exclude(at)
   })
   claims.claim(byName)
   claims.claim(byData)
-  if (!isCertain) return claims.places
+  if (!isCertain) return claims.memberIndexes
 
-  const listed = listedMembers(job.requestIds, emails.length, memberOf)
+  const listed = membersByListOrder(job.requestIds, emails.length, memberOf)
   const byList = results.map(({ requestId }) =>
     requestId === null || shared.has(requestId) ? undefined : listed.get(requestId),
   )
@@ -90,14 +90,14 @@ function matchUnique(
 
   // Where the 202 named every member, an identifier that it did not give is of another job.
   const given = named.size === emails.length ? named : listed.size === emails.length ? listed : null
-  const order = numberedFrom(results) ?? results.map((_, at) => at)
+  const order = orderByNumber(results) ?? results.map((_, at) => at)
   const isOrderTrue =
     shared.size === 0 &&
     results.length === emails.length &&
     results.every(({ requestId, email }, at) => {
       const place = order[at] ?? -1
-      const known = claims.places[at] ?? byName[at] ?? byData[at]
-      if (claims.isRefused(at) || (known !== undefined && known !== place)) return false
+      const known = claims.memberIndexes[at] ?? byName[at] ?? byData[at]
+      if (claims.isExcluded(at) || (known !== undefined && known !== place)) return false
       if (given !== null && requestId !== null && !given.has(requestId) && memberOf(requestId) === undefined)
         return false
       // A member without an address, erased or asked for by another identifier, is contradicted by none.
@@ -105,7 +105,7 @@ function matchUnique(
       return isKnownOrNone(requestId) && isKnownOrNone(email)
     })
   if (isOrderTrue) claims.claim(order)
-  return claims.places
+  return claims.memberIndexes
 
   function isKnownOrNone(text: string | null): boolean {
     return text === null || !text.includes('@') || memberOf(text) !== undefined
@@ -115,42 +115,42 @@ function matchUnique(
 const CONTRADICTED = -1
 
 /** Which result is whose, in the order in which it is established. */
-class Claims {
-  readonly places: (number | null)[]
+class MemberClaims {
+  readonly memberIndexes: (number | null)[]
   readonly #taken = new Set<number>()
-  readonly #refused = new Set<number>()
+  readonly #excluded = new Set<number>()
 
   constructor(results: number) {
-    this.places = Array.from({ length: results }, () => null)
+    this.memberIndexes = Array.from({ length: results }, () => null)
   }
 
   /** This result is matched to nothing. */
-  refuse(at: number): void {
-    this.#refused.add(at)
+  exclude(at: number): void {
+    this.#excluded.add(at)
   }
 
-  isRefused(at: number): boolean {
-    return this.#refused.has(at)
+  isExcluded(at: number): boolean {
+    return this.#excluded.has(at)
   }
 
   /** Gives each free member the one result that claims it; where two claim it, neither has it. */
   claim(members: readonly (number | undefined)[]): void {
     const claimants = new Map<number, number[]>()
     members.forEach((member, at) => {
-      if (member === undefined || this.places[at] !== null || this.#refused.has(at)) return
+      if (member === undefined || this.memberIndexes[at] !== null || this.#excluded.has(at)) return
       if (!this.#taken.has(member)) claimants.set(member, [...(claimants.get(member) ?? []), at])
     })
     for (const [member, results] of claimants) {
       const [only] = results
       if (only === undefined || results.length > 1) continue
-      this.places[only] = member
+      this.memberIndexes[only] = member
       this.#taken.add(member)
     }
   }
 }
 
 /** The member whose address a text is, whatever its case or the form of its host. */
-function addressIndex(emails: readonly string[]): (text: string | null) => number | undefined {
+function indexAddresses(emails: readonly string[]): (text: string | null) => number | undefined {
   const members = new Map(
     emails.flatMap((email, index) => (email === '' ? [] : [[email.toLowerCase(), index] as const])),
   )
@@ -164,7 +164,7 @@ function addressIndex(emails: readonly string[]): (text: string | null) => numbe
 }
 
 /** The members by the identifiers that the 202 gave for their addresses. One that it gave twice names none. */
-function namedMembers(
+function membersByRequestId(
   requestIds: unknown,
   memberOf: (text: string) => number | undefined,
 ): Map<string, number> {
@@ -186,7 +186,7 @@ function namedMembers(
  * the job: a service that refuses two of 100 addresses gives 98. An element that is an address means that address, so
  * that one in another's place shows that the list has an order of its own.
  */
-function listedMembers(
+function membersByListOrder(
   requestIds: unknown,
   size: number,
   memberOf: (text: string) => number | undefined,
@@ -207,7 +207,7 @@ function listedMembers(
  * `firsts`: for each result the first that is the same, mostly itself.
  * `shared`: identifiers of two different results, which therefore say nothing of either.
  */
-function withoutRepetitions(results: readonly MatchableResult[]): {
+function findRepetitions(results: readonly MatchableResult[]): {
   firsts: number[]
   shared: Set<string>
 } {
@@ -232,7 +232,7 @@ function withoutRepetitions(results: readonly MatchableResult[]): {
 }
 
 /** Identifiers that count the inputs, from 0 or from 1, say the place better than the order of arrival does. */
-function numberedFrom(results: readonly MatchableResult[]): number[] | null {
+function orderByNumber(results: readonly MatchableResult[]): number[] | null {
   const numbers = results.map((result) =>
     result.requestId !== null && /^\d{1,3}$/.test(result.requestId) ? Number(result.requestId) : -1,
   )

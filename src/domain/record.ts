@@ -1,36 +1,36 @@
-import { firstOf, isObject, numberText } from './json.ts'
+import { firstPresent, isObject, toNumberText } from './json.ts'
 import type { JsonObject } from './json.ts'
-import { verdictOf } from './verdict.ts'
+import { readInBandStatus } from './in-band-status.ts'
 
 /** What a piece of JSON says about a person or a company. */
-export type Reading =
+export type RecordReading =
   /** `confidence` is null for a company alone, which has none. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
   /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the answer. */
   | { outcome: 'unreadable'; reason: string }
 
-type Kind = {
-  what: 'person' | 'company'
+type RecordShape = {
+  kind: 'person' | 'company'
   /** Under which keys a record may be wrapped. The interface does not show any; these are the usual ones. */
   wrappers: readonly string[]
   /** Fields that only a record has. */
-  telling: readonly string[]
+  distinctiveFields: readonly string[]
   /** Fields that a record has, and an error message or an echo of the question may have as well. */
-  naming: readonly string[]
+  ambiguousFields: readonly string[]
 }
 
-const person: Kind = {
-  what: 'person',
+const PERSON_SHAPE: RecordShape = {
+  kind: 'person',
   wrappers: ['data', 'person', 'result', 'record', 'results'],
-  telling: ['title', 'seniority', 'department', 'phone', 'linkedin', 'company', 'last_updated'],
-  naming: ['id', 'name', 'email'],
+  distinctiveFields: ['title', 'seniority', 'department', 'phone', 'linkedin', 'company', 'last_updated'],
+  ambiguousFields: ['id', 'name', 'email'],
 }
 
-const company: Kind = {
-  what: 'company',
+const COMPANY_SHAPE: RecordShape = {
+  kind: 'company',
   wrappers: ['data', 'company', 'result', 'record', 'results'],
-  telling: [
+  distinctiveFields: [
     'legal_name',
     'industry',
     'sub_industry',
@@ -43,11 +43,11 @@ const company: Kind = {
     'technologies',
     'social',
   ],
-  naming: ['id', 'name', 'domain'],
+  ambiguousFields: ['id', 'name', 'domain'],
 }
 
 /** A record can lie in a wrapper in a wrapper (`data.person`); deeper than this none is looked for. */
-const wrappedAtMost = 3
+const MAX_WRAPPER_DEPTH = 3
 
 /**
  * Reads a person record, bare or wrapped (`data`, `person`, `result`, …; an array of them gives the first
@@ -56,71 +56,76 @@ const wrappedAtMost = 3
  * is unreadable, and never not found, because an outage must not be remembered as a miss. The record comes
  * back as it is, with fields unknown here.
  */
-export const readPerson = (value: unknown): Reading => read(value, person, null, 0)
+export const readPerson = (value: unknown): RecordReading => readValue(value, PERSON_SHAPE, null, 0)
 
 /** Reads a company record in the same way; it is found when it tells anything, since it has no confidence. */
-export const readCompany = (value: unknown): Reading => read(value, company, null, 0)
+export const readCompany = (value: unknown): RecordReading => readValue(value, COMPANY_SHAPE, null, 0)
 
 /**
  * A match confidence on the scale of 0 to 1, also from a numeric string. A number above 1 and up to 100 is
  * taken for a percentage. Null when there is none or none can be made of it.
  */
 export function readConfidence(value: unknown): number | null {
-  const text = typeof value === 'string' && value.trim() !== '' ? value : numberText(value)
+  const text = typeof value === 'string' && value.trim() !== '' ? value : toNumberText(value)
   const number = text === null ? null : Number(text)
   if (typeof number !== 'number' || !(number >= 0 && number <= 100)) return null
   return number > 1 ? number / 100 : number
 }
 
-function read(value: unknown, kind: Kind, outer: unknown, depth: number): Reading {
+function readValue(value: unknown, kind: RecordShape, outer: unknown, depth: number): RecordReading {
   if (isEmpty(value)) {
     // Nothing at all, in no wrapper, is what a broken service answers; a wrapper around nothing is a miss.
     return depth > 0 ? { outcome: 'not_found' } : { outcome: 'unreadable', reason: 'an empty answer' }
   }
-  if (Array.isArray(value)) return readFirst(value, kind, outer, depth)
+  if (Array.isArray(value)) return readFirstFound(value, kind, outer, depth)
   if (!isObject(value)) {
-    return { outcome: 'unreadable', reason: `a ${typeof value} where a ${kind.what} record was expected` }
+    return { outcome: 'unreadable', reason: `a ${typeof value} where a ${kind.kind} record was expected` }
   }
   return readObject(value, kind, outer, depth)
 }
 
-function readObject(value: JsonObject, kind: Kind, outer: unknown, depth: number): Reading {
-  const verdict = verdictOf(value)
+function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth: number): RecordReading {
+  const verdict = readInBandStatus(value)
   if (verdict?.strength === 'flag') return verdict.reading
 
-  const confidence = firstOf(value, ['confidence'])
-  const described = describes(value, kind)
-  const inner = depth < wrappedAtMost ? wrapped(value, kind) : undefined
+  const confidence = firstPresent(value, ['confidence'])
+  const described = hasRecordFields(value, kind)
+  const inner = depth < MAX_WRAPPER_DEPTH ? findWrapped(value, kind) : undefined
   if (inner !== undefined && inner !== null) {
-    const reading = read(inner, kind, confidence ?? outer, depth + 1)
+    const reading = readValue(inner, kind, confidence ?? outer, depth + 1)
     if (reading.outcome === 'found') return reading
     if (!described) return verdict?.reading ?? reading
   }
-  if (confidence !== undefined && (described || inner !== null)) return found(value, kind, confidence)
+  if (confidence !== undefined && (described || inner !== null)) return foundReading(value, kind, confidence)
   if (verdict?.strength === 'error') return verdict.reading
   if (described) {
-    if (kind.what === 'company') return found(value, kind, undefined)
-    return outer === undefined || outer === null ? { outcome: 'not_found' } : found(value, kind, outer)
+    if (kind.kind === 'company') return foundReading(value, kind, undefined)
+    return outer === undefined || outer === null ? { outcome: 'not_found' } : foundReading(value, kind, outer)
   }
   if (verdict !== null) return verdict.reading
-  if (inner !== undefined || depth > 0 || onlyNulls(value, kind)) return { outcome: 'not_found' }
-  return { outcome: 'unreadable', reason: `an object that is no ${kind.what} record` }
+  if (inner !== undefined || depth > 0 || hasOnlyEmptyFields(value, kind)) return { outcome: 'not_found' }
+  return { outcome: 'unreadable', reason: `an object that is no ${kind.kind} record` }
 }
 
 /**
  * A person's confidence that can't be read (`"low"`, -0.3, 250) is none: taken for unknown, no bound would be held
  * against it, and the record would be written at whatever `minConfidence`.
  */
-function found(record: JsonObject, kind: Kind, confidence: unknown): Reading {
+function foundReading(record: JsonObject, kind: RecordShape, confidence: unknown): RecordReading {
   const read = readConfidence(confidence)
-  return { outcome: 'found', record, confidence: kind.what === 'person' ? (read ?? 0) : read }
+  return { outcome: 'found', record, confidence: kind.kind === 'person' ? (read ?? 0) : read }
 }
 
-function readFirst(values: readonly unknown[], kind: Kind, outer: unknown, depth: number): Reading {
-  let first: Reading | null = null
+function readFirstFound(
+  values: readonly unknown[],
+  kind: RecordShape,
+  outer: unknown,
+  depth: number,
+): RecordReading {
+  let first: RecordReading | null = null
   // A lookup has one answer; more than a few are not read through.
   for (const value of values.slice(0, 10)) {
-    const reading = read(value, kind, outer, depth + 1)
+    const reading = readValue(value, kind, outer, depth + 1)
     if (reading.outcome === 'found') return reading
     first ??= reading
   }
@@ -128,7 +133,7 @@ function readFirst(values: readonly unknown[], kind: Kind, outer: unknown, depth
 }
 
 /** What the first wrapper that holds an object or a list holds; null when there are only empty ones. */
-function wrapped(value: JsonObject, kind: Kind): unknown {
+function findWrapped(value: JsonObject, kind: RecordShape): unknown {
   let inner: unknown
   for (const field of kind.wrappers) {
     if (!Object.hasOwn(value, field)) continue
@@ -140,13 +145,15 @@ function wrapped(value: JsonObject, kind: Kind): unknown {
 }
 
 /** Whether the object has a field of a record. Beside a message, a name or an id proves nothing. */
-function describes(value: JsonObject, kind: Kind): boolean {
-  if (firstOf(value, kind.telling) !== undefined) return true
-  return typeof value['message'] !== 'string' && firstOf(value, kind.naming) !== undefined
+function hasRecordFields(value: JsonObject, kind: RecordShape): boolean {
+  if (firstPresent(value, kind.distinctiveFields) !== undefined) return true
+  return typeof value['message'] !== 'string' && firstPresent(value, kind.ambiguousFields) !== undefined
 }
 
-const onlyNulls = (value: JsonObject, kind: Kind): boolean =>
-  [...kind.telling, ...kind.naming].some((field) => Object.hasOwn(value, field) && isEmpty(value[field]))
+const hasOnlyEmptyFields = (value: JsonObject, kind: RecordShape): boolean =>
+  [...kind.distinctiveFields, ...kind.ambiguousFields].some(
+    (field) => Object.hasOwn(value, field) && isEmpty(value[field]),
+  )
 
 function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === '' || value === false) return true

@@ -31,13 +31,13 @@ export const FAILURE_STATES = [
 export type FailureState = (typeof FAILURE_STATES)[number]
 
 /** In the notes of a row: the run that has taken its write back. */
-export const UNDONE = 'undone'
+export const UNDONE_NOTE = 'undone'
 
 /** What can be tried again: rows that failed, and rows whose write an undo has taken back. */
-export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE] as const
+export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE] as const
 export type RetryState = (typeof RETRY_STATES)[number]
 
-export interface Settled {
+export interface RowOutcome {
   readonly state: Exclude<RowState, 'waiting'>
   readonly reason: string | null
 }
@@ -54,7 +54,7 @@ export function afterAnswer(
   },
   minConfidence: number,
   cascades = false,
-): Settled | { readonly state: 'waiting'; readonly reason: string } | null {
+): RowOutcome | { readonly state: 'waiting'; readonly reason: string } | null {
   switch (lookup.state) {
     case 'not_found':
       return cascades
@@ -75,7 +75,7 @@ export function afterAnswer(
 export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
 
 /** What a write makes of a row: null when it waits on, because it was locked, or its inputs changed meanwhile. */
-export function afterWrite(outcome: WriteOutcome, reason: string | null): Settled | null {
+export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOutcome | null {
   switch (outcome) {
     case 'written':
       return { state: 'enriched', reason }
@@ -100,7 +100,7 @@ export function afterUndo(undo: {
   readonly undoes: number
   readonly run: number
   readonly writesAgain: boolean
-}): Settled {
+}): RowOutcome {
   return undo.writesAgain
     ? { state: 'enriched', reason: `written again by run ${undo.run}, which took back run ${undo.undoes}` }
     : { state: 'unchanged', reason: `undone by run ${undo.run}, which took back run ${undo.undoes}` }

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
-import { Delivery } from '../domain/delivery.ts'
+import { Delivery } from '../domain/job.ts'
 import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { parseEvent } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
-import { gather } from './gather.ts'
+import { createBatcher } from '../util/batcher.ts'
 
 /** One POST to the webhook, as it came. */
-export interface Post {
+export interface WebhookPost {
   /** The bytes received: the signature is over them, not over what a parser makes of them. */
   readonly body: Buffer
   readonly signature: string | string[] | undefined
@@ -15,9 +15,9 @@ export interface Post {
   readonly job: string | null
 }
 
-export type Receipt = 'accepted' | 'duplicate' | 'bad_signature'
+export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
 
-export type Receive = (post: Post) => Promise<Receipt>
+export type ReceiveWebhook = (post: WebhookPost) => Promise<WebhookReceipt>
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -26,23 +26,23 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * process comes to it; so the acknowledgement never waits for that, and never lies.
  * Many deliveries at once share an INSERT. Rejects when Postgres would not store it: then the sender must try again.
  */
-export function createReceiver(db: Database, secrets: readonly string[]): Receive {
-  const store = gather(
+export function createWebhookReceiver(db: Database, secrets: readonly string[]): ReceiveWebhook {
+  const store = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
       const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
-      return new Set(await deliveries.insert(db, [...unique.values()]))
+      return new Set(await deliveries.insertDeliveries(db, [...unique.values()]))
     },
-    { most: 50 },
+    { maxItems: 50 },
   )
   return async (post) => {
     if (!verifyWebhook(post.body, post.signature, secrets)) return 'bad_signature'
-    const delivery = read(post)
+    const delivery = toReceivedDelivery(post)
     const fresh = await store(delivery)
     return fresh.has(delivery.eventId) ? 'accepted' : 'duplicate'
   }
 }
 
-function read(post: Post): deliveries.ReceivedDelivery {
+function toReceivedDelivery(post: WebhookPost): deliveries.ReceivedDelivery {
   const job = post.job !== null && UUID.test(post.job) ? post.job : null
   const parsed = parseEvent(post.body)
   if (parsed.ok)

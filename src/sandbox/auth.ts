@@ -1,26 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { AuthStyle, SandboxOptions } from './options.ts'
+import type { SandboxAuthStyle, SandboxOptions } from './options.ts'
 
 /** The key that a call carries, or why it carries none that is valid. */
-export type Caller = { readonly key: string } | { readonly problem: string }
+export type AuthOutcome = { readonly key: string } | { readonly problem: string }
 
-function keyOfBasic(encoded: string): string {
+function keyFromBasicAuth(encoded: string): string {
   // The key is the user name and the password is empty (service-interface.md, Authentication 5).
   const [key = '', ...password] = Buffer.from(encoded, 'base64').toString('utf8').split(':')
   return password.length === 1 && password[0] === '' ? key : ''
 }
 
-function carried(
+function readCredentials(
   headers: IncomingHttpHeaders,
   query: URLSearchParams | undefined,
-): { style: AuthStyle; key: string } | undefined {
+): { style: SandboxAuthStyle; key: string } | undefined {
   const authorization = headers.authorization
   if (authorization !== undefined) {
     const space = authorization.indexOf(' ')
     const scheme = authorization.slice(0, Math.max(space, 0)).toLowerCase()
     const credentials = authorization.slice(space + 1).trim()
     if (scheme === 'bearer') return { style: 'bearer', key: credentials }
-    if (scheme === 'basic') return { style: 'basic', key: keyOfBasic(credentials) }
+    if (scheme === 'basic') return { style: 'basic', key: keyFromBasicAuth(credentials) }
   }
   const header = headers['x-api-key']
   if (typeof header === 'string') return { style: 'x-api-key', key: header }
@@ -33,8 +33,8 @@ export function authenticate(
   headers: IncomingHttpHeaders,
   query: URLSearchParams | undefined,
   options: Pick<SandboxOptions, 'keys' | 'auth'>,
-): Caller {
-  const found = carried(headers, query)
+): AuthOutcome {
+  const found = readCredentials(headers, query)
   if (found === undefined) return { problem: `no API key; accepted: ${options.auth.join(', ')}` }
   if (!options.auth.includes(found.style)) {
     return { problem: `the key came as ${found.style}; accepted: ${options.auth.join(', ')}` }

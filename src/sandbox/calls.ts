@@ -1,19 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { send } from './answers.ts'
-import { drawFrom } from './chance.ts'
-import type { Range } from './chance.ts'
-import { decide } from './decide.ts'
-import type { CallContext } from './decide.ts'
-import { momentText } from './faults.ts'
-import { pause } from './pause.ts'
-import type { Endpoint, Question } from './questions.ts'
+import { sendResponse } from './responses.ts'
+import { type MsRange, abortableDelay, drawMs } from './rng.ts'
+import { type CallContext, decideCall } from './call-decision.ts'
+import { faultPointKey } from './faults.ts'
+import type { SandboxEndpoint, SandboxRequest } from './requests.ts'
 
 /** One authenticated call, whole. */
-export interface Call {
+export interface SandboxCall {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  readonly endpoint: Endpoint
-  readonly question: Question
+  readonly endpoint: SandboxEndpoint
+  readonly question: SandboxRequest
   readonly key: string
 }
 
@@ -21,27 +18,27 @@ export interface Call {
  * Answers one call. What becomes of it is decided at once at its arrival (after `latencyBeforeMs`); only the
  * answer waits. So calls are counted and refused in the order in which they come.
  */
-export async function answerCall(call: Call, context: CallContext): Promise<void> {
+export async function handleCall(call: SandboxCall, context: CallContext): Promise<void> {
   const { request, response, endpoint, question, key } = call
   const { recorder, jobs, closing, settings } = context
   const moment = { endpoint, inputs: question.inputs, nth: recorder.inputs.tried(question.inputs) }
-  const draw = (range: Range, what: string) =>
-    drawFrom(range, settings().seed, `${what} ${momentText(moment)}`)
+  const draw = (range: MsRange, what: string) =>
+    drawMs(range, settings().seed, `${what} ${faultPointKey(moment)}`)
   const drop = () => {
     recorder.request(endpoint, 'dropped')
     request.socket.destroy()
   }
 
   const before = draw(settings().latencyBeforeMs, 'before')
-  if (before > 0) await pause(before, closing)
+  if (before > 0) await abortableDelay(before, closing)
   if (closing.aborted) return
-  const decision = decide(question, moment, key, context)
+  const decision = decideCall(question, moment, key, context)
   if (decision === undefined) return drop()
   const { answer, work, job, isDropped = false, isSlow = false } = decision
   if (work === 'bulk') recorder.inputs.done(question.inputs, 'bulk')
 
   const after = draw(settings().latencyAfterMs, 'after') + (isSlow ? draw(settings().slowMs, 'slow') : 0)
-  if (after > 0) await pause(after, closing)
+  if (after > 0) await abortableDelay(after, closing)
   const isEarly = job !== undefined && !closing.aborted && jobs.isEarly(job)
   if (isEarly) await jobs.startNow(job)
   if (closing.aborted) return
@@ -52,7 +49,7 @@ export async function answerCall(call: Call, context: CallContext): Promise<void
   if (isDropped) drop()
   else {
     recorder.request(endpoint, answer.status)
-    send(response, answer, settings())
+    sendResponse(response, answer, settings())
   }
   if (job !== undefined && !isEarly) jobs.start(job)
 }

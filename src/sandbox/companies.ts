@@ -1,9 +1,9 @@
-import { chance, identifier } from './chance.ts'
-import type { Chance } from './chance.ts'
+import { createRng, seededIdentifier } from './rng.ts'
+import type { Rng } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 import type { CompanyLookup, CompanyRecord } from './records.ts'
-import { industries, places, technologies } from './words.ts'
-import type { Place } from './words.ts'
+import { industries, places, technologies } from './fixtures.ts'
+import type { FixturePlace } from './fixtures.ts'
 
 /** The upper end of each range, and what the range is called; the last name is for all above. */
 type Steps = readonly (readonly [below: number, name: string])[]
@@ -28,39 +28,39 @@ const revenueSteps: Steps = [
   [Infinity, '$1B+'],
 ]
 
-const rangeOf = (value: number, steps: Steps) => steps.find(([below]) => value < below)?.[1] ?? ''
+const rangeName = (value: number, steps: Steps) => steps.find(([below]) => value < below)?.[1] ?? ''
 
-export const capitalised = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
+export const capitalize = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
 
-function nameOfDomain(domain: string): string {
+function nameFromDomain(domain: string): string {
   const [label = domain] = domain.split('.')
-  return label.split('-').filter(Boolean).map(capitalised).join(' ')
+  return label.split('-').filter(Boolean).map(capitalize).join(' ')
 }
 
-export function domainOfName(name: string): string {
+export function domainFromName(name: string): string {
   const label = name.normalize('NFD').replaceAll(/[^\p{L}\p{N}]+/gu, '')
   return `${label === '' ? 'company' : label}.com`.toLowerCase()
 }
 
 /** The few facts about a company that its people's records carry too, so that both always agree. */
 export function companyIdentity(seed: number, domain: string): { id: string; name: string; domain: string } {
-  return { id: `com_${identifier(seed, `company ${domain}`)}`, name: nameOfDomain(domain), domain }
+  return { id: `com_${seededIdentifier(seed, `company ${domain}`)}`, name: nameFromDomain(domain), domain }
 }
 
-export function placeOf(seed: number, domain: string): Place {
-  return chance(seed, `place ${domain}`).pick(places)
+export function companyPlace(seed: number, domain: string): FixturePlace {
+  return createRng(seed, `place ${domain}`).pick(places)
 }
 
-function someTechnologies(draw: Chance): string[] {
+function someTechnologies(draw: Rng): string[] {
   const count = draw.between(0, 6)
   return [...new Set(Array.from({ length: count }, () => draw.pick(technologies)))].sort()
 }
 
 /** The record of the company at a domain: all fields, whole numbers; revenue can be beyond 32 bits. */
 export function companyRecord(seed: number, domain: string): CompanyRecord {
-  const draw = chance(seed, `company ${domain}`)
+  const draw = createRng(seed, `company ${domain}`)
   const identity = companyIdentity(seed, domain)
-  const place = placeOf(seed, domain)
+  const place = companyPlace(seed, domain)
   const industry = draw.pick(industries)
   const employees = Math.ceil(60_000 ** draw.next())
   const revenue = employees * draw.between(60_000, 400_000)
@@ -73,9 +73,9 @@ export function companyRecord(seed: number, domain: string): CompanyRecord {
     industry: industry.industry,
     sub_industry: draw.pick(industry.parts),
     employee_count: employees,
-    employee_range: rangeOf(employees, employeeSteps),
+    employee_range: rangeName(employees, employeeSteps),
     revenue,
-    revenue_range: rangeOf(revenue, revenueSteps),
+    revenue_range: rangeName(revenue, revenueSteps),
     founded_year: draw.between(1890, 2022),
     location: { city: place.city, state: place.state, country: place.country },
     technologies: someTechnologies(draw),
@@ -88,6 +88,6 @@ export function findCompany(
   lookup: CompanyLookup,
   options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,
 ): CompanyRecord | undefined {
-  if (chance(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
-  return companyRecord(options.seed, lookup.kind === 'domain' ? lookup.key : domainOfName(lookup.name))
+  if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
+  return companyRecord(options.seed, lookup.kind === 'domain' ? lookup.key : domainFromName(lookup.name))
 }

@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errorAnswer, readBody, send } from './answers.ts'
-import type { Answer } from './answers.ts'
+import { errorResponse, readRequestBody, sendResponse } from './responses.ts'
+import type { SandboxResponse } from './responses.ts'
 import type { SandboxOptions } from './options.ts'
-import type { Stats } from './stats.ts'
+import type { SandboxStats } from './stats.ts'
 
 /** What the paths under `/_` can see and do. */
-export interface Controls {
+export interface SandboxControls {
   readonly settings: () => SandboxOptions
   readonly configure: (options: unknown) => void
-  readonly stats: (options?: { inputs?: boolean }) => Stats
+  readonly stats: (options?: { inputs?: boolean }) => SandboxStats
   readonly reset: () => void
 }
 
@@ -28,30 +28,31 @@ function shownSettings(options: SandboxOptions): object {
 function changeSettings(
   contentType: string | undefined,
   body: Buffer | undefined,
-  controls: Controls,
-): Answer {
+  controls: SandboxControls,
+): SandboxResponse {
   // A page in a browser can post a text to this machine without asking, but not JSON.
   if (!/^application\/json\b/i.test(contentType ?? '')) {
-    return errorAnswer(400, 'unreadable_body', 'expected Content-Type: application/json')
+    return errorResponse(400, 'unreadable_body', 'expected Content-Type: application/json')
   }
   try {
     controls.configure(JSON.parse(body?.toString('utf8') ?? ''))
     return { status: 200, body: shownSettings(controls.settings()) }
   } catch (error) {
-    return errorAnswer(400, 'wrong_settings', error instanceof Error ? error.message : String(error))
+    return errorResponse(400, 'wrong_settings', error instanceof Error ? error.message : String(error))
   }
 }
 
 /** Answers `/_stats`, `/_reset` and `/_settings`, which no limit, key or fault touches. */
-export function answerControl(
+export function handleControl(
   request: IncomingMessage,
   response: ServerResponse,
   path: string,
   query: URLSearchParams | undefined,
-  controls: Controls,
+  controls: SandboxControls,
 ): void {
-  readBody(request, (body) => {
-    const respond = (answer: Answer) => send(response, answer, { clockSkewMs: 0, dateHeader: true })
+  readRequestBody(request, (body) => {
+    const respond = (answer: SandboxResponse) =>
+      sendResponse(response, answer, { clockSkewMs: 0, dateHeader: true })
     switch (`${request.method} ${path}`) {
       case 'GET /_stats':
         return respond({ status: 200, body: controls.stats({ inputs: query?.get('inputs') === '1' }) })
@@ -64,7 +65,7 @@ export function answerControl(
         return respond(changeSettings(request.headers['content-type'], body, controls))
       default:
         return respond(
-          errorAnswer(
+          errorResponse(
             404,
             'no_such_endpoint',
             'there are GET /_stats, POST /_reset, GET and POST /_settings',

@@ -1,27 +1,36 @@
 import { Agent } from 'node:http'
 import type { SandboxOptions } from './options.ts'
-import { pause } from './pause.ts'
-import { post } from './posting.ts'
-import type { Posted } from './posting.ts'
-import { badSignature, sign } from './signature.ts'
-import type { Recorder } from './stats.ts'
+import { abortableDelay } from './rng.ts'
+import { type PostOutcome, badSignature, postWebhook, signBody } from './webhook-post.ts'
+import type { StatsRecorder } from './stats.ts'
 
 /** How a delivery ended: answered 2xx, or not even after the last retry, or the sandbox was closed. */
 export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
 
-const isAcknowledged = (posted: Posted) => typeof posted === 'number' && posted >= 200 && posted < 300
+const isAcknowledged = (posted: PostOutcome) => typeof posted === 'number' && posted >= 200 && posted < 300
 
 /** Sends signed deliveries and repeats those that are not acknowledged, the same bytes each time. */
-export function createDeliveries(settings: () => SandboxOptions, recorder: Recorder, signal: AbortSignal) {
+export function createDeliveries(
+  settings: () => SandboxOptions,
+  recorder: StatsRecorder,
+  signal: AbortSignal,
+) {
   // More connections at once than a receiver's queue of new ones holds (511 in Node) would be lost for seconds.
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
 
-  async function sendOnce(url: URL, body: Buffer, signature: string | undefined): Promise<Posted> {
-    const posted = await post({ url, body, signature, timeoutMs: settings().ackTimeoutMs, agent, signal })
+  async function sendOnce(url: URL, body: Buffer, signature: string | undefined): Promise<PostOutcome> {
+    const posted = await postWebhook({
+      url,
+      body,
+      signature,
+      timeoutMs: settings().ackTimeoutMs,
+      agent,
+      signal,
+    })
     recorder.answer(posted)
     return posted
   }
-  const sendSigned = (url: URL, body: Buffer) => sendOnce(url, body, sign(body, settings().webhookSecret))
+  const sendSigned = (url: URL, body: Buffer) => sendOnce(url, body, signBody(body, settings().webhookSecret))
 
   return {
     /** `answered` is called once, when the first post has its answer. */
@@ -36,7 +45,7 @@ export function createDeliveries(settings: () => SandboxOptions, recorder: Recor
         }
         const delay = delays[attempt]
         if (delay === undefined) return signal.aborted ? 'closed' : 'given_up'
-        await pause(delay, signal)
+        await abortableDelay(delay, signal)
         if (signal.aborted) return 'closed'
         recorder.deliveries.retried += 1
       }

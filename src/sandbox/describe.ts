@@ -1,4 +1,4 @@
-import type { Range } from './chance.ts'
+import type { MsRange } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 import type { Sandbox } from './server.ts'
 
@@ -15,7 +15,7 @@ export interface SandboxDescription {
   readonly lines: readonly string[]
 }
 
-const timeText = (range: Range) =>
+const timeText = (range: MsRange) =>
   typeof range === 'number' ? `${range} ms` : `${range[0]} to ${range[1]} ms`
 const percent = (share: number) => `${Number((share * 100).toFixed(2))}%`
 

@@ -1,5 +1,5 @@
-import { chance } from './chance.ts'
-import type { Endpoint } from './questions.ts'
+import { createRng } from './rng.ts'
+import type { SandboxEndpoint } from './requests.ts'
 
 /** Every fault that can be switched on, and what it does. */
 export const faultMeanings = {
@@ -28,11 +28,11 @@ export const faultMeanings = {
 export type FaultName = keyof typeof faultMeanings
 
 /** The share (0 to 1) of the chances to go wrong at which each fault is made; absent is never. */
-export type Faults = Readonly<Partial<Record<FaultName, number>>>
+export type FaultShares = Readonly<Partial<Record<FaultName, number>>>
 
 /** The moment at which a fault can be made: one call, one job, or one input of a job. */
-export interface Moment {
-  readonly endpoint: Endpoint
+export interface FaultPoint {
+  readonly endpoint: SandboxEndpoint
   /** What is asked, in normal form; all the emails of a bulk call, one alone for 'missing-result'. */
   readonly inputs: readonly string[]
   /** How often this was tried before, so that a call that is tried again draws again. */
@@ -40,12 +40,12 @@ export interface Moment {
 }
 
 /** Decides instead of the shares: true makes the fault, false does not, undefined leaves it to its share. */
-export type Plan = (fault: FaultName, moment: Moment) => boolean | undefined
+export type FaultPlan = (fault: FaultName, moment: FaultPoint) => boolean | undefined
 
 export interface FaultSettings {
   readonly seed: number
-  readonly faults: Faults
-  readonly plan: Plan | null
+  readonly faults: FaultShares
+  readonly plan: FaultPlan | null
 }
 
 export const faultNames = Object.keys(faultMeanings) as readonly FaultName[]
@@ -54,19 +54,19 @@ export function isFaultName(name: string): name is FaultName {
   return Object.hasOwn(faultMeanings, name)
 }
 
-export function momentText(moment: Moment): string {
+export function faultPointKey(moment: FaultPoint): string {
   return `${moment.nth} ${moment.endpoint} ${moment.inputs[0] ?? ''}`
 }
 
 /** Whether a fault is made at this moment: the plan's word, or else a draw that the seed decides. */
-export function isMade(fault: FaultName, moment: Moment, settings: FaultSettings): boolean {
+export function isFaultInjected(fault: FaultName, moment: FaultPoint, settings: FaultSettings): boolean {
   const planned = settings.plan?.(fault, moment)
   if (planned !== undefined) return planned
   const share = settings.faults[fault] ?? 0
-  return share > 0 && chance(settings.seed, `${fault} ${momentText(moment)}`).below(share)
+  return share > 0 && createRng(settings.seed, `${fault} ${faultPointKey(moment)}`).below(share)
 }
 
-function shareOf(text: string): number | undefined {
+function parseShare(text: string): number | undefined {
   const match = /^(\d*\.?\d+)(%?)$/.exec(text)
   if (match === null) return undefined
   const share = Number(match[1]) / (match[2] === '%' ? 100 : 1)
@@ -77,7 +77,7 @@ function shareOf(text: string): number | undefined {
  * Reads faults as they are typed: `500=0.05,duplicate=10%`. An empty text is no faults.
  * Throws an Error that names the part, what was found and what was expected.
  */
-export function parseFaults(text: string): Faults {
+export function parseFaults(text: string): FaultShares {
   const faults: Partial<Record<FaultName, number>> = {}
   for (const part of text.split(',').map((part) => part.trim())) {
     if (part === '' && text.trim() === '') continue
@@ -85,7 +85,7 @@ export function parseFaults(text: string): Faults {
     if (!isFaultName(name)) {
       throw new Error(`Unknown fault '${name}' in '${part}'. The faults are: ${faultNames.join(', ')}.`)
     }
-    const share = value === undefined || rest.length > 0 ? undefined : shareOf(value)
+    const share = value === undefined || rest.length > 0 ? undefined : parseShare(value)
     if (share === undefined) {
       throw new Error(
         `Fault '${name}' has no share that can be read in '${part}'. Write ${name}=0.05 or ${name}=5%, from 0 to 1.`,

@@ -1,55 +1,50 @@
 import { randomUUID } from 'node:crypto'
-import { chance, drawFrom } from './chance.ts'
-import type { Range } from './chance.ts'
-import { createDeliveries } from './deliveries.ts'
-import type { DeliveryOutcome } from './deliveries.ts'
-import { isMade, momentText } from './faults.ts'
-import type { FaultName, Moment } from './faults.ts'
+import { type MsRange, abortableDelay, createRng, drawMs } from './rng.ts'
+import { type DeliveryOutcome, createDeliveries } from './deliveries.ts'
+import { type FaultName, type FaultPoint, faultPointKey, isFaultInjected } from './faults.ts'
 import type { SandboxOptions } from './options.ts'
-import { pause } from './pause.ts'
-import { isRefused, requestIdOf, resultsOf } from './results.ts'
-import type { JobInput } from './results.ts'
-import type { Recorder } from './stats.ts'
+import { type JobInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
+import type { StatsRecorder } from './stats.ts'
 
 /** How a job ended: how its good delivery did, never sent at all, nowhere to send it, or the sandbox closed. */
-export interface JobEnd {
+export interface JobOutcome {
   readonly jobId: string
   readonly status: 'completed' | 'failed'
   readonly outcome: DeliveryOutcome | 'lost' | 'nowhere'
 }
 
-export interface Job {
+export interface SandboxJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly moment: Moment
+  readonly moment: FaultPoint
   readonly webhookUrl: URL | null
   /** Resolves when the delivery was answered for the first time, or will never be sent. */
   readonly firstAnswer: PromiseWithResolvers<void>
-  readonly end: PromiseWithResolvers<JobEnd>
+  readonly end: PromiseWithResolvers<JobOutcome>
 }
 
-const endsKept = 50_000
+const MAX_OUTCOMES = 50_000
 
-export type Jobs = ReturnType<typeof createJobs>
+export type SandboxJobs = ReturnType<typeof createJobQueue>
 
 /** Accepts jobs, does them after their delay, and delivers each to its webhook address. */
-export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
+export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRecorder) {
   const closing = new AbortController()
   let release = new AbortController()
   const deliveries = createDeliveries(settings, recorder, closing.signal)
-  const pending = new Map<string, Job>()
+  const pending = new Map<string, SandboxJob>()
   /** Oldest first; the oldest are forgotten. */
-  const ended = new Map<string, JobEnd>()
+  const ended = new Map<string, JobOutcome>()
 
-  const made = (fault: FaultName, job: Job): boolean => {
-    const is = isMade(fault, job.moment, settings())
+  const made = (fault: FaultName, job: SandboxJob): boolean => {
+    const is = isFaultInjected(fault, job.moment, settings())
     if (is) recorder.fault(fault)
     return is
   }
-  const pauseFor = (range: Range, what: string, job: Job) =>
-    pause(drawFrom(range, settings().seed, `${what} ${momentText(job.moment)}`), closing.signal)
+  const pauseFor = (range: MsRange, what: string, job: SandboxJob) =>
+    abortableDelay(drawMs(range, settings().seed, `${what} ${faultPointKey(job.moment)}`), closing.signal)
 
-  function finish(job: Job, status: JobEnd['status'], outcome: JobEnd['outcome']): void {
+  function finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
     if (!pending.has(job.jobId)) return
     if (outcome === 'acknowledged') recorder.jobs[status] += 1
     else if (outcome !== 'closed') recorder.jobs[outcome] += 1
@@ -57,16 +52,16 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
     pending.delete(job.jobId)
     ended.set(job.jobId, end)
     const [oldest] = ended.keys()
-    if (ended.size > endsKept && oldest !== undefined) ended.delete(oldest)
+    if (ended.size > MAX_OUTCOMES && oldest !== undefined) ended.delete(oldest)
     job.firstAnswer.resolve()
     job.end.resolve(end)
   }
 
-  async function deliver(job: Job): Promise<void> {
+  async function deliver(job: SandboxJob): Promise<void> {
     const status = made('job-failed', job) ? 'failed' : 'completed'
     if (job.webhookUrl === null) return finish(job, status, 'nowhere')
     if (made('lost', job)) return finish(job, status, 'lost')
-    const results = resultsOf(job, status === 'failed', settings(), (fault) => recorder.fault(fault))
+    const results = createResults(job, status === 'failed', settings(), (fault) => recorder.fault(fault))
     const { webhookUrl } = job
     const bodyOf = (changes: object): Buffer =>
       Buffer.from(
@@ -88,7 +83,7 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
       )
     const body = bodyOf({ results: results.slice(half) })
     if (made('bad-signature', job)) {
-      const choice = chance(settings().seed, `signature ${momentText(job.moment)}`).between(0, 2)
+      const choice = createRng(settings().seed, `signature ${faultPointKey(job.moment)}`).between(0, 2)
       await deliveries.sendBadlySigned(job.webhookUrl, body, choice)
     }
     const first = deliveries.sendUntilAcknowledged(job.webhookUrl, body, job.firstAnswer.resolve)
@@ -99,20 +94,20 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
     finish(job, status, await first)
   }
 
-  async function runLater(job: Job): Promise<void> {
-    const ms = drawFrom(settings().jobDelayMs, settings().seed, `delay ${momentText(job.moment)}`)
-    await pause(ms, AbortSignal.any([closing.signal, release.signal]))
+  async function runLater(job: SandboxJob): Promise<void> {
+    const ms = drawMs(settings().jobDelayMs, settings().seed, `delay ${faultPointKey(job.moment)}`)
+    await abortableDelay(ms, AbortSignal.any([closing.signal, release.signal]))
     if (made('late', job)) await pauseFor(settings().lateMs, 'late', job)
     if (!closing.signal.aborted) await deliver(job)
   }
 
   return {
     /** Takes a job in; it is pending from here on and must be started. */
-    accept(inputs: readonly JobInput[], moment: Moment, webhookUrl: URL | null): Job {
+    accept(inputs: readonly JobInput[], moment: FaultPoint, webhookUrl: URL | null): SandboxJob {
       // Random, unlike everything else here: a receiver drops an event_id that it has seen, so identifiers
       // that a second sandbox with the same seed made again would lose its deliveries.
       const jobId = `job_${randomUUID()}`
-      const job: Job = {
+      const job: SandboxJob = {
         jobId,
         inputs,
         moment,
@@ -125,10 +120,12 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
       return job
     },
     /** The body of the 202. */
-    accepted(job: Job): object {
+    accepted(job: SandboxJob): object {
       const { acceptedShape } = settings()
       if (acceptedShape === 'job_id') return { job_id: job.jobId }
-      const accepted = job.inputs.flatMap((input, at) => (isRefused(input, settings()) ? [] : { input, at }))
+      const accepted = job.inputs.flatMap((input, at) =>
+        isRejectedInput(input, settings()) ? [] : { input, at },
+      )
       return acceptedShape === 'job_id+emails'
         ? {
             job_id: job.jobId,
@@ -137,13 +134,13 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
               .toSorted()
               .toReversed(),
           }
-        : { job_id: job.jobId, request_ids: accepted.map(({ at }) => requestIdOf(job, at, settings())) }
+        : { job_id: job.jobId, request_ids: accepted.map(({ at }) => makeRequestId(job, at, settings())) }
     },
-    isEarly: (job: Job): boolean => made('early', job),
+    isEarly: (job: SandboxJob): boolean => made('early', job),
     /** Starts the job after its delay; does not wait for it. */
-    start: (job: Job): void => void runLater(job),
+    start: (job: SandboxJob): void => void runLater(job),
     /** Does the job at once; resolves when its delivery was answered for the first time. */
-    async startNow(job: Job): Promise<void> {
+    async startNow(job: SandboxJob): Promise<void> {
       void deliver(job)
       await job.firstAnswer.promise
     },
@@ -154,7 +151,7 @@ export function createJobs(settings: () => SandboxOptions, recorder: Recorder) {
       release = new AbortController()
     },
     /** Resolves when the job has ended, with how. Rejects for a job that the sandbox does not know. */
-    async delivered(jobId: string): Promise<JobEnd> {
+    async delivered(jobId: string): Promise<JobOutcome> {
       const end = ended.get(jobId) ?? (await pending.get(jobId)?.end.promise)
       if (end === undefined) throw new Error(`The sandbox has no job ${jobId}.`)
       return end

@@ -1,9 +1,9 @@
-import type { Range } from './chance.ts'
-import type { Faults, Plan } from './faults.ts'
+import type { MsRange } from './rng.ts'
+import type { FaultShares, FaultPlan } from './faults.ts'
 
 /** The ways in which a key can be carried (service-interface.md, Authentication 1 and 5). */
-export const authStyles = ['bearer', 'x-api-key', 'basic', 'query'] as const
-export type AuthStyle = (typeof authStyles)[number]
+export const SANDBOX_AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
+export type SandboxAuthStyle = (typeof SANDBOX_AUTH_STYLES)[number]
 
 /**
  * Everything that can be chosen about the sandbox. All but `host` and `port` can be changed while it runs.
@@ -16,7 +16,7 @@ export interface SandboxOptions {
   readonly port: number
   /** The keys that are active; take one out to revoke it. */
   readonly keys: readonly string[]
-  readonly auth: readonly AuthStyle[]
+  readonly auth: readonly SandboxAuthStyle[]
   readonly webhookSecret: string
   /** Where the delivery of a single lookup answered 202 goes when the call itself gave no webhook_url. */
   readonly webhookUrl: string | null
@@ -44,9 +44,9 @@ export interface SandboxOptions {
   readonly banMs: number
 
   /** The wait between receiving a call and counting it: the way there. */
-  readonly latencyBeforeMs: Range
+  readonly latencyBeforeMs: MsRange
   /** The wait between counting a call and answering it: the work and the way back. */
-  readonly latencyAfterMs: Range
+  readonly latencyAfterMs: MsRange
 
   /** The share of inputs that match nothing. */
   readonly notFoundShare: number
@@ -63,7 +63,7 @@ export interface SandboxOptions {
   /** What a request_id looks like: made up, the email as it was sent, or the position from 0. */
   readonly requestIds: 'opaque' | 'email' | 'index'
   /** The wait between the 202 and the delivery. */
-  readonly jobDelayMs: Range
+  readonly jobDelayMs: MsRange
   /** A delivery not answered 2xx within this time has failed. */
   readonly ackTimeoutMs: number
   /** The waits before a failed delivery is sent again; after the last it is given up. */
@@ -71,24 +71,24 @@ export interface SandboxOptions {
   /** What a failed job delivers: no results, or those of a part of its inputs. */
   readonly failedResults: 'none' | 'part'
 
-  readonly faults: Faults
+  readonly faults: FaultShares
   /** Decides faults one by one, in tests; it cannot be sent to another process. */
-  readonly plan: Plan | null
+  readonly plan: FaultPlan | null
   /** How much longer a 'slow' call waits. */
-  readonly slowMs: Range
+  readonly slowMs: MsRange
   /** How much later a 'late' delivery comes. */
-  readonly lateMs: Range
+  readonly lateMs: MsRange
   /** How long after the first the second of a 'duplicate' delivery is sent; 0 sends both at once. */
-  readonly duplicateMs: Range
+  readonly duplicateMs: MsRange
   /** Retry-After of the fault '503-retry-after'. */
   readonly unavailableSeconds: number
 }
 
-export const defaultOptions: SandboxOptions = {
+export const DEFAULT_OPTIONS: SandboxOptions = {
   host: '127.0.0.1',
   port: 0,
   keys: ['sandbox-key'],
-  auth: authStyles,
+  auth: SANDBOX_AUTH_STYLES,
   webhookSecret: 'sandbox-webhook-secret',
   webhookUrl: null,
   seed: 1,

@@ -1,8 +1,8 @@
-import { chance, identifier } from './chance.ts'
+import { createRng, seededIdentifier } from './rng.ts'
 import { findCompany } from './companies.ts'
-import { isMade, momentText } from './faults.ts'
-import type { FaultName, Moment } from './faults.ts'
-import { readEmail } from './normal.ts'
+import { isFaultInjected, faultPointKey } from './faults.ts'
+import type { FaultName, FaultPoint } from './faults.ts'
+import { canonicalEmail } from './normalize.ts'
 import type { SandboxOptions } from './options.ts'
 import { findPerson, personRecord } from './people.ts'
 import type { CompanyLookup, PersonLookup } from './records.ts'
@@ -14,7 +14,7 @@ export interface JobInput {
 }
 
 /** One item of a delivery's results (service-interface.md, Batch webhook delivery payload). */
-export interface Result {
+export interface DeliveryResult {
   readonly request_id: string
   readonly data: object | null
 }
@@ -22,21 +22,24 @@ export interface Result {
 export interface ResultsJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly moment: Moment
+  readonly moment: FaultPoint
 }
 
-export function emailInput(email: string): JobInput {
-  return { lookup: { kind: 'email', key: readEmail(email) ?? email }, asWritten: email }
+export function toEmailInput(email: string): JobInput {
+  return { lookup: { kind: 'email', key: canonicalEmail(email) ?? email }, asWritten: email }
 }
 
 /** The record of a person or a company, or undefined where the lookup matches nothing. */
-export function find(lookup: PersonLookup | CompanyLookup, options: SandboxOptions): object | undefined {
+export function findRecord(
+  lookup: PersonLookup | CompanyLookup,
+  options: SandboxOptions,
+): object | undefined {
   return lookup.kind === 'domain' || lookup.kind === 'company'
     ? findCompany(lookup, options)
     : findPerson(lookup, options)
 }
 
-export function requestIdOf(
+export function makeRequestId(
   job: ResultsJob,
   at: number,
   options: Pick<SandboxOptions, 'requestIds'>,
@@ -44,30 +47,30 @@ export function requestIdOf(
   if (options.requestIds === 'index') return String(at)
   const written = job.inputs[at]?.asWritten
   if (options.requestIds === 'email' && written !== undefined) return written
-  return `req_${identifier(at, job.jobId)}`
+  return `req_${seededIdentifier(at, job.jobId)}`
 }
 
 /**
  * What is given for a lookup that matches nothing: the interface does not say, so null, an object without
  * fields and one without a confidence all occur.
  */
-function nothing(lookup: PersonLookup | CompanyLookup, seed: number): object | null {
+function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object | null {
   const { key, kind } = lookup
-  return chance(seed, `nothing ${key}`).pick([null, {}, kind === 'email' ? { email: key } : null])
+  return createRng(seed, `nothing ${key}`).pick([null, {}, kind === 'email' ? { email: key } : null])
 }
 
-function foreignResults(job: ResultsJob, options: SandboxOptions): Result[] {
-  const draw = chance(options.seed, `foreign ${momentText(job.moment)}`)
+function unmatchedResults(job: ResultsJob, options: SandboxOptions): DeliveryResult[] {
+  const draw = createRng(options.seed, `foreign ${faultPointKey(job.moment)}`)
   return Array.from({ length: draw.between(1, 3) }, (_, more) => {
     const at = job.inputs.length + more
-    const email = `stranger.${identifier(at, momentText(job.moment))}@elsewhere.example`
-    const requestId = options.requestIds === 'email' ? email : requestIdOf(job, at, options)
+    const email = `stranger.${seededIdentifier(at, faultPointKey(job.moment))}@elsewhere.example`
+    const requestId = options.requestIds === 'email' ? email : makeRequestId(job, at, options)
     return { request_id: requestId, data: personRecord({ kind: 'email', key: email }, options) }
   })
 }
 
-function shuffled(results: readonly Result[], seed: number, text: string): Result[] {
-  const draw = chance(seed, `shuffle ${text}`)
+function shuffled(results: readonly DeliveryResult[], seed: number, text: string): DeliveryResult[] {
+  const draw = createRng(seed, `shuffle ${text}`)
   return results
     .map((result) => ({ result, place: draw.next() }))
     .sort((one, other) => one.place - other.place)
@@ -75,43 +78,43 @@ function shuffled(results: readonly Result[], seed: number, text: string): Resul
 }
 
 /** Whether the service refuses this email when it accepts a job. */
-export function isRefused(
+export function isRejectedInput(
   { lookup }: JobInput,
   options: Pick<SandboxOptions, 'refusedShare' | 'seed'>,
 ): boolean {
   const { refusedShare, seed } = options
-  return refusedShare > 0 && chance(seed, `refused ${lookup.key}`).below(refusedShare)
+  return refusedShare > 0 && createRng(seed, `refused ${lookup.key}`).below(refusedShare)
 }
 
 /** The results that a job delivers: one per input, but for the faults that are made. */
-export function resultsOf(
+export function createResults(
   job: ResultsJob,
   failed: boolean,
   options: SandboxOptions,
   made: (fault: FaultName) => void,
-): readonly Result[] {
+): readonly DeliveryResult[] {
   if (failed && options.failedResults === 'none') return []
-  const part = chance(options.seed, `part ${momentText(job.moment)}`)
-  const results = job.inputs.flatMap((input, at): Result[] => {
+  const part = createRng(options.seed, `part ${faultPointKey(job.moment)}`)
+  const results = job.inputs.flatMap((input, at): DeliveryResult[] => {
     const { lookup } = input
-    if (isRefused(input, options)) return []
+    if (isRejectedInput(input, options)) return []
     if (failed && part.below(0.5)) return []
-    if (isMade('missing-result', { ...job.moment, inputs: [lookup.key] }, options)) {
+    if (isFaultInjected('missing-result', { ...job.moment, inputs: [lookup.key] }, options)) {
       made('missing-result')
       return []
     }
     return [
       {
-        request_id: requestIdOf(job, at, options),
-        data: find(lookup, options) ?? nothing(lookup, options.seed),
+        request_id: makeRequestId(job, at, options),
+        data: findRecord(lookup, options) ?? emptyResult(lookup, options.seed),
       },
     ]
   })
-  if (isMade('foreign-result', job.moment, options)) {
+  if (isFaultInjected('foreign-result', job.moment, options)) {
     made('foreign-result')
-    results.push(...foreignResults(job, options))
+    results.push(...unmatchedResults(job, options))
   }
-  if (!isMade('shuffle', job.moment, options)) return results
+  if (!isFaultInjected('shuffle', job.moment, options)) return results
   made('shuffle')
-  return shuffled(results, options.seed, momentText(job.moment))
+  return shuffled(results, options.seed, faultPointKey(job.moment))
 }

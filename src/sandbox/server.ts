@@ -1,21 +1,21 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errorAnswer, readBody, send } from './answers.ts'
+import { errorResponse, readRequestBody, sendResponse } from './responses.ts'
 import { authenticate } from './auth.ts'
-import { answerCall } from './calls.ts'
-import type { CallContext } from './decide.ts'
-import { checkOptions } from './check-options.ts'
-import { answerControl } from './control.ts'
-import type { Controls } from './control.ts'
-import { createJobs } from './jobs.ts'
-import type { JobEnd } from './jobs.ts'
-import { defaultOptions } from './options.ts'
+import { handleCall } from './calls.ts'
+import type { CallContext } from './call-decision.ts'
+import { validateOptions } from './validate-options.ts'
+import { handleControl } from './control.ts'
+import type { SandboxControls } from './control.ts'
+import { createJobQueue } from './jobs.ts'
+import type { JobOutcome } from './jobs.ts'
+import { DEFAULT_OPTIONS } from './options.ts'
 import type { SandboxOptions } from './options.ts'
-import { endpointAt, readQuestion } from './questions.ts'
-import type { Endpoint } from './questions.ts'
-import { createRecorder } from './stats.ts'
-import type { Stats } from './stats.ts'
+import { findEndpoint, parseRequest } from './requests.ts'
+import type { SandboxEndpoint } from './requests.ts'
+import { createStatsRecorder } from './stats.ts'
+import type { SandboxStats } from './stats.ts'
 
 /** The enrichment service on this machine, running. */
 export interface Sandbox {
@@ -26,7 +26,7 @@ export interface Sandbox {
   readonly keys: readonly string[]
   readonly webhookSecret: string
   /** What was counted since the start or the last reset; `inputs` adds the counts of every input. */
-  stats(options?: { inputs?: boolean }): Stats
+  stats(options?: { inputs?: boolean }): SandboxStats
   /** Clears the counts. Jobs, deliveries and the open windows of the limit go on. */
   reset(): void
   /**
@@ -35,7 +35,7 @@ export interface Sandbox {
    */
   configure(options: Partial<SandboxOptions>): void
   /** Resolves when the job has ended, with how; rejects for a job that it does not know. */
-  delivered(jobId: string): Promise<JobEnd>
+  delivered(jobId: string): Promise<JobOutcome>
   /** Delivers the jobs that are pending at once, however long their delay: for a test that decides when. */
   releaseJobs(): void
   /** Resolves when no job or delivery is pending. */
@@ -44,41 +44,41 @@ export interface Sandbox {
   close(): Promise<void>
 }
 
-interface Target {
+interface RequestTarget {
   readonly path: string
   readonly query: URLSearchParams | undefined
 }
 
-function readTarget(url: string): Target {
+function parseTarget(url: string): RequestTarget {
   const mark = url.indexOf('?')
   if (mark === -1) return { path: url, query: undefined }
   return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) }
 }
 
-function answerEndpoint(
-  endpoint: Endpoint,
+function handleEndpoint(
+  endpoint: SandboxEndpoint,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams | undefined,
   context: CallContext,
 ): void {
-  readBody(request, (body) => {
+  readRequestBody(request, (body) => {
     const options = context.settings()
     const caller = authenticate(request.headers, query, options)
     if ('problem' in caller) {
       context.recorder.request(endpoint, 401)
-      return send(response, errorAnswer(401, 'unauthorized', caller.problem), options)
+      return sendResponse(response, errorResponse(401, 'unauthorized', caller.problem), options)
     }
     const { method = '', headers } = request
     const question =
       body === undefined
-        ? bodyTooLarge
-        : readQuestion(endpoint, { method, contentType: headers['content-type'], query, body })
-    void answerCall({ request, response, endpoint, question, key: caller.key }, context)
+        ? BODY_TOO_LARGE
+        : parseRequest(endpoint, { method, contentType: headers['content-type'], query, body })
+    void handleCall({ request, response, endpoint, question, key: caller.key }, context)
   })
 }
 
-const bodyTooLarge = {
+const BODY_TOO_LARGE = {
   kind: 'problem',
   problem: { status: 400, code: 'unreadable_body', message: 'the body is larger than 1 MiB' },
   inputs: [],
@@ -86,17 +86,17 @@ const bodyTooLarge = {
 
 /** Starts the sandbox. Rejects with an Error for a wrong option, or when it cannot listen there. */
 export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
-  let options: SandboxOptions = { ...defaultOptions, ...checkOptions(given) }
+  let options: SandboxOptions = { ...DEFAULT_OPTIONS, ...validateOptions(given) }
   const settings = () => options
-  const recorder = createRecorder()
-  const jobs = createJobs(settings, recorder)
+  const recorder = createStatsRecorder()
+  const jobs = createJobQueue(settings, recorder)
   const closing = new AbortController()
   const context: CallContext = { settings, recorder, jobs, windows: new Map(), closing: closing.signal }
 
-  const controls: Controls = {
+  const controls: SandboxControls = {
     settings,
     configure: (changes) => {
-      const checked = checkOptions(changes)
+      const checked = validateOptions(changes)
       if (checked.host !== undefined || checked.port !== undefined) {
         throw new Error('Sandbox option host and port cannot change while it runs. Start another.')
       }
@@ -107,13 +107,13 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
   }
 
   const server = createServer({ keepAlive: true, noDelay: true }, (request, response) => {
-    const { path, query } = readTarget(request.url ?? '/')
-    if (path.startsWith('/_')) return answerControl(request, response, path, query, controls)
-    const endpoint = endpointAt(path)
-    if (endpoint !== undefined) return answerEndpoint(endpoint, request, response, query, context)
+    const { path, query } = parseTarget(request.url ?? '/')
+    if (path.startsWith('/_')) return handleControl(request, response, path, query, controls)
+    const endpoint = findEndpoint(path)
+    if (endpoint !== undefined) return handleEndpoint(endpoint, request, response, query, context)
     request.resume()
     recorder.request('other', 404)
-    send(response, errorAnswer(404, 'no_such_endpoint', `there is no ${path}`), options)
+    sendResponse(response, errorResponse(404, 'no_such_endpoint', `there is no ${path}`), options)
   })
   // Longer than any client keeps a connection, so that it is never the one to close an idle one under a call.
   server.keepAliveTimeout = 120_000

@@ -1,9 +1,7 @@
 import type { FaultName } from './faults.ts'
-import { createInputCounts } from './input-counts.ts'
-import type { InputStats } from './input-counts.ts'
-import type { Posted } from './posting.ts'
-import type { Endpoint } from './questions.ts'
-import type { Verdict } from './windows.ts'
+import type { PostOutcome } from './webhook-post.ts'
+import type { SandboxEndpoint } from './requests.ts'
+import type { WindowDecision } from './windows.ts'
 
 /** The calls of one window of one key; `key` is its position in the list of keys, from 1. Unix milliseconds. */
 interface WindowStats {
@@ -39,7 +37,7 @@ interface DeliveryStats {
   answers: Record<string, number>
 }
 
-export interface Stats {
+export interface SandboxStats {
   /** Calls by endpoint and status ('dropped' where the connection was dropped). */
   readonly requests: Record<string, Record<string, number>>
   /** Calls that the rate limit accepted and refused, in all. */
@@ -53,7 +51,7 @@ export interface Stats {
   readonly faults: Readonly<Partial<Record<FaultName, number>>>
 }
 
-const windowsKept = 10_000
+const MAX_WINDOWS = 10_000
 
 function emptyCounts() {
   const requests: Record<string, Record<string, number>> = {}
@@ -77,14 +75,14 @@ function emptyCounts() {
     windows,
     open: new Map<string, WindowStats>(),
     calls: { accepted: 0, refused: 0 },
-    inputs: createInputCounts(),
+    inputs: createInputCounter(),
   }
 }
 
-export type Recorder = ReturnType<typeof createRecorder>
+export type StatsRecorder = ReturnType<typeof createStatsRecorder>
 
 /** Counts what happens; a snapshot is a copy that later calls do not change. */
-export function createRecorder() {
+export function createStatsRecorder() {
   let counts = emptyCounts()
   return {
     /** What is counted is reached through here, so that a reset replaces all of it at once. */
@@ -97,21 +95,21 @@ export function createRecorder() {
     get deliveries() {
       return counts.deliveries
     },
-    request(endpoint: Endpoint | 'other', status: number | 'dropped'): void {
+    request(endpoint: SandboxEndpoint | 'other', status: number | 'dropped'): void {
       const byStatus = (counts.requests[endpoint] ??= {})
       byStatus[status] = (byStatus[status] ?? 0) + 1
     },
     fault(name: FaultName): void {
       counts.faults[name] = (counts.faults[name] ?? 0) + 1
     },
-    answer(posted: Posted): void {
+    answer(posted: PostOutcome): void {
       counts.deliveries.attempts += 1
       counts.deliveries.answers[posted] = (counts.deliveries.answers[posted] ?? 0) + 1
     },
     unlimited(): void {
       counts.calls.accepted += 1
     },
-    verdict(key: string, position: number, { window, limit, accepted }: Verdict): void {
+    verdict(key: string, position: number, { window, limit, accepted }: WindowDecision): void {
       let open = counts.open.get(key)
       if (open?.starts_at !== window.startsAt) {
         open = {
@@ -125,18 +123,18 @@ export function createRecorder() {
         counts.open.set(key, open)
         counts.windows.push(open)
         // Cut rarely, because cutting copies the list.
-        if (counts.windows.length > 2 * windowsKept) counts.windows = counts.windows.slice(-windowsKept)
+        if (counts.windows.length > 2 * MAX_WINDOWS) counts.windows = counts.windows.slice(-MAX_WINDOWS)
       }
       open.limit = limit
       open[accepted ? 'accepted' : 'refused'] += 1
       counts.calls[accepted ? 'accepted' : 'refused'] += 1
     },
-    snapshot(pending: number, withInputs: boolean): Stats {
+    snapshot(pending: number, withInputs: boolean): SandboxStats {
       const { requests, calls, windows, jobs, deliveries, faults, inputs } = counts
       return structuredClone({
         requests,
         calls,
-        windows: windows.slice(-windowsKept),
+        windows: windows.slice(-MAX_WINDOWS),
         inputs: inputs.snapshot(withInputs),
         jobs: { ...jobs, pending },
         deliveries,
@@ -145,6 +143,88 @@ export function createRecorder() {
     },
     reset(): void {
       counts = emptyCounts()
+    },
+  }
+}
+
+/** How often one input was asked. */
+export interface InputCounts {
+  /** Calls that named it, however they were answered. */
+  tried: number
+  /** Single lookups answered 200 with a record, 404 or 422. */
+  single: number
+  /** Jobs accepted with it. */
+  bulk: number
+  /** Single lookups done whose answer did not reach the caller: the connection was gone. */
+  unanswered: number
+}
+
+export interface InputStats {
+  readonly distinct: number
+  readonly tried: number
+  readonly asked_singly: number
+  readonly asked_in_bulk: number
+  readonly unanswered: number
+  /** The most that one input was asked, singly and in bulk. */
+  readonly max_asked: number
+  readonly asked_more_than_once: number
+  /** The most that one input cost: asked or unanswered. */
+  readonly max_paid: number
+  readonly paid_more_than_once: number
+  /** The inputs asked or paid more than once, at most 1,000 of them. */
+  readonly repeated: Readonly<Record<string, InputCounts>>
+  /** Every input, on demand. */
+  readonly all?: Readonly<Record<string, InputCounts>>
+}
+
+export type CountedWork = Exclude<keyof InputCounts, 'tried'>
+
+const MAX_REPEATED = 1_000
+
+export function createInputCounter() {
+  const counts = new Map<string, InputCounts>()
+  const of = (key: string): InputCounts => {
+    let found = counts.get(key)
+    if (found === undefined) {
+      found = { tried: 0, single: 0, bulk: 0, unanswered: 0 }
+      counts.set(key, found)
+    }
+    return found
+  }
+  return {
+    /** Counts a try of each input; gives how often the first of them was tried before. */
+    tried(keys: readonly string[]): number {
+      const before = keys[0] === undefined ? 0 : of(keys[0]).tried
+      for (const key of keys) of(key).tried += 1
+      return before
+    },
+    done(keys: readonly string[], work: CountedWork): void {
+      for (const key of keys) of(key)[work] += 1
+    },
+    snapshot(withAll: boolean): InputStats {
+      const sum = { tried: 0, single: 0, bulk: 0, unanswered: 0 }
+      const more = { max_asked: 0, asked_more_than_once: 0, max_paid: 0, paid_more_than_once: 0 }
+      const repeated: [string, InputCounts][] = []
+      for (const [key, one] of counts) {
+        for (const name of ['tried', 'single', 'bulk', 'unanswered'] as const) sum[name] += one[name]
+        const asked = one.single + one.bulk
+        const paid = asked + one.unanswered
+        more.max_asked = Math.max(more.max_asked, asked)
+        more.max_paid = Math.max(more.max_paid, paid)
+        if (asked > 1) more.asked_more_than_once += 1
+        if (paid > 1) more.paid_more_than_once += 1
+        if (paid > 1 && repeated.length < MAX_REPEATED) repeated.push([key, one])
+      }
+      return {
+        distinct: counts.size,
+        tried: sum.tried,
+        asked_singly: sum.single,
+        asked_in_bulk: sum.bulk,
+        unanswered: sum.unanswered,
+        ...more,
+        repeated: Object.fromEntries(repeated),
+        ...(withAll && { all: Object.fromEntries(counts) }),
+      }
     },
   }
 }

@@ -1,7 +1,7 @@
 import type { SandboxOptions } from './options.ts'
 
 /** One fixed window of one key. Times are the true clock's milliseconds. */
-export interface Window {
+export interface RateWindow {
   readonly startsAt: number
   readonly endsAt: number
   readonly used: number
@@ -10,9 +10,9 @@ export interface Window {
 }
 
 /** What was decided about one call, and the window as it is after it. */
-export interface Verdict {
+export interface WindowDecision {
   readonly accepted: boolean
-  readonly window: Window
+  readonly window: RateWindow
   readonly limit: number
   readonly remaining: number
   /** When calls are accepted again: the end of the window, or of the ban. */
@@ -27,7 +27,7 @@ export type WindowRules = Pick<
 }
 
 /** The window that holds `now`: the open one, or a new and empty one. */
-function windowAt(window: Window | undefined, now: number, rules: WindowRules): Window {
+function windowAt(window: RateWindow | undefined, now: number, rules: WindowRules): RateWindow {
   if (window !== undefined && now < window.endsAt) return window
   const serverNow = now + rules.clockSkewMs
   const startsAt =
@@ -47,7 +47,7 @@ function windowAt(window: Window | undefined, now: number, rules: WindowRules): 
  * Counts one call at its arrival: accepted while the window has room, refused after that. A refused call
  * costs nothing of the next window, but refusals beyond `banAfter` ban the key.
  */
-export function take(window: Window | undefined, now: number, rules: WindowRules): Verdict {
+export function consume(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
   const { limit } = rules
   if (window !== undefined && now < window.bannedUntil) {
     const banned = { ...window, refused: window.refused + 1 }
@@ -72,7 +72,7 @@ export function take(window: Window | undefined, now: number, rules: WindowRules
 }
 
 /** The headers' view of a window without counting a call. */
-export function look(window: Window | undefined, now: number, rules: WindowRules): Verdict {
+export function peek(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
   const open = windowAt(window, now, rules)
   const remaining = Math.max(0, rules.limit - open.used)
   return { accepted: true, window: open, limit: rules.limit, remaining, resetsAt: open.endsAt }
@@ -86,7 +86,7 @@ const rounded = {
 
 /** X-RateLimit-Limit, -Remaining and -Reset (service-interface.md, Limits), on the sandbox's own clock. */
 export function limitHeaders(
-  verdict: Verdict,
+  verdict: WindowDecision,
   options: Pick<SandboxOptions, 'clockSkewMs' | 'resetRounding'>,
 ): Record<string, string> {
   return {
@@ -98,7 +98,7 @@ export function limitHeaders(
 
 /** Retry-After for a refused call: never a moment too early, so seconds and dates are rounded up. */
 export function retryAfterHeader(
-  verdict: Verdict,
+  verdict: WindowDecision,
   now: number,
   options: Pick<SandboxOptions, 'clockSkewMs' | 'retryAfter'>,
 ): Record<string, string> {

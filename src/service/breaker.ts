@@ -3,28 +3,28 @@ import type { FailureReason, IBackoff, IBreaker, IHalfOpenAfterBackoffContext } 
 import {
   CircuitOpenError,
   ConnectionError,
-  MalformedAnswerError,
+  MalformedResponseError,
   ServerError,
   ServiceError,
   TimeoutError,
   UnavailableError,
 } from './errors.ts'
 import { FaultHistory } from './fault-history.ts'
-import type { Subject, Tries } from './fault-history.ts'
-import { InheritedOutage } from './inherited-outage.ts'
-import type { KeptOutage } from './inherited-outage.ts'
+import type { CallSubject, AttemptCounts } from './fault-history.ts'
+import { InheritedCircuit } from './inherited-circuit.ts'
+import type { CircuitSnapshot } from './inherited-circuit.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 export type BreakerOptions = {
   /** Faults in a row that open it; 10. Five would open now and then at a service that fails one call in ten. */
-  failures?: number
+  failureThreshold?: number
   /** Faults in a row that open it while no other call is on its way, because then no answer can contradict them; 3. */
-  failuresAlone?: number
+  idleFailureThreshold?: number
   /** The pause before the first probe, in milliseconds; 5,000. It doubles with each probe that fails. */
-  firstPauseMs?: number
+  initialPauseMs?: number
   /** The longest pause, in milliseconds; 60,000. A Retry-After that is longer is kept all the same. */
-  longestPauseMs?: number
+  maxPauseMs?: number
 }
 
 export type Breaker = {
@@ -32,21 +32,21 @@ export type Breaker = {
    * Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged.
    * @param subject what the call is about: an input that fails while others are answered does not open the circuit
    */
-  execute<T>(call: () => Promise<T>, subject?: Subject): Promise<T>
+  execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T>
   readonly state: BreakerState
   /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
   readonly nextProbeAt: number | null
-  /** What is to be stored with a subject whose call has just failed. @see FaultHistory.triesOf */
-  triesOf(subject: Subject, isCounted: boolean): Tries
+  /** What is to be stored with a subject whose call has just failed. @see FaultHistory.countAttempts */
+  countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts
   /** What the process that calls next must know of an open circuit; null while it is closed. */
-  kept(): KeptOutage | null
+  kept(): CircuitSnapshot | null
   /** Takes over an open circuit, unless this one knows better by itself. */
-  inherit(kept: KeptOutage): void
+  inherit(kept: CircuitSnapshot): void
   /** Tells each change of state; gives the function that ends this. */
   onChange(listener: (state: BreakerState) => void): () => void
 }
 
-const states: Readonly<Record<CircuitState, BreakerState>> = {
+const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
   [CircuitState.Closed]: 'closed',
   [CircuitState.Open]: 'open',
   [CircuitState.HalfOpen]: 'half_open',
@@ -60,20 +60,25 @@ const states: Readonly<Record<CircuitState, BreakerState>> = {
  * Date.now, because cockatiel's cannot be replaced.
  */
 export function createBreaker(options: BreakerOptions = {}): Breaker {
-  const { failures = 10, failuresAlone = 3, firstPauseMs = 5_000, longestPauseMs = 60_000 } = options
+  const {
+    failureThreshold = 10,
+    idleFailureThreshold = 3,
+    initialPauseMs = 5_000,
+    maxPauseMs = 60_000,
+  } = options
   let nextProbeAt: number | null = null
-  let pauseMs = firstPauseMs
+  let pauseMs = initialPauseMs
   let onTheWay = 0
   const history = new FaultHistory()
   /** Errors that speak against the service. */
   const counted = new WeakSet<object>()
-  let inherited: InheritedOutage | null = null
+  let inherited: InheritedCircuit | null = null
 
   const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
     duration: previousMs ?? 0,
     next({ result }) {
-      const grown = previousMs === null ? firstPauseMs : Math.min(previousMs * 2, longestPauseMs)
-      const duration = Math.max(grown, retryAfterOf(result))
+      const grown = previousMs === null ? initialPauseMs : Math.min(previousMs * 2, maxPauseMs)
+      const duration = Math.max(grown, toRetryAfterMs(result))
       nextProbeAt = Date.now() + duration
       pauseMs = grown
       return { ...pause(grown), duration }
@@ -88,7 +93,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     },
     failure: () => {
       inARow++
-      return inARow >= failures || (inARow >= failuresAlone && onTheWay === 0)
+      return inARow >= failureThreshold || (inARow >= idleFailureThreshold && onTheWay === 0)
     },
   }
   const policy = circuitBreaker(
@@ -104,75 +109,80 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   const isDown = (): boolean => inherited !== null || policy.state !== CircuitState.Closed
 
   /** What shows that the service lives, a refusal too, is a success to cockatiel: it ends a row of faults. */
-  async function settle<T>(call: () => Promise<T>, subject: Subject | undefined): Promise<Outcome<T>> {
-    const began = history.begin()
+  async function settle<T>(
+    call: () => Promise<T>,
+    subject: CallSubject | undefined,
+  ): Promise<SettledCall<T>> {
+    const began = history.startCall()
     onTheWay++
     try {
       const value = await call()
-      history.answered(subject, isDown())
+      history.recordResponse(subject, isDown())
       return { ok: true, value }
     } catch (error) {
-      if (isAnswered(error)) {
-        history.answered(subject, isDown())
+      if (isResponse(error)) {
+        history.recordResponse(subject, isDown())
         return { ok: false, error }
       }
       // No input is to blame for a connection that can't be made.
-      if (isFault(error) && (!error.maybeSent || history.failed(subject, began))) counted.add(error)
+      if (isFault(error) && (!error.maybeSent || history.recordFault(subject, began))) counted.add(error)
       throw error
     } finally {
       onTheWay--
     }
   }
 
-  async function probeInherited<T>(outage: InheritedOutage, call: () => Promise<Outcome<T>>): Promise<T> {
-    if (!outage.mayProbe(Date.now())) throw openError(outage.probeAt)
+  async function probeInherited<T>(
+    outage: InheritedCircuit,
+    call: () => Promise<SettledCall<T>>,
+  ): Promise<T> {
+    if (!outage.canProbe(Date.now())) throw circuitOpenError(outage.probeAt)
     try {
       const outcome = await outage.probe(call)
       inherited = null
-      return valueOf(outcome)
+      return unwrapOutcome(outcome)
     } catch (error) {
-      if (inherited !== null) outage.lengthen(Date.now(), retryAfterOf({ error: error as Error }))
+      if (inherited !== null) outage.extendPause(Date.now(), toRetryAfterMs({ error: error as Error }))
       throw error
     }
   }
 
   return {
-    async execute<T>(call: () => Promise<T>, subject?: Subject): Promise<T> {
+    async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
       if (inherited !== null) return probeInherited(inherited, () => settle(call, subject))
       // Cockatiel would make it wait for the probe's outcome, with a permit of the rate limit in its hand.
-      if (policy.state === CircuitState.HalfOpen) throw openError(nextProbeAt)
+      if (policy.state === CircuitState.HalfOpen) throw circuitOpenError(nextProbeAt)
       try {
-        return valueOf(await policy.execute(() => settle(call, subject)))
+        return unwrapOutcome(await policy.execute(() => settle(call, subject)))
       } catch (error) {
-        throw isBrokenCircuitError(error) ? openError(nextProbeAt) : error
+        throw isBrokenCircuitError(error) ? circuitOpenError(nextProbeAt) : error
       }
     },
     get state() {
       if (inherited !== null) return inherited.isProbing ? 'half_open' : 'open'
-      return states[policy.state]
+      return BREAKER_STATES[policy.state]
     },
     get nextProbeAt() {
       return inherited === null ? nextProbeAt : inherited.probeAt
     },
-    triesOf: (subject, isCounted) => history.triesOf(subject, isCounted),
+    countAttempts: (subject, isCounted) => history.countAttempts(subject, isCounted),
     kept() {
       if (inherited !== null) return { probeInMs: inherited.probeAt - Date.now(), pauseMs: inherited.pauseMs }
       return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), pauseMs }
     },
     inherit(kept) {
-      if (policy.state === CircuitState.Closed)
-        inherited = new InheritedOutage(kept, Date.now(), longestPauseMs)
+      if (policy.state === CircuitState.Closed) inherited = new InheritedCircuit(kept, Date.now(), maxPauseMs)
     },
     onChange(listener) {
-      const subscription = policy.onStateChange((state) => listener(states[state]))
+      const subscription = policy.onStateChange((state) => listener(BREAKER_STATES[state]))
       return () => subscription.dispose()
     },
   }
 }
 
-type Outcome<T> = { ok: true; value: T } | { ok: false; error: unknown }
+type SettledCall<T> = { ok: true; value: T } | { ok: false; error: unknown }
 
-function valueOf<T>(outcome: Outcome<T>): T {
+function unwrapOutcome<T>(outcome: SettledCall<T>): T {
   if (outcome.ok) return outcome.value
   throw outcome.error
 }
@@ -182,18 +192,18 @@ const isFault = (error: unknown): error is ServiceError =>
   error instanceof UnavailableError ||
   error instanceof TimeoutError ||
   error instanceof ConnectionError ||
-  error instanceof MalformedAnswerError
+  error instanceof MalformedResponseError
 
-const isAnswered = (error: unknown): boolean =>
+const isResponse = (error: unknown): boolean =>
   !isFault(error) && error instanceof ServiceError && error.status !== null
 
-function retryAfterOf(reason: FailureReason<unknown>): number {
+function toRetryAfterMs(reason: FailureReason<unknown>): number {
   const error = 'error' in reason ? reason.error : null
   return error instanceof ServiceError ? (error.retryAfterMs ?? 0) : 0
 }
 
 /** While a probe is under way the time of the next is not known; a second keeps callers from spinning. */
-function openError(nextProbeAt: number | null): CircuitOpenError {
+function circuitOpenError(nextProbeAt: number | null): CircuitOpenError {
   const wait = Math.max(1_000, (nextProbeAt ?? 0) - Date.now())
   return new CircuitOpenError(
     'not sent: the service has failed too often in a row. It is probed now and then',

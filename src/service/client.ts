@@ -1,31 +1,37 @@
-import { firstOf, isObject } from '../domain/json.ts'
+import { firstPresent, isObject } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 import { readCompany, readPerson } from '../domain/record.ts'
-import type { Reading } from '../domain/record.ts'
-import { verdictOf } from '../domain/verdict.ts'
-import { readAcceptance } from './acceptance.ts'
-import type { Acceptance } from './acceptance.ts'
-import { MalformedAnswerError } from './errors.ts'
-import { brokenError, factsOf, isMissingRoute, statusError } from './failure.ts'
+import type { RecordReading } from '../domain/record.ts'
+import { readInBandStatus } from '../domain/in-band-status.ts'
+import { parseBulkResponse } from './bulk-response.ts'
+import type { BulkAcceptance } from './bulk-response.ts'
+import { MalformedResponseError } from './errors.ts'
+import { transportError, errorDetails, isMissingRoute, statusError } from './response-errors.ts'
 import type { ServiceError } from './errors.ts'
-import { Line } from './line.ts'
-import type { CallOptions, Endpoint, Heard, LineOptions } from './line.ts'
-import { bulkBody, companyQuery, emailBody, personBody, readBody } from './wire.ts'
-import type { BulkInput, CompanyInput, PersonInput } from './wire.ts'
+import { Transport } from './transport.ts'
+import type { CallOptions, ServiceEndpoint, RawResponse, TransportOptions } from './transport.ts'
+import {
+  buildBulkBody,
+  buildCompanyQuery,
+  buildEmailBody,
+  buildPersonBody,
+  parseResponseBody,
+} from './request-bodies.ts'
+import type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
-export type ClientOptions = LineOptions
-export type { CallOptions, KeyRefusal } from './line.ts'
-export type { BulkInput, CompanyInput, PersonInput } from './wire.ts'
+export type ClientOptions = TransportOptions
+export type { CallOptions, KeyRejection } from './transport.ts'
+export type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
 /** What the service answered about one person or company. */
-export type Answer =
+export type LookupResponse =
   /** `record` is the JSON as it came, out of its wrapper; `confidence`, 0 to 1, is null where there is none. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
   /** It will be delivered by webhook, as a job of one. */
   | { outcome: 'accepted'; jobId: string | null }
 
-export type BulkAnswer = Acceptance & { raw: unknown }
+export type BulkResponse = BulkAcceptance & { raw: unknown }
 
 /**
  * The enrichment service's interface, one method an endpoint. A method makes exactly one request: it never
@@ -34,49 +40,49 @@ export type BulkAnswer = Acceptance & { raw: unknown }
  * that cannot be asked about is a TypeError before anything is sent.
  */
 export class EnrichmentClient {
-  readonly #line: Line
+  readonly #transport: Transport
 
   constructor(options: ClientOptions) {
-    this.#line = new Line(options)
+    this.#transport = new Transport(options)
   }
 
   get keyCount(): number {
-    return this.#line.keys.count
+    return this.#transport.keys.count
   }
 
   /** A stable name, no secret, of the key in use: the rate limit belongs to it. */
   get keyId(): string {
-    return this.#line.keys.current.id
+    return this.#transport.keys.current.id
   }
 
   /** Every key has been refused: further calls fail at once and unsent, until `retryKeys`. */
-  get allKeysRefused(): boolean {
-    return this.#line.keys.allRefused
+  get allKeysRejected(): boolean {
+    return this.#transport.keys.allRejected
   }
 
   /** How many calls may begin now, as far as the keys go: none while all are refused, one while they are tried again. */
   get openCalls(): number {
-    return this.#line.keys.openCalls
+    return this.#transport.keys.allowedCalls
   }
 
   /** Makes refused keys usable again, one call at a time until one is accepted, for a process that lives on after a fault of the service. */
-  retryKeys(): void {
-    this.#line.keys.forgetRefusals()
+  resetKeys(): void {
+    this.#transport.keys.reset()
   }
 
   /** E1. A person by email, by profile URL, or by name and company. */
-  async enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<Answer> {
-    return this.#lookUp('POST /v1/person/enrich', { body: personBody(input) }, readPerson, options)
+  async enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('POST /v1/person/enrich', { body: buildPersonBody(input) }, readPerson, options)
   }
 
   /** E2. A person by email, on the short path. */
-  async findPerson(email: string, options: CallOptions = {}): Promise<Answer> {
-    return this.#lookUp('POST /v1/person', { body: emailBody(email) }, readPerson, options)
+  async findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('POST /v1/person', { body: buildEmailBody(email) }, readPerson, options)
   }
 
   /** E3. A company by domain. */
-  async enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<Answer> {
-    return this.#lookUp('GET /v1/company/enrich', { query: companyQuery(input) }, readCompany, options)
+  async enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('GET /v1/company/enrich', { query: buildCompanyQuery(input) }, readCompany, options)
   }
 
   /**
@@ -84,69 +90,72 @@ export class EnrichmentClient {
    * and this resolves even when the body is lost or unreadable, with `jobId` null: thrown away, the job would
    * be sent and paid for again.
    */
-  async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkAnswer> {
-    const heard = await this.#line.ask('POST /v1/person/bulk', { body: bulkBody(input) }, options)
-    const { head, broken, body } = heard.exchanged
+  async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkResponse> {
+    const heard = await this.#transport.send('POST /v1/person/bulk', { body: buildBulkBody(input) }, options)
+    const { head, failure: broken, body } = heard.exchange
     if (head.status === 202) {
-      const parsed = broken === null ? readBody(body) : null
+      const parsed = broken === null ? parseResponseBody(body) : null
       const raw = parsed?.ok === true ? parsed.value : null
-      return { ...readAcceptance(raw), raw }
+      return { ...parseBulkResponse(raw), raw }
     }
-    const value = readSuccess(heard)
-    const acceptance = readAcceptance(value)
+    const value = parseSuccessBody(heard)
+    const acceptance = parseBulkResponse(value)
     // Without the 202 only an identifier shows that a job was accepted.
-    if (acceptance.jobId === null) throw malformed('no job identifier', heard)
+    if (acceptance.jobId === null) throw malformedResponseError('no job identifier', heard)
     return { ...acceptance, raw: value }
   }
 
   /** Lets the calls under way end, and closes the connections. */
   close(): Promise<void> {
-    return this.#line.close()
+    return this.#transport.close()
   }
 
-  async #lookUp(
-    endpoint: Endpoint,
+  async #enrich(
+    endpoint: ServiceEndpoint,
     parts: { body?: string; query?: string },
-    read: (value: unknown) => Reading,
+    read: (value: unknown) => RecordReading,
     options: CallOptions,
-  ): Promise<Answer> {
-    const heard = await this.#line.ask(endpoint, parts, options)
-    const { head, body } = heard.exchanged
+  ): Promise<LookupResponse> {
+    const heard = await this.#transport.send(endpoint, parts, options)
+    const { head, body } = heard.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {
-      const parsed = readBody(body)
-      return { outcome: 'accepted', jobId: readAcceptance(parsed.ok ? parsed.value : null).jobId }
+      const parsed = parseResponseBody(body)
+      return { outcome: 'accepted', jobId: parseBulkResponse(parsed.ok ? parsed.value : null).jobId }
     }
-    const value = readSuccess(heard)
+    const value = parseSuccessBody(heard)
     const reading = read(value)
     if (reading.outcome !== 'unreadable') return reading
-    const jobId = queuedAs(value)
+    const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
-    throw malformed(reading.reason, heard)
+    throw malformedResponseError(reading.reason, heard)
   }
 }
 
 /** The JSON of a whole answer of success; throws for every other. */
-function readSuccess(heard: Heard): unknown {
-  const { head, broken, body } = heard.exchanged
+function parseSuccessBody(heard: RawResponse): unknown {
+  const { head, failure: broken, body } = heard.exchange
   if (head.status !== 200 && head.status !== 201 && head.status !== 203) {
-    throw statusError(heard.exchanged, heard.context)
+    throw statusError(heard.exchange, heard.context)
   }
-  if (broken !== null) throw brokenError(broken, heard.exchanged, heard.context)
-  const parsed = readBody(body)
+  if (broken !== null) throw transportError(broken, heard.exchange, heard.context)
+  const parsed = parseResponseBody(body)
   if (parsed.ok) return parsed.value
   const coding = head.headers['content-encoding']
-  throw malformed(coding === undefined ? parsed.reason : `encoded, though identity was asked for`, heard)
+  throw malformedResponseError(
+    coding === undefined ? parsed.reason : `encoded, though identity was asked for`,
+    heard,
+  )
 }
 
 /** The job of a lookup that was put in a queue with a status of 200. */
-function queuedAs(value: unknown): string | null {
-  if (!isObject(value) || verdictOf(value) !== null) return null
-  return readAcceptance({ job_id: firstOf(value, ['job_id', 'jobId']) }).jobId
+function asyncJobId(value: unknown): string | null {
+  if (!isObject(value) || readInBandStatus(value) !== null) return null
+  return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
 }
 
-const malformed = (reason: string, { exchanged, context }: Heard): ServiceError =>
-  new MalformedAnswerError(`the service answered ${exchanged.head.status} with ${reason}`, {
-    ...factsOf(exchanged, context),
-    body: exchanged.body,
+const malformedResponseError = (reason: string, { exchange, context }: RawResponse): ServiceError =>
+  new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
+    ...errorDetails(exchange, context),
+    body: exchange.body,
   })

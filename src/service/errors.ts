@@ -6,9 +6,9 @@
  * - `rotate_key`: ask again at once, with a new permit: the client has moved to its next key
  * - `abort_run`: every further call would fail in the same way; somebody has to change a setting
  */
-export type Remedy = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
+export type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
-export type FailureFacts = {
+export type ErrorDetails = {
   /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
   endpoint: string
   status?: number | null
@@ -24,7 +24,7 @@ export type FailureFacts = {
  * the input or the answer: `detail` is not enumerable, and only code that asks for it by name sees it.
  */
 export abstract class ServiceError extends Error {
-  abstract readonly remedy: Remedy
+  abstract readonly action: ErrorAction
   readonly endpoint: string
   /** The HTTP status, null where there was no answer. */
   readonly status: number | null
@@ -35,7 +35,7 @@ export abstract class ServiceError extends Error {
   /** The first few hundred characters of the answer's body; may hold personal data. */
   declare readonly detail: string
 
-  constructor(message: string, facts: FailureFacts) {
+  constructor(message: string, facts: ErrorDetails) {
     super(`${facts.endpoint}: ${message}`, facts.cause === undefined ? undefined : { cause: facts.cause })
     this.name = new.target.name
     this.endpoint = facts.endpoint
@@ -48,27 +48,27 @@ export abstract class ServiceError extends Error {
 
 /** 400: the service cannot read the request. */
 export class BadRequestError extends ServiceError {
-  readonly remedy = 'reject'
+  readonly action = 'reject'
 }
 
 /** 422: the service can read the request and will not take this input. */
 export class UnprocessableError extends ServiceError {
-  readonly remedy = 'reject'
+  readonly action = 'reject'
 }
 
 /** 401, or 403 to several inputs: the service does not accept the key. */
 export class UnauthorizedError extends ServiceError {
-  readonly remedy: 'rotate_key' | 'abort_run'
+  readonly action: 'rotate_key' | 'abort_run'
   /** Which key, by its name that is no secret. */
   readonly keyId: string
   /** Whether the client has moved to another key, which the next call will use. */
   readonly hasNextKey: boolean
 
-  constructor(message: string, facts: FailureFacts & { keyId: string; hasNextKey: boolean }) {
+  constructor(message: string, facts: ErrorDetails & { keyId: string; hasNextKey: boolean }) {
     super(message, facts)
     this.keyId = facts.keyId
     this.hasNextKey = facts.hasNextKey
-    this.remedy = facts.hasNextKey ? 'rotate_key' : 'abort_run'
+    this.action = facts.hasNextKey ? 'rotate_key' : 'abort_run'
   }
 }
 
@@ -77,24 +77,24 @@ export class UnauthorizedError extends ServiceError {
  * another input gets it too, the key is refused (UnauthorizedError).
  */
 export class ForbiddenError extends ServiceError {
-  readonly remedy = 'retry'
+  readonly action = 'retry'
   /** How often this input got it. */
-  readonly times: number
+  readonly occurrences: number
 
-  constructor(message: string, facts: FailureFacts & { times: number }) {
+  constructor(message: string, facts: ErrorDetails & { times: number }) {
     super(message, facts)
-    this.times = facts.times
+    this.occurrences = facts.times
   }
 }
 
 /** 403 for this input alone: others are let through. */
 export class InputForbiddenError extends ServiceError {
-  readonly remedy = 'reject'
+  readonly action = 'reject'
 }
 
 /** Not sent: one call at a time tries a key that the service had refused. */
 export class KeyOnTrialError extends ServiceError {
-  readonly remedy = 'release'
+  readonly action = 'release'
 
   constructor(endpoint: string) {
     super('not sent: another call tries whether the service accepts the key again', {
@@ -107,41 +107,41 @@ export class KeyOnTrialError extends ServiceError {
 
 /** 429, or a 403 that speaks of a limit. */
 export class RateLimitedError extends ServiceError {
-  readonly remedy = 'release'
+  readonly action = 'release'
 }
 
 /** 500 and every other 5xx but 503. */
 export class ServerError extends ServiceError {
-  readonly remedy = 'retry'
+  readonly action = 'retry'
 }
 
 /** 503: the service says that it is unavailable for now. */
 export class UnavailableError extends ServiceError {
-  readonly remedy = 'retry'
+  readonly action = 'retry'
 }
 
 /** The whole exchange took longer than allowed. */
 export class TimeoutError extends ServiceError {
-  readonly remedy = 'retry'
+  readonly action = 'retry'
 }
 
 /** No connection, or one that was lost before the answer was complete. */
 export class ConnectionError extends ServiceError {
-  readonly remedy = 'retry'
+  readonly action = 'retry'
 }
 
 /** The caller's AbortSignal ended the call; its reason is the `cause`. */
 export class AbortedError extends ServiceError {
-  readonly remedy = 'release'
+  readonly action = 'release'
 }
 
 /** A status of success with a body that is no answer. */
-export class MalformedAnswerError extends ServiceError {
-  readonly remedy = 'retry'
+export class MalformedResponseError extends ServiceError {
+  readonly action = 'retry'
   /** The body as it came, at most 64 KiB of it, for inspection; may hold personal data. */
   declare readonly body: Buffer
 
-  constructor(message: string, facts: FailureFacts & { body: Buffer }) {
+  constructor(message: string, facts: ErrorDetails & { body: Buffer }) {
     super(message, facts)
     Object.defineProperty(this, 'body', { value: facts.body.subarray(0, 64 * 1024), enumerable: false })
   }
@@ -149,15 +149,15 @@ export class MalformedAnswerError extends ServiceError {
 
 /** A status that the interface does not name for this endpoint. */
 export class UnexpectedStatusError extends ServiceError {
-  readonly remedy: 'retry' | 'reject' | 'abort_run'
+  readonly action: 'retry' | 'reject' | 'abort_run'
 
-  constructor(message: string, facts: FailureFacts & { remedy: 'retry' | 'reject' | 'abort_run' }) {
+  constructor(message: string, facts: ErrorDetails & { remedy: 'retry' | 'reject' | 'abort_run' }) {
     super(message, facts)
-    this.remedy = facts.remedy
+    this.action = facts.remedy
   }
 }
 
 /** The circuit breaker did not let the call go: the service has failed too often in a row. */
 export class CircuitOpenError extends ServiceError {
-  readonly remedy = 'release'
+  readonly action = 'release'
 }

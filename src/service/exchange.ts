@@ -1,20 +1,19 @@
 import type { Dispatcher } from 'undici'
-import type { CallObserver } from './call.ts'
 
-export type Headers = Record<string, string | string[] | undefined>
+export type ResponseHeaders = Record<string, string | string[] | undefined>
 
 /** Why an exchange ended before its answer was complete. */
-export type Breakage = { kind: 'timeout' | 'aborted' | 'connection' | 'too_large'; cause: unknown }
+export type TransportFailure = { kind: 'timeout' | 'aborted' | 'connection' | 'too_large'; cause: unknown }
 
-export type Exchanged = {
+export type HttpExchange = {
   /** Whether the request was written to a connection, in whole or in part, and so may have arrived. */
-  sent: boolean
+  wasSent: boolean
   /** The answer's head; null where none came. */
-  head: { status: number; headers: Headers } | null
+  head: { status: number; headers: ResponseHeaders } | null
   /** The answer's body, as far as it came. */
   body: Buffer
   /** Null where the answer is complete. */
-  broken: Breakage | null
+  failure: TransportFailure | null
 }
 
 export type ExchangeRequest = {
@@ -31,7 +30,7 @@ export type ExchangeOptions = {
   /** An answer's body is read this far, in bytes, and no further. */
   maxBodyBytes: number
   signal?: AbortSignal | undefined
-  call?: CallObserver | undefined
+  observer?: RequestObserver | undefined
 }
 
 /**
@@ -43,10 +42,10 @@ export function exchange(
   pool: Dispatcher,
   request: ExchangeRequest,
   options: ExchangeOptions,
-): Promise<Exchanged> {
+): Promise<HttpExchange> {
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(options, resolve)
-    if (handler.isOver) return
+    if (handler.isFinished) return
     try {
       pool.dispatch(request, handler)
     } catch (cause) {
@@ -57,16 +56,16 @@ export function exchange(
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
   readonly #options: ExchangeOptions
-  readonly #resolve: (exchanged: Exchanged) => void
+  readonly #resolve: (exchanged: HttpExchange) => void
   readonly #timer: NodeJS.Timeout
   readonly #onAbort: () => void
   readonly #chunks: Buffer[] = []
   #controller: Dispatcher.DispatchController | null = null
-  #head: Exchanged['head'] = null
+  #head: HttpExchange['head'] = null
   #size = 0
-  #isOver = false
+  #isFinished = false
 
-  constructor(options: ExchangeOptions, resolve: (exchanged: Exchanged) => void) {
+  constructor(options: ExchangeOptions, resolve: (exchanged: HttpExchange) => void) {
     this.#options = options
     this.#resolve = resolve
     const { signal, timeoutMs } = options
@@ -76,28 +75,28 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     else signal?.addEventListener('abort', this.#onAbort, { once: true })
   }
 
-  get isOver(): boolean {
-    return this.#isOver
+  get isFinished(): boolean {
+    return this.#isFinished
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#isOver) {
+    if (this.#isFinished) {
       controller.abort(new Error('the call ended before a connection was free'))
       return
     }
     const isFirst = this.#controller === null
     this.#controller = controller
-    if (isFirst) this.#options.call?.sent(Date.now())
+    if (isFirst) this.#options.observer?.sent(Date.now())
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    if (status < 200 || this.#isOver) return
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    if (status < 200 || this.#isFinished) return
     this.#head = { status, headers }
-    this.#options.call?.answered({ status, headers, at: Date.now() })
+    this.#options.observer?.answered({ status, headers, at: Date.now() })
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isOver) return
+    if (this.#isFinished) return
     this.#size += chunk.length
     if (this.#size > this.#options.maxBodyBytes) this.end({ kind: 'too_large', cause: undefined })
     else this.#chunks.push(chunk)
@@ -112,22 +111,49 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   /** Ends the exchange once; whatever comes later is ignored. */
-  end(broken: Breakage | null): void {
-    if (this.#isOver) return
-    this.#isOver = true
+  end(failure: TransportFailure | null): void {
+    if (this.#isFinished) return
+    this.#isFinished = true
     clearTimeout(this.#timer)
     this.#options.signal?.removeEventListener('abort', this.#onAbort)
-    const sent = this.#controller !== null
-    if (broken !== null) {
-      if (sent && this.#head === null) this.#options.call?.lost(Date.now())
-      this.#controller?.abort(new Error(`the exchange ended: ${broken.kind}`))
+    const wasSent = this.#controller !== null
+    if (failure !== null) {
+      if (wasSent && this.#head === null) this.#options.observer?.lost(Date.now())
+      this.#controller?.abort(new Error(`the exchange ended: ${failure.kind}`))
     }
     const [first] = this.#chunks
     const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks)
-    this.#resolve({ sent, head: this.#head, body, broken })
+    this.#resolve({ wasSent, head: this.#head, body, failure })
   }
 }
 
 /** undici's own timers, should one fire before the exchange's. */
 const isTimeout = (cause: Error): boolean =>
   'code' in cause && (cause.code === 'UND_ERR_HEADERS_TIMEOUT' || cause.code === 'UND_ERR_BODY_TIMEOUT')
+
+/** The head of an answer, as it is told to an observer: header names in lower case. */
+export type ResponseHead = {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  /** When the head was in, in milliseconds since the epoch, by this machine's clock. */
+  at: number
+}
+
+/**
+ * Watches one call on its way to the service. The limiter implements it to count what is on the wire.
+ * All times are milliseconds since the epoch by this machine's clock (`Date.now()`).
+ *
+ * `sent` comes when the request is about to be written to an open connection, not when it was asked for:
+ * waiting for a connection is not yet a call that the service can count. Exactly one of `answered` and
+ * `lost` follows each `sent`. A call that ends without `sent` (connection refused, unknown host, aborted
+ * while it waited) never reached the service and costs nothing of the quota.
+ */
+export interface RequestObserver {
+  /** Once answered with 403: it is a ban for the rate, so neither the key nor the input is at fault. */
+  readonly isBan?: boolean
+  sent(at: number): void
+  /** The head of the answer is in; the body may still be on its way. Not told for 1xx. */
+  answered(answer: ResponseHead): void
+  /** No answer will come: time-out, abort or a lost connection. The service may have counted the call. */
+  lost(at: number): void
+}

@@ -4,19 +4,19 @@
  */
 export type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
-export interface Forbidden {
+export interface ForbiddenClassification {
   readonly meaning: ForbiddenMeaning
   /** How often this input was answered so, with this time. */
-  readonly times: number
+  readonly occurrences: number
 }
 
 /** A 403 so soon after a 429 is a ban, in milliseconds. */
 const BAN_AFTER_MS = 60_000
 
 /** Inputs that are remembered. */
-const MOST = 10_000
+const MAX_INPUTS = 10_000
 
-interface Before {
+interface PreviousForbidden {
   readonly times: number
   readonly accepted: number
 }
@@ -25,59 +25,59 @@ interface Before {
  * Tells by what else is answered whether a 403 is meant for the key or for one input: a firewall that blocks one address
  * must not stop a run of thousands, and a key that is locked must not write off every input. Pure but for what it keeps.
  */
-export class ForbiddenAnswers {
+export class ForbiddenClassifier {
   /** Answers so far that show that the key is accepted. */
-  #accepted = 0
+  #acceptedCount = 0
   /** Inputs that got a 403 since the last of those. */
-  #inARow = new Set<string>()
-  readonly #before = new Map<string, Before>()
+  #consecutiveInputs = new Set<string>()
+  readonly #previous = new Map<string, PreviousForbidden>()
   #limitedAt = Number.NEGATIVE_INFINITY
   #isBanned = false
 
   /** A call begins. @returns what its 403 is to be judged by */
-  begin(): number {
-    return this.#accepted
+  startCall(): number {
+    return this.#acceptedCount
   }
 
-  accepted(): void {
-    this.#accepted++
+  recordAccepted(): void {
+    this.#acceptedCount++
     this.#isBanned = false
-    if (this.#inARow.size > 0) this.#inARow = new Set()
+    if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()
   }
 
   /** A call was refused for the rate. */
-  limited(now: number): void {
+  recordRateLimited(now: number): void {
     this.#limitedAt = now
   }
 
   /** Another key is used, or the same one again: what was answered before says nothing of it. */
-  changeKey(): void {
-    this.#inARow = new Set()
+  resetForKey(): void {
+    this.#consecutiveInputs = new Set()
   }
 
   /**
    * @param input what was asked about, in any form that is the same for the same question
    * @param answer when the call began, by `begin`; and whether a page for people came, as a firewall sends it
    */
-  judge(
+  classify(
     input: string,
     answer: { readonly began: number; readonly isHtml: boolean; readonly now: number },
-  ): Forbidden {
+  ): ForbiddenClassification {
     if (this.#isBanned || answer.now - this.#limitedAt <= BAN_AFTER_MS) {
       this.#isBanned = true
-      return { meaning: 'ban', times: 0 }
+      return { meaning: 'ban', occurrences: 0 }
     }
-    const before = this.#before.get(input)
-    const times = (before?.times ?? 0) + 1
-    if (before !== undefined || this.#before.size < MOST)
-      this.#before.set(input, { times, accepted: this.#accepted })
+    const before = this.#previous.get(input)
+    const occurrences = (before?.times ?? 0) + 1
+    if (before !== undefined || this.#previous.size < MAX_INPUTS)
+      this.#previous.set(input, { times: occurrences, accepted: this.#acceptedCount })
     // Others were answered while it was on its way.
-    const isContradicted = this.#accepted > answer.began
-    if (!isContradicted) this.#inARow.add(input)
-    if (this.#inARow.size > 1) return { meaning: 'key', times }
-    const othersPassed = before !== undefined && (isContradicted || this.#accepted > before.accepted)
-    const isInput = othersPassed || (answer.isHtml && times > 1)
-    if (isInput) this.#before.delete(input)
-    return { meaning: isInput ? 'input' : 'unknown', times }
+    const isContradicted = this.#acceptedCount > answer.began
+    if (!isContradicted) this.#consecutiveInputs.add(input)
+    if (this.#consecutiveInputs.size > 1) return { meaning: 'key', occurrences }
+    const othersPassed = before !== undefined && (isContradicted || this.#acceptedCount > before.accepted)
+    const isInput = othersPassed || (answer.isHtml && occurrences > 1)
+    if (isInput) this.#previous.delete(input)
+    return { meaning: isInput ? 'input' : 'unknown', occurrences }
   }
 }

@@ -1,4 +1,4 @@
-import { fitOf, isText, type ColumnType, type RawType } from './column-type.ts'
+import { parseFit, isTextFit, type ColumnType, type RawType } from './column-type.ts'
 import { query, type Db } from './db.ts'
 import { parseTableName, quoteName } from './quote.ts'
 
@@ -199,8 +199,8 @@ const columnsQuery = `
    order by a.attnum`
 
 function toColumn(found: FoundColumn): Column {
-  const fit = fitOf(found)
-  const cast = isText(fit) ? found.cast_name : found.cast_with_length
+  const fit = parseFit(found)
+  const cast = isTextFit(fit) ? found.cast_name : found.cast_with_length
   return {
     name: found.name,
     type: { name: found.type_name, cast, isDomain: found.is_domain, fit },

@@ -1,16 +1,16 @@
 import type { Fit } from './column-type.ts'
-import { quoteList, quoteName } from './quote.ts'
-import type { Cell } from './mapped.ts'
+import { quoteList, quoteLiteral, quoteName } from './quote.ts'
+import type { MappedCell, MappedOutput } from './source-model.ts'
 
 /** SQL for a json column as jsonb. */
-export function jsonColumn(cell: Pick<Cell, 'attribute' | 'type'>, alias = 't'): string {
+export function jsonColumnSql(cell: Pick<MappedCell, 'attribute' | 'type'>, alias = 't'): string {
   const column = `${alias}.${quoteName(cell.attribute)}`
   return cell.type.fit.kind === 'jsonb' && !cell.type.isDomain ? column : `${column}::jsonb`
 }
 
 /** SQL for what a cell holds: the column, or the value at the path inside it. */
-export function currentCell(cell: Cell, alias = 't'): string {
-  if (cell.path.length > 0) return `(${jsonColumn(cell, alias)} #> ${quoteList(cell.path)})`
+export function currentCellSql(cell: MappedCell, alias = 't'): string {
+  if (cell.path.length > 0) return `(${jsonColumnSql(cell, alias)} #> ${quoteList(cell.path)})`
   const column = `${alias}.${quoteName(cell.attribute)}`
   return cell.type.isDomain ? `(${column}::${cell.type.cast})` : column
 }
@@ -19,13 +19,14 @@ export function currentCell(cell: Cell, alias = 't'): string {
  * SQL for a cell as jsonb, NULL where there is nothing. Written so that it is the same in every session: a
  * `timestamptz` in the session's own zone would look changed to the next one.
  */
-export const cellJson = (cell: Cell, alias = 't'): string => valueJson(cell, currentCell(cell, alias))
+export const cellJsonSql = (cell: MappedCell, alias = 't'): string =>
+  valueJsonSql(cell, currentCellSql(cell, alias))
 
 /**
  * The same for a value that is not in the cell yet. Of scalars it is a JSON scalar; of every other type but jsonb the
  * text as Postgres writes it, because JSON keeps neither the bounds of an array nor a row, a range or an hstore.
  */
-export function valueJson(cell: Cell, value: string): string {
+export function valueJsonSql(cell: MappedCell, value: string): string {
   if (cell.path.length > 0) return value
   const { fit } = cell.type
   switch (fit.kind) {
@@ -51,7 +52,7 @@ export function valueJson(cell: Cell, value: string): string {
 }
 
 /** What looks like a time with its zone, and is written in another way where the session's zone is another. */
-const ZONED = String.raw`\d[+-]\d\d`
+const ZONED_TIME = String.raw`\d[+-]\d\d`
 
 /**
  * SQL for whether a cell holds what was kept of it, in jsonb as `cellJson` gave it. Never NULL.
@@ -59,15 +60,15 @@ const ZONED = String.raw`\d[+-]\d\d`
  * each other.
  * @param current SQL for what the cell holds
  */
-export function holdsKept(cell: Cell, kept: string, current = currentCell(cell)): string {
-  const isSame = `coalesce(${valueJson(cell, current)}, 'null') = ${kept}`
+export function holdsLastWrittenSql(cell: MappedCell, kept: string, current = currentCellSql(cell)): string {
+  const isSame = `coalesce(${valueJsonSql(cell, current)}, 'null') = ${kept}`
   if (cell.path.length > 0) return `coalesce(${isSame}, false)`
   const text = `(${kept} #>> '{}')`
   const forms = [isSame, `${current}::text = ${text}`]
   const { cast, fit } = cell.type
   if (fit.kind === 'json') forms.push(`${current}::text = ${kept}::text`)
   if (fit.kind === 'array' || fit.kind === 'other')
-    forms.push(`case when ${text} ~ '${ZONED}' then ${current}::text = ${text}::${cast}::text end`)
+    forms.push(`case when ${text} ~ '${ZONED_TIME}' then ${current}::text = ${text}::${cast}::text end`)
   // Arrays were kept as JSON once.
   if (fit.kind === 'array')
     forms.push(`case when jsonb_typeof(${kept}) = 'array' then to_jsonb(${current}) = ${kept} end`)
@@ -79,7 +80,7 @@ export function holdsKept(cell: Cell, kept: string, current = currentCell(cell))
  * @param kept SQL for what was kept, jsonb
  * @param isOldJson SQL for whether a json column was jsonb then, so that a JSON text stands for itself
  */
-export function keptValue(cell: Cell, kept: string, isOldJson: string): string {
+export function restoredValueSql(cell: MappedCell, kept: string, isOldJson: string): string {
   const { cast, fit } = cell.type
   switch (fit.kind) {
     case 'jsonb':
@@ -87,7 +88,7 @@ export function keptValue(cell: Cell, kept: string, isOldJson: string): string {
     case 'json':
       return `(case when ${isOldJson} then ${kept}::text else ${kept} #>> '{}' end)::json`
     case 'array': {
-      const elements = castJson(`jsonb_build_object('e', ${kept})`, `'e'`, cast, fit)
+      const elements = castJsonSql(`jsonb_build_object('e', ${kept})`, `'e'`, cast, fit)
       return `case when jsonb_typeof(${kept}) = 'array' then ${elements} else (${kept} #>> '{}')::${cast} end`
     }
     default:
@@ -96,7 +97,7 @@ export function keptValue(cell: Cell, kept: string, isOldJson: string): string {
 }
 
 /** SQL for a value out of the batch's jsonb, cast to what the column holds. */
-export function castJson(values: string, key: string, cast: string, fit: Fit): string {
+export function castJsonSql(values: string, key: string, cast: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
       return `(${values} -> ${key})`
@@ -118,20 +119,20 @@ export function castJson(values: string, key: string, cast: string, fit: Fit): s
 }
 
 /** Postgres has no `jsonb` of a json text in which this escape stands, nor a text. */
-const NUL = String.raw`'\u0000'`
+const NUL_ESCAPE = String.raw`'\u0000'`
 
 /** SQL for whether a json text can be read as jsonb. */
-export const isReadable = (json: string): string => `strpos(${json}::text, ${NUL}) = 0`
+export const isReadableJsonSql = (json: string): string => `strpos(${json}::text, ${NUL_ESCAPE}) = 0`
 
 /** SQL for whether two values of a cell differ. Types without an equality of their own are compared as text. */
-export function differs(value: string, current: string, fit: Fit): string {
+export function differsSql(value: string, current: string, fit: Fit): string {
   const asText = `${value}::text is distinct from ${current}::text`
   switch (fit.kind) {
     case 'jsonb':
       return `${value}::jsonb is distinct from ${current}::jsonb`
     case 'json':
       return (
-        `case when ${value} is null or ${current} is null or not (${isReadable(value)} and ${isReadable(current)}) ` +
+        `case when ${value} is null or ${current} is null or not (${isReadableJsonSql(value)} and ${isReadableJsonSql(current)}) ` +
         `then ${asText} else ${value}::jsonb is distinct from ${current}::jsonb end`
       )
     case 'text':
@@ -146,3 +147,66 @@ export function differs(value: string, current: string, fit: Fit): string {
       return `${value} is distinct from ${current}`
   }
 }
+
+const isBlankTextSql = (text: string): string => `btrim(${text}, ${quoteLiteral(BLANK_CHARACTERS)}) = ''`
+
+/**
+ * SQL for whether an output's cell is blank: NULL, an empty text or one of white space, an empty array; inside
+ * json also JSON null or a missing parent. `0`, `false`, `N/A` and `{}` are values. Never NULL itself.
+ */
+export function isBlankSql(output: MappedOutput, alias = 't'): string {
+  const cell = currentCellSql(output, alias)
+  return isBlankValueSql(cell, output.fit, output.mapping.as === 'json')
+}
+
+/** SQL for whether a value of this fit, typed as its column or as what it was cast to, shows nothing. */
+export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): string {
+  switch (fit.kind) {
+    case 'text': {
+      const isBlankText = `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
+      if (!holdsJson) return isBlankText
+      return `(${isBlankText} or btrim(${value}::text, ${quoteLiteral(BLANK_CHARACTERS)}) in ('[]', 'null'))`
+    }
+    case 'enum':
+    case 'bits':
+    case 'other':
+      return `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
+    case 'array':
+      return `(${value} is null or cardinality(${value}) = 0)`
+    // As text where it can't be jsonb: Postgres makes neither jsonb nor text of a NUL in it.
+    case 'json':
+      return (
+        `(${value} is null or case json_typeof(${value}) when 'null' then true ` +
+        `when 'array' then json_array_length(${value}) = 0 ` +
+        `when 'string' then ${isReadableJsonSql(value)} and ${isBlankTextSql(`(case when ${isReadableJsonSql(value)} then ${value} end #>> '{}')`)} ` +
+        `else false end)`
+      )
+    case 'jsonb':
+      return (
+        `(${value} is null or ${value}::jsonb in ('null', '[]') ` +
+        `or (jsonb_typeof(${value}::jsonb) = 'string' and ${isBlankTextSql(`(${value}::jsonb #>> '{}')`)}))`
+      )
+    default:
+      return `(${value} is null)`
+  }
+}
+
+/**
+ * SQL for whether the cell can be reached: every parent that is there is an object or JSON null. Where one is a
+ * text, a number or an array, to make room for the key would destroy it, whatever the policy.
+ */
+export function isReachableSql(cell: Pick<MappedOutput, 'attribute' | 'path' | 'type'>, alias = 't'): string {
+  if (cell.path.length === 0) return 'true'
+  const column = jsonColumnSql(cell, alias)
+  const parents = cell.path.map((_, depth) => `${column} #> ${quoteList(cell.path.slice(0, depth))}`)
+  return `(${parents.map((parent) => `coalesce(jsonb_typeof(${parent}), 'null') in ('object', 'null')`).join(' and ')})`
+}
+
+/**
+ * Everything that shows nothing: Unicode's White_Space, and the characters without width (zero-width space,
+ * joiners, word joiner, byte order mark, Mongolian vowel separator). Postgres's own `\s` knows them only in some
+ * locales.
+ */
+export const BLANK_CHARACTERS =
+  '\t\n\u000b\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a' +
+  '\u2028\u2029\u202f\u205f\u3000\u180e\u200b\u200c\u200d\u2060\ufeff'

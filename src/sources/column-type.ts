@@ -40,9 +40,9 @@ export interface RawType {
 }
 
 /** Reads the fit of a type. The meaning of `typmod` is from Postgres's own utils/adt (varchar.c, numeric.c). */
-export function fitOf(type: RawType): Fit {
+export function parseFit(type: RawType): Fit {
   if (type.element)
-    return { kind: 'array', element: fitOf({ ...type.element, typmod: type.typmod, element: null }) }
+    return { kind: 'array', element: parseFit({ ...type.element, typmod: type.typmod, element: null }) }
   if (type.typtype === 'e') return { kind: 'enum', labels: type.labels }
   switch (type.typname) {
     case 'text':
@@ -69,7 +69,7 @@ export function fitOf(type: RawType): Fit {
     case 'float8':
       return { kind: 'float', bits: 64 }
     case 'numeric':
-      return numeric(type.typmod)
+      return parseNumericFit(type.typmod)
     case 'bool':
       return { kind: 'boolean' }
     case 'date':
@@ -85,7 +85,7 @@ export function fitOf(type: RawType): Fit {
 }
 
 /** The scale is an eleven-bit signed number since Postgres 15; before that, a small positive one. */
-function numeric(typmod: number): Fit {
+function parseNumericFit(typmod: number): Fit {
   if (typmod < 4) return { kind: 'numeric', precision: null, scale: 0 }
   const packed = typmod - 4
   return { kind: 'numeric', precision: (packed >> 16) & 0xffff, scale: ((packed & 0x7ff) ^ 1024) - 1024 }
@@ -101,5 +101,5 @@ export function wideCast({ cast, fit }: ColumnType): string {
 }
 
 /** Whether the fit is one of text, whose explicit cast must not carry a length. */
-export const isText = (fit: Fit): boolean =>
-  fit.kind === 'text' || (fit.kind === 'array' && isText(fit.element))
+export const isTextFit = (fit: Fit): boolean =>
+  fit.kind === 'text' || (fit.kind === 'array' && isTextFit(fit.element))

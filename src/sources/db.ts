@@ -18,7 +18,7 @@ export async function query<Row>(
  * Runs a statement that may fail without spoiling the transaction that it may be in.
  * @returns the error that the database gave, or null
  */
-export async function attempt(db: Db, text: string, parameters: readonly unknown[] = []): Promise<unknown> {
+export async function tryQuery(db: Db, text: string, parameters: readonly unknown[] = []): Promise<unknown> {
   const inTransaction = 'isTransaction' in db && db.isTransaction === true
   try {
     if (inTransaction) await query(db, 'savepoint fillrate_attempt')

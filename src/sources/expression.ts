@@ -1,5 +1,4 @@
 import { didYouMean, listed } from './near.ts'
-import { scan, type Token } from './scan.ts'
 
 /** What is wrong with an expression, and at which index of its text. */
 export interface ExpressionFault {
@@ -8,36 +7,36 @@ export interface ExpressionFault {
 }
 
 /** An expression ready to stand in a statement. */
-interface Rendered {
+interface RenderedExpression {
   readonly sql: string
   /** Index in the configured text for an index in `sql`. */
   readonly origin: (index: number) => number
 }
 
-const closers: Readonly<Record<string, string>> = { ')': '(', ']': '[' }
+const CLOSERS: Readonly<Record<string, string>> = { ')': '(', ']': '[' }
 
 /**
  * Looks at an SQL expression without the database: whether it can leave the parentheses that it is put in, and
  * whether it uses only the placeholders that are given here. What it means is the database's to say.
  * @param placeholders names that may follow a `$`, such as `value`
  */
-export function faultIn(text: string, placeholders: readonly string[]): ExpressionFault | null {
-  const { tokens, unfinished } = scan(text)
+export function findFault(text: string, placeholders: readonly string[]): ExpressionFault | null {
+  const { tokens, unfinished } = tokenize(text)
   const open: Token[] = []
   for (const token of tokens) {
     if (token.kind === 'placeholder') {
       const name = token.text.slice(1)
       if (placeholders.includes(name)) continue
-      return { message: unknownPlaceholder(token.text, placeholders), at: token.start }
+      return { message: describePlaceholder(token.text, placeholders), at: token.start }
     }
     if (token.kind !== 'symbol') continue
     if (token.text === ';') return { message: 'a semicolon: one expression is expected', at: token.start }
     if (token.text === '(' || token.text === '[') open.push(token)
-    else if (token.text in closers && open.pop()?.text !== closers[token.text])
+    else if (token.text in CLOSERS && open.pop()?.text !== CLOSERS[token.text])
       return { message: `'${token.text}' closes nothing that this text has opened`, at: token.start }
   }
   if (unfinished)
-    return { message: `${unfinishedName(unfinished.text)} is never closed`, at: unfinished.start }
+    return { message: `${describeUnfinished(unfinished.text)} is never closed`, at: unfinished.start }
   const left = open.at(-1)
   if (left) return { message: `'${left.text}' is never closed`, at: left.start }
   if (tokens.every(isFiller)) return { message: 'nothing but white space or comments', at: 0 }
@@ -45,19 +44,19 @@ export function faultIn(text: string, placeholders: readonly string[]): Expressi
 }
 
 /** Words that would end the FROM clause: with one of them, joins would become another statement. */
-const clauses = new Set(
+const CLAUSE_WORDS = new Set(
   'where group order having limit offset fetch for window union intersect except returning set'.split(' '),
 )
 
 /** Looks at `joins`: like an expression, and nothing in it may end the FROM clause that it belongs to. */
-export function faultInJoins(text: string): ExpressionFault | null {
-  const fault = faultIn(text, [])
+export function findJoinFault(text: string): ExpressionFault | null {
+  const fault = findFault(text, [])
   if (fault) return fault
   let depth = 0
-  for (const token of scan(text).tokens) {
+  for (const token of tokenize(text).tokens) {
     if (token.text === '(') depth++
     else if (token.text === ')') depth--
-    else if (depth === 0 && token.kind === 'word' && clauses.has(token.text.toLowerCase()))
+    else if (depth === 0 && token.kind === 'word' && CLAUSE_WORDS.has(token.text.toLowerCase()))
       return { message: `'${token.text}' does not belong to a join`, at: token.start }
   }
   return null
@@ -68,12 +67,15 @@ export function faultInJoins(text: string): ExpressionFault | null {
  * quoted name or a comment. Comments become blanks, so that none can swallow what follows the expression.
  * @param references what each placeholder stands for, in SQL: a reference to the batch, never a value
  */
-export function render(text: string, references: Readonly<Record<string, string>> = {}): Rendered {
+export function renderExpression(
+  text: string,
+  references: Readonly<Record<string, string>> = {},
+): RenderedExpression {
   const pieces: Array<{ readonly from: number; readonly start: number; readonly length: number }> = []
   let sql = ''
-  for (const token of scan(text).tokens) {
+  for (const token of tokenize(text).tokens) {
     const reference = token.kind === 'placeholder' ? references[token.text.slice(1)] : undefined
-    const piece = reference ?? (token.kind === 'comment' ? blanks(token.text) : token.text)
+    const piece = reference ?? (token.kind === 'comment' ? blankOut(token.text) : token.text)
     pieces.push({
       from: sql.length,
       start: token.start,
@@ -101,15 +103,99 @@ export function withCaret(text: string, at: number): string {
 
 export const isFiller = (token: Token): boolean => token.kind === 'space' || token.kind === 'comment'
 
-const blanks = (text: string): string => text.replaceAll(/[^\n\r]/g, ' ')
+const blankOut = (text: string): string => text.replaceAll(/[^\n\r]/g, ' ')
 
-function unknownPlaceholder(text: string, placeholders: readonly string[]): string {
+function describePlaceholder(text: string, placeholders: readonly string[]): string {
   const all = placeholders.map((name) => `$${name}`)
   if (all.length === 0) return `'${text}': no placeholder can stand here`
   return `'${text}' is not one of ${listed(all)}.${didYouMean(text, all)}`
 }
 
-function unfinishedName(text: string): string {
+function describeUnfinished(text: string): string {
   if (text.startsWith('/*')) return 'a comment'
   return text.includes('"') && !text.includes("'") ? 'a quoted name' : 'a string'
+}
+
+/** A piece of SQL text. Together the tokens of a text are the text. */
+export interface Token {
+  readonly kind: 'space' | 'comment' | 'word' | 'quoted' | 'string' | 'number' | 'placeholder' | 'symbol'
+  readonly text: string
+  /** Index of its first UTF-16 unit in the text. */
+  readonly start: number
+}
+
+export interface TokenizeResult {
+  readonly tokens: readonly Token[]
+  /** A string, a quoted name or a comment that has no end. */
+  readonly unfinished: Token | null
+}
+
+const IDENTIFIER_START = String.raw`[A-Za-z_\u0080-\uffff]`
+const IDENTIFIER_PART = String.raw`[\w$\u0080-\uffff]`
+
+/** In the order in which Postgres's own scanner prefers them (src/backend/parser/scan.l). */
+const TOKEN_PATTERNS: ReadonlyArray<readonly [Token['kind'], RegExp]> = [
+  ['space', /\s+/y],
+  ['comment', /--[^\n\r]*/y],
+  // E'…' is the only form in which a backslash escapes the quote.
+  ['string', /[eE]'(?:[^'\\]|''|\\[^])*'/y],
+  ['string', /(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*'/y],
+  ['quoted', /(?:[uU]&)?"(?:[^"]|"")+"/y],
+  [
+    'string',
+    new RegExp(String.raw`\$(?<tag>(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?)\$[^]*?\$\k<tag>\$`, 'y'),
+  ],
+  ['placeholder', new RegExp(String.raw`\$[\w\u0080-\uffff]+`, 'y')],
+  ['word', new RegExp(`${IDENTIFIER_START}${IDENTIFIER_PART}*`, 'y')],
+  ['number', /(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y],
+]
+
+/** Opened and never closed: only tried where none of the above matches. */
+const UNFINISHED = /[eEbBxXnN]?'|(?:[uU]&)['"]|"|\$\w*\$|\/\*/y
+
+/** Splits SQL text into tokens as Postgres does, so that what stands in a string or a comment is taken for neither. */
+export function tokenize(text: string): TokenizeResult {
+  const tokens: Token[] = []
+  let at = 0
+  while (at < text.length) {
+    const token = matchComment(text, at) ?? matchToken(text, at)
+    if (token === null) return { tokens, unfinished: { kind: 'symbol', text: text.slice(at), start: at } }
+    tokens.push(token)
+    at += token.text.length
+  }
+  return { tokens, unfinished: null }
+}
+
+function matchToken(text: string, start: number): Token | null {
+  const open = isOpened(text, start)
+  for (const [kind, pattern] of TOKEN_PATTERNS) {
+    // An opening quote whose end is missing must not be read as the word before it: e'…
+    if (open && kind !== 'string' && kind !== 'quoted') continue
+    pattern.lastIndex = start
+    const found = pattern.exec(text)?.[0]
+    if (found !== undefined) return { kind, text: found, start }
+  }
+  return open ? null : { kind: 'symbol', text: text.slice(start, start + 1), start }
+}
+
+function isOpened(text: string, start: number): boolean {
+  UNFINISHED.lastIndex = start
+  return UNFINISHED.test(text)
+}
+
+/** A comment between slashes and stars. In Postgres they nest, which no regular expression can follow. */
+function matchComment(text: string, start: number): Token | null {
+  if (!text.startsWith('/*', start)) return null
+  let depth = 0
+  for (let i = start; i < text.length - 1; i++) {
+    if (text.startsWith('/*', i)) {
+      depth++
+      i++
+    } else if (text.startsWith('*/', i)) {
+      depth--
+      i++
+      if (depth === 0) return { kind: 'comment', text: text.slice(start, i + 1), start }
+    }
+  }
+  return null
 }

@@ -1,52 +1,55 @@
 import { sql, type RawBuilder } from 'kysely'
-import { cellJson } from './cell.ts'
+import { cellJsonSql } from './cell.ts'
 import { quoteName } from './quote.ts'
-import type { KeyColumn, Source } from './mapped.ts'
+import type { KeyColumn, Source } from './source-model.ts'
 
 /** A key as text is one column's text, or a JSON array of several columns' texts. */
-export const keyText = (source: Pick<Source, 'keyColumns'>, alias = 't'): string => {
-  const columns = source.keyColumns.map((column) => columnText(column, alias))
+export const keyTextSql = (source: Pick<Source, 'keyColumns'>, alias = 't'): string => {
+  const columns = source.keyColumns.map((column) => keyColumnTextSql(column, alias))
   return columns.length === 1 ? (columns[0] ?? '') : `array_to_json(array[${columns.join(', ')}])::text`
 }
 
 /** Times are written as JSON writes them: their text depends on the session, and one row would have two keys. */
-function columnText({ name, columnType }: KeyColumn, alias: string): string {
+function keyColumnTextSql({ name, columnType }: KeyColumn, alias: string): string {
   if (!/^(?:date|timestamp|timestamptz)$/.test(columnType.fit.kind))
     return `${alias}.${quoteName(name)}::text`
-  return `(${cellJson({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
+  return `(${cellJsonSql({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
 }
 
 /** SQL for one column's value out of an SQL text that holds a key. */
-function keyPart(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
+function keyPartSql(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
   if (source.keyColumns.length === 1) return `(${text})::${column.columnType.cast}`
   return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.columnType.cast}`
 }
 
 /** SQL for a relation of one row that holds nothing but a key, out of an SQL text: a key that no row may have. */
-export const keyRelation = (source: Pick<Source, 'keyColumns'>, text: string): string =>
-  `(select ${source.keyColumns.map((column) => `${keyPart(source, column, text)} as ${quoteName(column.name)}`).join(', ')})`
+export const keyFromTextSql = (source: Pick<Source, 'keyColumns'>, text: string): string =>
+  `(select ${source.keyColumns.map((column) => `${keyPartSql(source, column, text)} as ${quoteName(column.name)}`).join(', ')})`
 
 /** SQL that is true for the row that a key's text names. */
-export const keyMatches = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
-  source.keyColumns.map((column) => keyEquals(column, keyPart(source, column, text), alias)).join(' and ')
+export const keyMatchesSql = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
+  source.keyColumns
+    .map((column) => keyEqualsSql(column, keyPartSql(source, column, text), alias))
+    .join(' and ')
 
 /** SQL for whether one column of the key holds a value of its type. */
-export const keyEquals = (column: KeyColumn, value: string, alias = 't'): string =>
+export const keyEqualsSql = (column: KeyColumn, value: string, alias = 't'): string =>
   `${alias}.${quoteName(column.name)} ${column.operators.equal} ${value}`
 
 /** The order of pages, which an index of the table gives. */
-export const keyOrder = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
-  source.keyOrder.map((column) => inOrder(column, `${alias}.${quoteName(column.name)}`)).join(', ')
+export const keyOrderSql = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
+  source.keyOrder.map((column) => orderBySql(column, `${alias}.${quoteName(column.name)}`)).join(', ')
 
 /** SQL for an ORDER BY item over a value of a key column. */
-export const inOrder = (column: KeyColumn, value: string): string => `${value} using ${column.operators.less}`
+export const orderBySql = (column: KeyColumn, value: string): string =>
+  `${value} using ${column.operators.less}`
 
 /**
  * The condition for rows after a key, as one row comparison, because only that form walks a composite index. It has
  * room for one operator alone; where the columns' operators differ, the index is walked by its first column.
  */
-export function afterKey(source: Source, after: string): RawBuilder<boolean> {
-  const texts = keyParts(source, after)
+export function afterKeySql(source: Source, after: string): RawBuilder<boolean> {
+  const texts = splitKey(source, after)
   const columns = source.keyOrder.map((column) => ({
     name: sql.raw(`t.${quoteName(column.name)}`),
     value: sql`${texts[source.keyColumns.indexOf(column)]}::text::${sql.raw(column.columnType.cast)}`,
@@ -71,10 +74,10 @@ export function afterKey(source: Source, after: string): RawBuilder<boolean> {
  * Splits a key's text into its columns' texts.
  * @throws RangeError when the text is not a key of this source
  */
-function keyParts(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
+function splitKey(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
   if (source.keyColumns.length === 1) return [key]
   const names = source.keyColumns.map((column) => column.name).join(', ')
-  const parts = parse(key)
+  const parts = parseJson(key)
   if (!Array.isArray(parts) || parts.length !== source.keyColumns.length)
     throw new RangeError(
       `a key of source ${source.name} is a JSON array of ${source.keyColumns.length} texts (${names})`,
@@ -82,7 +85,7 @@ function keyParts(source: Pick<Source, 'name' | 'keyColumns'>, key: string): str
   return parts.map(String)
 }
 
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch {

@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
-import { inputNames, inputText, joins } from './inputs.ts'
-import { keyMatches, keyText } from './key.ts'
-import type { Source } from './mapped.ts'
-import { duplicateKey, keysQuery, pageConditions, type PageOptions } from './page.ts'
+import { MAPPING_INPUTS, inputSql, joinsSql } from './inputs.ts'
+import { keyMatchesSql, keyTextSql } from './key.ts'
+import type { Source } from './source-model.ts'
+import { parseDuplicateKey, keysQuery, pageConditions, type SourcePageOptions } from './page.ts'
 import { quoteLiteral } from './quote.ts'
 import { SourceProblems, type SourceProblem } from './problems.ts'
-import { isRefusal, isUnclear, type DatabaseError } from './refused.ts'
+import { isRowError, isAmbiguousError, type DatabaseError } from './pg-errors.ts'
 
 /**
  * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more
@@ -18,12 +18,12 @@ import { isRefusal, isUnclear, type DatabaseError } from './refused.ts'
 export async function explainPageFailure(
   db: Db,
   source: Source,
-  page: PageOptions | { readonly keys: readonly string[] },
+  page: SourcePageOptions | { readonly keys: readonly string[] },
   error: unknown,
 ): Promise<SourceProblems | null> {
-  const duplicate = duplicateKey(error)
+  const duplicate = parseDuplicateKey(error)
   if (duplicate !== null && source.table.isInherited && (await isTwiceInTable(db, source, duplicate)))
-    return asProblems(error, {
+    return toSourceProblems(error, {
       source: source.name,
       place: 'table',
       found: `more than one row for key ${duplicate}, because other tables inherit from ${source.table.sql}`,
@@ -32,20 +32,21 @@ export async function explainPageFailure(
       todo: `Leave the rows of the other tables out with where: t.tableoid = ${quoteLiteral(source.table.sql)}::regclass`,
     })
   if (duplicate !== null)
-    return asProblems(error, {
+    return toSourceProblems(error, {
       source: source.name,
       place: 'joins',
       found: `more than one row for key ${duplicate}`,
       expected: 'at most one row for each row of the table',
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
-  if (!isRefusal(error)) return null
+  if (!isRowError(error)) return null
   // What comes without any row as well is the statement's own.
-  if (isUnclear(error) && 'error' in (await refusedOr(() => keysQuery(source, []).execute(db)))) return null
-  const key = await failingKey(db, source, page)
+  if (isAmbiguousError(error) && 'error' in (await catchRowError(() => keysQuery(source, []).execute(db))))
+    return null
+  const key = await findFailingKey(db, source, page)
   if (key === null) return null
-  const input = await failingInput(db, source, key)
-  return asProblems(error, {
+  const input = await findFailingInput(db, source, key)
+  return toSourceProblems(error, {
     source: source.name,
     place: input === null ? 'outputs' : `inputs.${input.name}`,
     found: `${input?.error.message ?? error.message}, for key ${key}`,
@@ -57,12 +58,12 @@ export async function explainPageFailure(
 async function isTwiceInTable(db: Db, source: Source, key: string): Promise<boolean> {
   const { rows } = await sql`
     select from ${sql.raw(source.table.sql)} as t, (select ${key}::text as "~key" offset 0) as "~keys"
-     where ${sql.raw(keyMatches(source, '"~keys"."~key"'))}`.execute(db)
+     where ${sql.raw(keyMatchesSql(source, '"~keys"."~key"'))}`.execute(db)
   return rows.length > 1
 }
 
 /** What to do about a page that can't be read in time, however small it is. */
-export const pageTooSlow = ({ name }: Source, timeoutMs: number, cause: Error): SourceProblems =>
+export const pageTimeoutProblem = ({ name }: Source, timeoutMs: number, cause: Error): SourceProblems =>
   new SourceProblems(
     [
       {
@@ -76,58 +77,58 @@ export const pageTooSlow = ({ name }: Source, timeoutMs: number, cause: Error): 
     { cause },
   )
 
-const asProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
+const toSourceProblems = (cause: unknown, problem: SourceProblem): SourceProblems =>
   new SourceProblems([problem], { cause })
 
-async function failingKey(
+async function findFailingKey(
   db: Db,
   source: Source,
   page: Parameters<typeof explainPageFailure>[2],
 ): Promise<string | null> {
-  let keys = 'keys' in page ? page.keys : await keysOf(db, source, page)
+  let keys = 'keys' in page ? page.keys : await listPageKeys(db, source, page)
   while (keys.length > 1) {
     const half = keys.slice(0, Math.ceil(keys.length / 2))
-    const read = await refusedOr(() => keysQuery(source, half).execute(db))
+    const read = await catchRowError(() => keysQuery(source, half).execute(db))
     keys = 'error' in read ? half : keys.slice(half.length)
   }
   const [last] = keys
   if (last === undefined) return null
-  const read = await refusedOr(() => keysQuery(source, keys).execute(db))
+  const read = await catchRowError(() => keysQuery(source, keys).execute(db))
   return 'error' in read ? last : null
 }
 
 /** None where they can't be read either. */
-async function keysOf(db: Db, source: Source, options: PageOptions): Promise<readonly string[]> {
+async function listPageKeys(db: Db, source: Source, options: SourcePageOptions): Promise<readonly string[]> {
   const rows = sql<{ key: string }>`
-    select ${sql.raw(keyText(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))}
+    select ${sql.raw(keyTextSql(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joinsSql(source))}
      where ${pageConditions(source, options)} limit ${options.limit}`
-  const found = await refusedOr(async () => (await rows.execute(db)).rows.map((row) => row.key))
+  const found = await catchRowError(async () => (await rows.execute(db)).rows.map((row) => row.key))
   return 'error' in found ? [] : found.value
 }
 
-async function failingInput(
+async function findFailingInput(
   db: Db,
   source: Source,
   key: string,
 ): Promise<{ readonly name: string; readonly error: DatabaseError } | null> {
-  for (const name of inputNames) {
+  for (const name of MAPPING_INPUTS) {
     const value = sql`
-      select ${sql.raw(inputText(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joins(source))},
+      select ${sql.raw(inputSql(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joinsSql(source))},
              (select ${key}::text as "~key" offset 0) as "~keys"
-       where ${sql.raw(keyMatches(source, '"~keys"."~key"'))}`
-    const read = await refusedOr(() => value.execute(db))
+       where ${sql.raw(keyMatchesSql(source, '"~keys"."~key"'))}`
+    const read = await catchRowError(() => value.execute(db))
     if ('error' in read) return { name, error: read.error }
   }
   return null
 }
 
-async function refusedOr<T>(
+async function catchRowError<T>(
   act: () => Promise<T>,
 ): Promise<{ readonly value: T } | { readonly error: DatabaseError }> {
   try {
     return { value: await act() }
   } catch (error) {
-    if (isRefusal(error)) return { error }
+    if (isRowError(error)) return { error }
     throw error
   }
 }

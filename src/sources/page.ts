@@ -1,14 +1,13 @@
-import { sql, type RawBuilder } from 'kysely'
-import { isBlank, isReachable } from './blank.ts'
-import { currentCell, holdsKept } from './cell.ts'
-import { faultIn, render, withCaret } from './expression.ts'
-import { attempt, query, type Db } from './db.ts'
-import { eligible, inputHash, inputNames, inputText, joins } from './inputs.ts'
-import { afterKey, inOrder, keyMatches, keyOrder, keyRelation, keyText } from './key.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
+import { findFault, renderExpression, withCaret } from './expression.ts'
+import { type Db, query, tryQuery } from './db.ts'
+import { MAPPING_INPUTS, eligibleSql, inputHashSql, inputSql, joinsSql } from './inputs.ts'
+import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
-import { FAULTS_OF_NO_ROW, isRefusal } from './refused.ts'
-import type { Source } from './mapped.ts'
+import { NON_ROW_CLASSES, isRowError } from './pg-errors.ts'
+import type { Source } from './source-model.ts'
 
 export interface PageRow {
   /** The key as text; of several columns, a JSON array. */
@@ -27,9 +26,9 @@ export interface PageRow {
 }
 
 /** A relation of `key text` and `written jsonb`: what Fillrate wrote last. Only `tracked` outputs need it. */
-export type WrittenRelation = RawBuilder<{ key: string; written: unknown }>
+export type LastWrittenRelation = RawBuilder<{ key: string; written: unknown }>
 
-export interface PageOptions {
+export interface SourcePageOptions {
   /** The last key of the page before; null for the first page. */
   readonly after: string | null
   /** Rows. */
@@ -39,7 +38,7 @@ export interface PageOptions {
   /** Only rows whose `changedAt` is this or later. Left aside by a source that has no `changedAt`. */
   readonly changedSince: Date | null
   /** Without it, a `tracked` cell counts as lacking only when it is blank. */
-  readonly written?: WrittenRelation
+  readonly lastWritten?: LastWrittenRelation
 }
 
 /**
@@ -48,22 +47,27 @@ export interface PageOptions {
  * when the joins give more than one row for it: see `duplicateKey`.
  * @throws SourceProblems when `where` can't be an expression
  */
-export function pageQuery(source: Source, options: PageOptions): RawBuilder<PageRow> {
+export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
   // One row more than asked for: it may be a second row for the page's last key.
   const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
-  const page = relation(source, rows, options.written)
+  const page = pageRelation(source, rows, options.lastWritten)
   return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
 }
 
 /** What follows WHERE in a page: which rows, in which order. */
-export function pageConditions(source: Source, options: Omit<PageOptions, 'limit'>): RawBuilder<unknown> {
+export function pageConditions(
+  source: Source,
+  options: Omit<SourcePageOptions, 'limit'>,
+): RawBuilder<unknown> {
   const { changedAt } = source.mapping
-  const conditions = [sql.raw<boolean>(eligible(source)), ...notNullKeys(source)]
-  if (options.where !== null) conditions.push(sql.raw(`(${checked(source, options.where)}\n)`))
+  const conditions = [sql.raw<boolean>(eligibleSql(source)), ...notNullKeys(source)]
+  if (options.where !== null) conditions.push(sql.raw(`(${checkedWhere(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null)
-    conditions.push(sql`(${sql.raw(render(changedAt).sql)}\n) >= ${boundFor(source, options.changedSince)}`)
-  if (options.after !== null) conditions.push(afterKey(source, options.after))
-  return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrder(source))}`
+    conditions.push(
+      sql`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`,
+    )
+  if (options.after !== null) conditions.push(afterKeySql(source, options.after))
+  return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrderSql(source))}`
 }
 
 /**
@@ -72,7 +76,7 @@ export function pageConditions(source: Source, options: Omit<PageOptions, 'limit
  * would have it loses every row of a database that keeps UTC and is set to Europe. Settled rows are left out in SQL
  * all the same, and an index on the column serves.
  */
-function boundFor(source: Source, since: Date): RawBuilder<unknown> {
+function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
   const anyZone = sql`(${since}::timestamptz at time zone 'UTC' - interval '12 hours')`
   if (source.changedAtType === 'timestamp') return anyZone
   return source.changedAtType === 'date' ? sql`${anyZone}::date` : sql`${since}::timestamptz`
@@ -82,36 +86,36 @@ function boundFor(source: Source, since: Date): RawBuilder<unknown> {
 export function keysQuery(
   source: Source,
   keys: readonly string[],
-  written?: WrittenRelation,
+  written?: LastWrittenRelation,
 ): RawBuilder<PageRow> {
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
-  const matches = sql.raw(keyMatches(source, '"~keys"."~key"'))
-  const conditions = sql`${sql.raw(eligible(source))}`
-  return relation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
+  const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
+  const conditions = sql`${sql.raw(eligibleSql(source))}`
+  return pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
 }
 
-function relation(
+function pageRelation(
   source: Source,
   conditions: RawBuilder<unknown>,
-  written: WrittenRelation | undefined,
+  written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): RawBuilder<PageRow> {
-  const order = source.keyOrder.map((column, i) => inOrder(column, `k${i}`)).join(', ')
+  const order = source.keyOrder.map((column, i) => orderBySql(column, `k${i}`)).join(', ')
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
   const columns = [
-    `${keyText(source)} as key`,
+    `${keyTextSql(source)} as key`,
     ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as k${i}`),
-    `${inputHash(source)} as input_hash`,
-    ...inputNames.map((name) => `${inputText(source, name)} as ${name}`),
-    `${lacksNow(source)} as lacks`,
-    ...tracked.map((output, i) => `${currentCell(output)} as "~tracked${i}"`),
+    `${inputHashSql(source)} as input_hash`,
+    ...MAPPING_INPUTS.map((name) => `${inputSql(source, name)} as ${name}`),
+    `${isIncompleteSql(source)} as lacks`,
+    ...tracked.map((output, i) => `${currentCellSql(output)} as "~tracked${i}"`),
   ]
   const rows = sql`
     select ${sql.raw(columns.join(', '))}
-      from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joins(source))}
+      from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source))}
      where ${conditions}`
   const isOurs = tracked.map((output, i) =>
-    holdsKept(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`),
+    holdsLastWrittenSql(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`),
   )
   const lacks =
     written && tracked.length > 0
@@ -119,18 +123,18 @@ function relation(
         select from (${written}) as w where w.key = r.key and (${sql.raw(isOurs.join(' or '))}))`
       : sql`lacks`
   return sql`
-    select case when copies = 1 then key else ${sql.raw(failure(source))} end as key,
-           input_hash, ${sql.raw(inputNames.join(', '))}, n, ${lacks} as lacks
+    select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
+           input_hash, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks
       from (select r.*, count(*) over (partition by key) as copies,
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`
 }
 
 /** True where a cell may be written whatever Fillrate wrote before. */
-function lacksNow(source: Source): string {
+function isIncompleteSql(source: Source): string {
   const cells = source.outputs.map((output) => {
-    const open = output.mapping.policy === 'always' ? 'true' : isBlank(output)
-    return output.path.length > 0 ? `(${open} and ${isReachable(output)})` : open
+    const open = output.mapping.policy === 'always' ? 'true' : isBlankSql(output)
+    return output.path.length > 0 ? `(${open} and ${isReachableSql(output)})` : open
   })
   return cells.length === 0 ? 'false' : `(${cells.join(' or ')})`
 }
@@ -140,36 +144,40 @@ const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
     .filter((column) => !column.notNull)
     .map((column) => sql.raw(`t.${quoteName(column.name)} is not null`))
 
-const failureBefore = 'more than one row for key '
+const DUPLICATE_PREFIX = 'more than one row for key '
 
 /** SQL has no expression that fails with a text of one's own; a cast that can't succeed shows its operand. */
-const failure = (source: Source): string =>
-  `(${quoteLiteral(`source ${source.name}: ${failureBefore}`)} || key)::int::text`
+const duplicateKeySql = (source: Source): string =>
+  `(${quoteLiteral(`source ${source.name}: ${DUPLICATE_PREFIX}`)} || key)::int::text`
 
 /**
  * Those of some keys that can be keys of the source at all: what no longer casts to the key's type, because that has
  * become another since, is a row that is gone. Tried one by one only where not all of them cast.
  * @param tx a transaction, which goes on whatever is found
  */
-export async function castable(tx: Db, source: Source, keys: readonly string[]): Promise<readonly string[]> {
+export async function filterCastableKeys(
+  tx: Db,
+  source: Source,
+  keys: readonly string[],
+): Promise<readonly string[]> {
   if (keys.length === 0) return keys
-  const parts = keyRelation(source, 'k.key')
-  const all = await attempt(
+  const parts = keyFromTextSql(source, 'k.key')
+  const all = await tryQuery(
     tx,
     `select count(p) from unnest($1::text[]) as k(key) cross join lateral ${parts} as p`,
     [keys],
   )
   if (all === null) return keys
-  if (!isRefusal(all)) throw all
+  if (!isRowError(all)) throw all
   await query(tx, `select set_config('fillrate.keys', $1, true)`, [JSON.stringify(keys)])
-  await query(tx, tryEach(parts))
+  await query(tx, tryEachSql(parts))
   const [row] = await query<{ fine: string }>(tx, `select current_setting('fillrate.fine') as fine`)
   const fine = new Set(JSON.parse(row?.fine ?? '[]') as string[])
   return keys.filter((key) => fine.has(key))
 }
 
 /** As in `isolate`: inside the database, because each try there costs no round trip. */
-const tryEach = (parts: string): string => `
+const tryEachSql = (parts: string): string => `
 do $fillrate$
 declare
   one text;
@@ -180,7 +188,7 @@ begin
       perform count(p) from (select one as key offset 0) as k cross join lateral ${parts} as p;
       fine := fine || one;
     exception when others then
-      if left(sqlstate, 2) in (${FAULTS_OF_NO_ROW.map((kind) => `'${kind}'`).join(', ')}) then raise; end if;
+      if left(sqlstate, 2) in (${NON_ROW_CLASSES.map((kind) => `'${kind}'`).join(', ')}) then raise; end if;
     end;
   end loop;
   perform set_config('fillrate.fine', to_jsonb(fine)::text, true);
@@ -190,15 +198,15 @@ end $fillrate$`
  * The key for which a source's joins or expressions give more than one row, out of the error that a page failed
  * with; null for any other error.
  */
-export function duplicateKey(error: unknown): string | null {
+export function parseDuplicateKey(error: unknown): string | null {
   if (!(error instanceof Error)) return null
-  const at = error.message.indexOf(failureBefore)
-  return at === -1 ? null : error.message.slice(at + failureBefore.length).replace(/"$/, '')
+  const at = error.message.indexOf(DUPLICATE_PREFIX)
+  return at === -1 ? null : error.message.slice(at + DUPLICATE_PREFIX.length).replace(/"$/, '')
 }
 
-function checked(source: Source, where: string): string {
-  const fault = faultIn(where, [])
-  if (fault === null) return render(where).sql
+function checkedWhere(source: Source, where: string): string {
+  const fault = findFault(where, [])
+  if (fault === null) return renderExpression(where).sql
   throw new SourceProblems([
     {
       source: source.name,

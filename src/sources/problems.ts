@@ -15,12 +15,12 @@ export class SourceProblems extends Error {
   readonly problems: readonly SourceProblem[]
 
   constructor(problems: readonly SourceProblem[], options?: ErrorOptions) {
-    super(problems.map(inWords).join('\n\n'), options)
+    super(problems.map(formatProblem).join('\n\n'), options)
     this.problems = problems
   }
 }
 
-function inWords({ source, place, found, expected, todo }: SourceProblem): string {
+function formatProblem({ source, place, found, expected, todo }: SourceProblem): string {
   const indented = (text: string): string => text.replaceAll('\n', '\n              ')
   return [
     `  sources.${source}.${place}`,
@@ -28,4 +28,18 @@ function inWords({ source, place, found, expected, todo }: SourceProblem): strin
     `    expected  ${indented(expected)}`,
     `    to do     ${indented(todo)}`,
   ].join('\n')
+}
+
+/** Gathers what is wrong with one source, so that all of it can be told at once. */
+export class ProblemList {
+  readonly problems: SourceProblem[] = []
+  readonly #source: string
+
+  constructor(source: string) {
+    this.#source = source
+  }
+
+  add(place: string, found: string, expected: string, todo: string): void {
+    this.problems.push({ source: this.#source, place, found, expected, todo })
+  }
 }

@@ -12,11 +12,11 @@ export const quoteList = (texts: readonly string[]): string =>
   texts.length === 0 ? `'{}'::text[]` : `array[${texts.map(quoteLiteral).join(', ')}]`
 
 /** What stands between the dots of a name, without white space around it. */
-const segments = /"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g
+const SEGMENTS = /"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g
 
 /** Splits `attributes."a.b"` into `attributes` and `a.b`. Nothing is folded to lower case. */
 export function splitName(name: string): string[] {
-  return [...name.matchAll(segments)].map(([part]) => unquote(part))
+  return [...name.matchAll(SEGMENTS)].map(([part]) => unquote(part))
 }
 
 /** The opposite of splitName: quotes stand only where they are needed. */
@@ -25,7 +25,7 @@ export const joinName = (parts: readonly string[]): string =>
 
 /** Reads a table's name as Postgres reads it: what has no quotes is folded to lower case. */
 export function parseTableName(name: string): { readonly schema: string | null; readonly table: string } {
-  const parts = [...name.matchAll(segments)].map(([part]) =>
+  const parts = [...name.matchAll(SEGMENTS)].map(([part]) =>
     part.startsWith('"') ? unquote(part) : part.toLowerCase(),
   )
   const table = parts.at(-1) ?? ''
@@ -33,7 +33,7 @@ export function parseTableName(name: string): { readonly schema: string | null; 
 }
 
 /** A name as it must stand in the configuration's `table`: in quotes only where folding would change it. */
-export const tableNameInWords = (schema: string, table: string): string =>
+export const formatTableName = (schema: string, table: string): string =>
   [schema, table].map((part) => (/^[a-z_][a-z0-9_$]*$/.test(part) ? part : quoteName(part))).join('.')
 
 const unquote = (name: string): string =>

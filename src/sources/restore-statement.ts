@@ -1,10 +1,9 @@
-import { isReachable } from './blank.ts'
-import { cellJson, holdsKept, keptValue } from './cell.ts'
-import { keyEquals, keyMatches, keyOrder } from './key.ts'
-import type { Cell, Source } from './mapped.ts'
-import { quoteLiteral, quoteName } from './quote.ts'
-import { restoredJson } from './restore-json.ts'
-import { concatenated, entry, heldEntries } from './told.ts'
+import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from './cell.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql } from './key.ts'
+import type { MappedCell, Source } from './source-model.ts'
+import { quoteList, quoteLiteral, quoteName } from './quote.ts'
+import { concatJson, jsonEntry, previousValueEntries } from './write/result-sql.ts'
+import { composeJsonSql, listParents } from './write/json-cells.ts'
 
 /** One row of the statement's `$1`. */
 export interface RestoreRow {
@@ -19,7 +18,7 @@ export interface RestoreRow {
 }
 
 /** What the statement tells of one row. */
-export interface Restored {
+export interface RestoreResultRow {
   readonly i: number
   readonly found: boolean
   /** It is there, and another transaction had locked it. */
@@ -37,7 +36,11 @@ export interface Restored {
  * Steps as in `writeStatement`: lock what no other transaction has locked, judge on the locked version, update.
  * @param rehearse leaves out the lock and the update: `written` then tells whether a row would be, `after` nothing
  */
-export function restoreStatement(source: Source, cells: readonly Cell[], { rehearse = false } = {}): string {
+export function restoreStatement(
+  source: Source,
+  cells: readonly MappedCell[],
+  { rehearse = false } = {},
+): string {
   const columns = [
     ...new Set([...source.keyColumns.map((key) => key.name), ...cells.map((cell) => cell.attribute)]),
   ]
@@ -48,59 +51,60 @@ export function restoreStatement(source: Source, cells: readonly Cell[], { rehea
     ).values(),
   ]
   const numbers = new Map(cells.map((cell, n) => [cell, n]))
-  const flag = (cell: Cell): string => `"~r"."~r${numbers.get(cell)}"`
+  const flag = (cell: MappedCell): string => `"~r"."~r${numbers.get(cell)}"`
   return `
     with "~batch" as (
       select * from jsonb_to_recordset($1::jsonb) as x(i int, key text, b jsonb, a jsonb, l jsonb)
     ), "~locked" as materialized (
       select "~b".i as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
-        from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatches(source, '"~b".key')}
-       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
+        from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
+       order by ${keyOrderSql(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
     ), "~judged" as materialized (
       select t.*, "~r".*, "~b".b as "~before", "~b".a as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
-             ${concatenated(cells.flatMap((cell) => heldEntries(cell, flag(cell))))} as "~held",
-             to_jsonb(array_remove(array[${cells.map((cell) => keptCell(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
+             ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~held",
+             to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
         from "~locked" as t join "~batch" as "~b" on "~b".i = t."~i"
-       cross join lateral (select ${cells.map((cell, n) => `${isRestored(cell, groupOf(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
-       ${inJson.map((group, n) => restoredJson(group, n, flag)).join('\n')}
-    ), "~written" as (${rehearse ? wouldRestore(cells) : update(source, cells, inJson, numbers)}
+       cross join lateral (select ${cells.map((cell, n) => `${isRestoredSql(cell, cellsInGroup(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
+       ${inJson.map((group, n) => restoredJsonSql(group, n, flag)).join('\n')}
+    ), "~written" as (${rehearse ? previewSql(cells) : updateSql(source, cells, inJson, numbers)}
     )
     select coalesce(json_agg(json_build_object(
              'i', "~b".i, 'found', j."~i" is not null,
              'locked', j."~i" is null and exists (
-               select from ${source.table.sql} as t where ${keyMatches(source, '"~b".key')} offset 0),
+               select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
              'written', w."~i" is not null, 'before', j."~held",
              'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]')::text as told
       from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`
 }
 
-function update(
+function updateSql(
   source: Source,
-  cells: readonly Cell[],
-  inJson: ReadonlyArray<readonly Cell[]>,
-  numbers: ReadonlyMap<Cell, number>,
+  cells: readonly MappedCell[],
+  inJson: ReadonlyArray<readonly MappedCell[]>,
+  numbers: ReadonlyMap<MappedCell, number>,
 ): string {
   const after = cells.map((cell, n) =>
-    entry(`j."~r${n}"`, cell.column, `coalesce(${cellJson(cell)}, 'null')`),
+    jsonEntry(`j."~r${n}"`, cell.column, `coalesce(${cellJsonSql(cell)}, 'null')`),
   )
   return `
       update ${source.table.sql} as t set ${[
-        ...cells.flatMap((cell, n) => (cell.path.length === 0 ? [restored(cell, `j."~r${n}"`)] : [])),
-        ...inJson.map((group, n) => jsonAssignment(group, n, numbers)),
+        ...cells.flatMap((cell, n) => (cell.path.length === 0 ? [restoredSql(cell, `j."~r${n}"`)] : [])),
+        ...inJson.map((group, n) => jsonAssignmentSql(group, n, numbers)),
       ].join(', ')}
         from "~judged" as j
-       where ${source.keyColumns.map((column) => keyEquals(column, `j.${quoteName(column.name)}`)).join(' and ')}
-         and ${anyRestored(cells)}
-      returning j."~i", ${concatenated(after)} as "~after"`
+       where ${source.keyColumns.map((column) => keyEqualsSql(column, `j.${quoteName(column.name)}`)).join(' and ')}
+         and ${anyRestoredSql(cells)}
+      returning j."~i", ${concatJson(after)} as "~after"`
 }
 
-const wouldRestore = (cells: readonly Cell[]): string => `
-      select j."~i", '{}'::jsonb as "~after" from "~judged" as j where ${anyRestored(cells)}`
+const previewSql = (cells: readonly MappedCell[]): string => `
+      select j."~i", '{}'::jsonb as "~after" from "~judged" as j where ${anyRestoredSql(cells)}`
 
-const anyRestored = (cells: readonly Cell[]): string => `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
+const anyRestoredSql = (cells: readonly MappedCell[]): string =>
+  `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
 
 /** The other cells of its output's group. */
-function groupOf(source: Source, cell: Cell, cells: readonly Cell[]): Cell[] {
+function cellsInGroup(source: Source, cell: MappedCell, cells: readonly MappedCell[]): MappedCell[] {
   const group = source.outputs.find((output) => output.column === cell.column)?.mapping.group ?? null
   const names = new Set(
     source.outputs.filter((output) => output.mapping.group === group).map(({ column }) => column),
@@ -108,33 +112,129 @@ function groupOf(source: Source, cell: Cell, cells: readonly Cell[]): Cell[] {
   return group === null ? [] : cells.filter((other) => other !== cell && names.has(other.column))
 }
 
-const isRestored = (cell: Cell, group: readonly Cell[]): string =>
-  [isOurs(cell), ...group.map((other) => `(not ${isIn(other)} or ${isOurs(other)})`)].join(' and ')
+const isRestoredSql = (cell: MappedCell, group: readonly MappedCell[]): string =>
+  [
+    isUnchangedSql(cell),
+    ...group.map((other) => `(not ${isInBatchSql(other)} or ${isUnchangedSql(other)})`),
+  ].join(' and ')
 
-const isIn = (cell: Cell): string => `("~b".a ? ${quoteLiteral(cell.column)})`
+const isInBatchSql = (cell: MappedCell): string => `("~b".a ? ${quoteLiteral(cell.column)})`
 
 /** Whether the cell holds what was written there. */
-const isOurs = (cell: Cell): string =>
-  `(${isIn(cell)} and not coalesce("~b".l ? ${quoteLiteral(cell.column)}, false) and ${isReachable(cell)}` +
-  ` and ${holdsKept(cell, `("~b".a -> ${quoteLiteral(cell.column)})`)})`
+const isUnchangedSql = (cell: MappedCell): string =>
+  `(${isInBatchSql(cell)} and not coalesce("~b".l ? ${quoteLiteral(cell.column)}, false) and ${isReachableSql(cell)}` +
+  ` and ${holdsLastWrittenSql(cell, `("~b".a -> ${quoteLiteral(cell.column)})`)})`
 
-const keptCell = (cell: Cell, flag: string): string =>
-  `case when ${isIn(cell)} and not ${flag} then ${quoteLiteral(cell.column)} end`
+const keptCellSql = (cell: MappedCell, flag: string): string =>
+  `case when ${isInBatchSql(cell)} and not ${flag} then ${quoteLiteral(cell.column)} end`
 
-function restored(cell: Cell, flag: string): string {
+function restoredSql(cell: MappedCell, flag: string): string {
   const name = quoteLiteral(cell.column)
   const column = quoteName(cell.attribute)
   const after = `(j."~after kept" -> ${name})`
   const isOldJson = `coalesce(jsonb_typeof(${after}), 'null') not in ('string', 'null') or t.${column}::text = ${after}::text`
-  const value = keptValue(cell, `(j."~before" -> ${name})`, isOldJson)
+  const value = restoredValueSql(cell, `(j."~before" -> ${name})`, isOldJson)
   const typed = cell.type.isDomain ? `(${value})::${cell.type.name}` : value
   return `${column} = case when not ${flag} then t.${column} when j."~before" ? ${name} then ${typed} end`
 }
 
-function jsonAssignment(group: readonly Cell[], n: number, numbers: ReadonlyMap<Cell, number>): string {
+function jsonAssignmentSql(
+  group: readonly MappedCell[],
+  n: number,
+  numbers: ReadonlyMap<MappedCell, number>,
+): string {
   const [first] = group
   const column = quoteName(first?.attribute ?? '')
   const value = first?.type.fit.kind === 'json' ? `j."~m${n}"::text::json` : `j."~m${n}"`
   const any = group.map((cell) => `j."~r${numbers.get(cell)}"`).join(' or ')
   return `${column} = case when ${any} then ${value} else t.${column} end`
+}
+
+/**
+ * LATERAL steps that give a json column's value before a write, as `"~m<n>".x`: the keys that held something are
+ * set, the others taken out, and then the parents that the write had made, innermost first.
+ * @param group the cells inside one column
+ * @param flag SQL for whether a cell is restored
+ */
+export function restoredJsonSql(
+  group: readonly MappedCell[],
+  n: number,
+  flag: (cell: MappedCell) => string,
+): string {
+  const [first] = group
+  if (!first) return ''
+  let from = `"~m${n}_keys"`
+  const steps = [stepSql(withoutKeysSql(first, group, flag), from)]
+  for (const parent of listParentsOf(group)) {
+    const isRoot = parent.path.length === 0
+    const alias = isRoot ? `"~m${n}"` : `"~m${n}_${steps.length}"`
+    steps.push(stepSql(withoutParentSql(parent, `${from}.x`, flag), alias))
+    from = alias
+  }
+  return steps.join('\n')
+}
+
+const stepSql = (value: string, alias: string): string =>
+  `cross join lateral (select ${value} as x offset 0) as ${alias}`
+
+const previousValueSql = (name: string): string => `("~b".b -> ${quoteLiteral(name)})`
+const existedSql = (name: string): string => `("~b".b ? ${quoteLiteral(name)})`
+
+/** Whether a cell is one that the write had made. */
+const isRemovedSql = (cell: MappedCell, flag: (cell: MappedCell) => string): string =>
+  `(${flag(cell)} and not ${existedSql(cell.column)})`
+
+function withoutKeysSql(
+  first: MappedCell,
+  group: readonly MappedCell[],
+  flag: (cell: MappedCell) => string,
+): string {
+  const set = composeJsonSql(
+    group.map((cell) => ({
+      cell,
+      written: `(${flag(cell)} and ${existedSql(cell.column)})`,
+      value: previousValueSql(cell.column),
+    })),
+    't',
+    'jsonb',
+  )
+  // With an empty path, `#-` takes nothing out.
+  const out = group.map(
+    (cell) => `#- case when ${isRemovedSql(cell, flag)} then ${quoteList(cell.path)} else '{}' end`,
+  )
+  return `case when ${group.map(flag).join(' or ')} then ${set} ${out.join(' ')} else ${jsonColumnSql(first)} end`
+}
+
+interface Parent {
+  readonly name: string
+  readonly path: readonly string[]
+  /** The cells inside it. */
+  readonly cells: readonly MappedCell[]
+}
+
+/** Each parent once, innermost first. */
+function listParentsOf(group: readonly MappedCell[]): Parent[] {
+  const parents = new Map<string, Parent>()
+  for (const cell of group)
+    for (const [depth, { name }] of listParents(cell).entries()) {
+      const path = cell.path.slice(0, depth)
+      const isInside = (other: MappedCell): boolean => path.every((key, at) => other.path[at] === key)
+      parents.set(name, { name, path, cells: group.filter(isInside) })
+    }
+  return [...parents.values()].toSorted((a, b) => b.path.length - a.path.length)
+}
+
+/** A parent that is empty once its keys are taken out. Without an entry of its own, it was not there before the write. */
+function withoutParentSql(
+  { name, path, cells }: Parent,
+  from: string,
+  flag: (cell: MappedCell) => string,
+): string {
+  const at = quoteList(path)
+  const isEmptied = `(${cells.map((cell) => isRemovedSql(cell, flag)).join(' or ')}) and ${from} #> ${at} = '{}'`
+  const before =
+    path.length === 0
+      ? previousValueSql(name)
+      : `case when ${existedSql(name)} then jsonb_set(${from}, ${at}, ${previousValueSql(name)}) else ${from} #- ${at} end`
+  return `case when ${isEmptied} then ${before} else ${from} end`
 }

@@ -1,16 +1,15 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
-import { changedAtType, probeCells, probeExpressions, scanExpressions } from './check/expressions.ts'
+import { probeCells, probeExpressions, resolveChangedAtType, scanExpressions } from './check/expressions.ts'
 import { resolveKey } from './check/key.ts'
-import { Report } from './check/report.ts'
+import { ProblemList, SourceProblems } from './problems.ts'
 import { findTable } from './check/table.ts'
-import { attempt, type Db } from './db.ts'
-import type { Source } from './mapped.ts'
-import { SourceProblems } from './problems.ts'
+import { type Db, tryQuery } from './db.ts'
+import type { Source } from './source-model.ts'
 import { quoteName } from './quote.ts'
 import { writeStatement } from './write-statement.ts'
 
-export type { Source } from './mapped.ts'
+export type { Source } from './source-model.ts'
 
 /**
  * Holds a mapping against the live database. Reads the catalogue and asks the planner; no row is read, nothing is
@@ -18,7 +17,7 @@ export type { Source } from './mapped.ts'
  * @throws SourceProblems with everything that is wrong, as far as it can be seen at once
  */
 export async function openSource(db: Db, mapping: SourceMapping): Promise<Source> {
-  const report = new Report(mapping.name)
+  const report = new ProblemList(mapping.name)
   scanExpressions(mapping, report)
   // A text that could leave its parentheses is never handed to the database.
   const unsafe = new Set(report.problems.map((problem) => problem.place))
@@ -32,7 +31,7 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
   const changed =
-    canProbe && !unsafe.has('changedAt') ? await changedAtType(db, table, mapping, report) : null
+    canProbe && !unsafe.has('changedAt') ? await resolveChangedAtType(db, table, mapping, report) : null
   if (key === null) throw new SourceProblems(report.problems)
   const source: Source = {
     name: mapping.name,
@@ -43,14 +42,14 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
     touches,
     changedAtType: changed,
   }
-  if (report.problems.length === 0) await planWrite(db, source, report)
+  if (report.problems.length === 0) await checkWritePlan(db, source, report)
   if (report.problems.length > 0) throw new SourceProblems(report.problems)
   return source
 }
 
 /** Has the write planned, which finds what each part alone could not show. */
-async function planWrite(db: Db, source: Source, report: Report): Promise<void> {
-  const error = await attempt(db, `explain ${writeStatement(source)}`, ['[]'])
+async function checkWritePlan(db: Db, source: Source, report: ProblemList): Promise<void> {
+  const error = await tryQuery(db, `explain ${writeStatement(source)}`, ['[]'])
   if (error === null) return
   if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21)/.test(String(error.code)))
     throw error

@@ -1,12 +1,20 @@
-import { cellJson, valueJson } from './cell.ts'
-import { eligible, inputHash, joins } from './inputs.ts'
-import { composeJson } from './json-cells.ts'
-import { keyEquals, keyMatches, keyOrder } from './key.ts'
-import type { Cell, Source } from './mapped.ts'
-import { fittedValue, isGiven, isOpen, isTouched, isWritten, madeValue, touchValue } from './new-value.ts'
-import type { Numbered } from './numbered.ts'
+import { cellJsonSql, valueJsonSql } from './cell.ts'
+import { eligibleSql, inputHashSql, joinsSql } from './inputs.ts'
+import { composeJsonSql } from './write/json-cells.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql } from './key.ts'
+import type { MappedCell, Source } from './source-model.ts'
+import {
+  type IndexedOutput,
+  castValueSql,
+  fitValueSql,
+  hasValueSql,
+  isChangedSql,
+  isTouchedSql,
+  isWritableSql,
+  touchValueSql,
+} from './write/cell-sql.ts'
 import { quoteName } from './quote.ts'
-import { afterJson, beforeJson, keptJson, skippedJson } from './told.ts'
+import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './write/result-sql.ts'
 
 /** One row of the statement's `$1`, a JSON array of them. */
 export interface BatchRow {
@@ -38,7 +46,7 @@ export interface BatchRow {
  */
 export function writeStatement(source: Source, { rehearse = false } = {}): string {
   const cells = source.outputs.map((output, n) => ({ output, n }))
-  const columns = readable(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
+  const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   const isIdle = rehearse || cells.length === 0
   return `
     with "~batch" as (
@@ -46,13 +54,13 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
         from jsonb_to_recordset($1::jsonb) as b(i int, key text, hash text, v jsonb, w jsonb, c double precision)
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
-        from "~batch" join ${source.table.sql} as t on ${keyMatches(source, '"~batch"."~key"')}
-       order by ${keyOrder(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
-    ), "~judged" as materialized (${judgedRows(source, cells)}
-    ), "~written" as (${isIdle ? wouldWrite(source, cells) : update(source, cells)}
+        from "~batch" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~batch"."~key"')}
+       order by ${keyOrderSql(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
+    ), "~judged" as materialized (${evaluatedRowsSql(source, cells)}
+    ), "~written" as (${isIdle ? previewRowsSql(source, cells) : updateRowsSql(source, cells)}
     )
     select coalesce(json_agg(json_build_object(
-             'i', "~row", 'found', j."~i" is not null, 'locked', ${isLeftOut(source)}, 'copies', "~copies", 'same', "~same",
+             'i', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'copies', "~copies", 'same', "~same",
              'changes', "~changes", 'written', w."~i" is not null,
              'before', case when w."~i" is not null then "~before" end, 'after', "~after",
              'kept', "~kept", 'skipped', "~skipped") order by "~row"), '[]')::text as told
@@ -61,38 +69,38 @@ export function writeStatement(source: Source, { rehearse = false } = {}): strin
       left join "~written" as w on w."~i" = "~row"`
 }
 
-function judgedRows(source: Source, cells: readonly Numbered[]): string {
-  const columns = readable(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
+function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
+  const columns = readableColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
   const given = cells.flatMap((cell) => [
-    `${isGiven(cell)} as "~given${cell.n}"`,
-    `${isOpen(cell)} as "~open${cell.n}"`,
+    `${hasValueSql(cell)} as "~given${cell.n}"`,
+    `${isWritableSql(cell)} as "~open${cell.n}"`,
   ])
   const any = [...cells.map(({ n }) => `"~set${n}"`), 'false'].join(' or ')
   return `
-      select ${judgedColumns(source, cells).join(',\n             ')}
+      select ${evaluatedColumns(source, cells).join(',\n             ')}
         from "~locked" join "~batch" on "~row" = "~i"
        cross join lateral (select ${columns.join(', ')}) as t
-       ${joins(source)}
-       ${step('opened', [`"~hash" = ${inputHash(source)} as "~same"`, ...given])}
-       ${step(
+       ${joinsSql(source)}
+       ${stepSql2('opened', [`"~hash" = ${inputHashSql(source)} as "~same"`, ...given])}
+       ${stepSql2(
          'ready',
-         numbered(cells, ({ n }) => `"~given${n}" and "~open${n}"`, 'ready'),
+         indexedColumns(cells, ({ n }) => `"~given${n}" and "~open${n}"`, 'ready'),
        )}
-       ${step(
+       ${stepSql2(
          'made',
-         numbered(cells, (cell) => madeValue(cell, cells), 'made'),
+         indexedColumns(cells, (cell) => castValueSql(cell, cells), 'made'),
        )}
-       ${step('new', numbered(cells, fittedValue, 'new'))}
-       ${step(
+       ${stepSql2('new', indexedColumns(cells, fitValueSql, 'new'))}
+       ${stepSql2(
          'set',
-         numbered(cells, (cell) => isWritten(cell, cells), 'set'),
+         indexedColumns(cells, (cell) => isChangedSql(cell, cells), 'set'),
        )}
-       ${step('any', [`${any} as "~changes"`])}
-       ${step(
+       ${stepSql2('any', [`${any} as "~changes"`])}
+       ${stepSql2(
          'touch',
-         source.touches.map((touch, n) => `${touchValue(touch)} as "~touch${n}"`),
+         source.touches.map((touch, n) => `${touchValueSql(touch)} as "~touch${n}"`),
        )}
-       where "~i" is not null and ${eligible(source)}`
+       where "~i" is not null and ${eligibleSql(source)}`
 }
 
 /**
@@ -100,23 +108,26 @@ function judgedRows(source: Source, cells: readonly Numbered[]): string {
  * row's own number is among the columns, or Postgres would remember each step's results by all that goes into it
  * (Memoize), which took a third of the statement's time and never hit.
  */
-const step = (name: string, columns: readonly string[]): string =>
+const stepSql2 = (name: string, columns: readonly string[]): string =>
   `cross join lateral (select ${[`"~i" as "~in ${name}"`, ...columns].join(', ')} offset 0) as "~${name}"`
 
-const numbered = (cells: readonly Numbered[], value: (cell: Numbered) => string, name: string): string[] =>
-  cells.map((cell) => `${value(cell)} as "~${name}${cell.n}"`)
+const indexedColumns = (
+  cells: readonly IndexedOutput[],
+  value: (cell: IndexedOutput) => string,
+  name: string,
+): string[] => cells.map((cell) => `${value(cell)} as "~${name}${cell.n}"`)
 
-const judgedColumns = (source: Source, cells: readonly Numbered[]): string[] => [
+const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): string[] => [
   `"~i", count(*) over (partition by "~i") as "~copies", "~same", "~changes"`,
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
   ...cells.map(({ n }) => `"~new${n}", "~set${n}"`),
-  ...source.touches.map((touch, n) => `"~touch${n}", ${isTouched(touch)} as "~touched${n}"`),
+  ...source.touches.map((touch, n) => `"~touch${n}", ${isTouchedSql(touch)} as "~touched${n}"`),
   ...jsonColumns(source, cells).map(
     ({ written, value }, n) =>
       `${written} as "~setjson${n}", case when ${written} then ${value} end as "~json${n}"`,
   ),
-  `${beforeJson(source, cells)} as "~before"`,
-  `${keptJson(cells)} as "~kept", ${skippedJson(cells)} as "~skipped"`,
+  `${beforeJsonSql(source, cells)} as "~before"`,
+  `${protectedJsonSql(cells)} as "~kept", ${skippedJsonSql(cells)} as "~skipped"`,
 ]
 
 interface JsonColumn {
@@ -126,34 +137,40 @@ interface JsonColumn {
 }
 
 /** Each json column of which keys are written or touched, with its new value as a whole. */
-function jsonColumns(source: Source, cells: readonly Numbered[]): JsonColumn[] {
+function jsonColumns(source: Source, cells: readonly IndexedOutput[]): JsonColumn[] {
   const keys = [
-    ...cells.map(({ output, n }) => ({ cell: output as Cell, written: `"~set${n}"`, value: `"~new${n}"` })),
+    ...cells.map(({ output, n }) => ({
+      cell: output as MappedCell,
+      written: `"~set${n}"`,
+      value: `"~new${n}"`,
+    })),
     ...source.touches.map((touch, n) => ({
-      cell: touch as Cell,
-      written: isTouched(touch),
+      cell: touch as MappedCell,
+      written: isTouchedSql(touch),
       value: `coalesce("~touch${n}", 'null')`,
     })),
   ].filter(({ cell }) => cell.path.length > 0)
   return [...Map.groupBy(keys, ({ cell }) => cell.attribute)].map(([attribute, inColumn]) => ({
     attribute,
     written: `(${inColumn.map((key) => key.written).join(' or ')})`,
-    value: composeJson(inColumn),
+    value: composeJsonSql(inColumn),
   }))
 }
 
-function update(source: Source, cells: readonly Numbered[]): string {
+function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
   const plain = cells
     .filter(({ output }) => output.path.length === 0)
-    .map(({ output, n }) => assignment(output.attribute, `j."~set${n}"`, declared(output, `j."~new${n}"`)))
+    .map(({ output, n }) =>
+      assignmentSql(output.attribute, `j."~set${n}"`, domainCastSql(output, `j."~new${n}"`)),
+    )
   const inJson = jsonColumns(source, cells).map(({ attribute }, n) =>
-    assignment(attribute, `j."~setjson${n}"`, `j."~json${n}"`),
+    assignmentSql(attribute, `j."~setjson${n}"`, `j."~json${n}"`),
   )
   const touched = source.touches.flatMap((touch, n) =>
     touch.path.length === 0 ? [`${quoteName(touch.attribute)} = j."~touch${n}"`] : [],
   )
-  const matches = source.keyColumns.map((column, n) => keyEquals(column, `j."~key${n}"`))
-  const after = afterJson(source, cells, (cell) => `coalesce(${cellJson(cell)}, 'null')`)
+  const matches = source.keyColumns.map((column, n) => keyEqualsSql(column, `j."~key${n}"`))
+  const after = afterJsonSql(source, cells, (cell) => `coalesce(${cellJsonSql(cell)}, 'null')`)
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~judged" as j
@@ -161,15 +178,19 @@ function update(source: Source, cells: readonly Numbered[]): string {
       returning j."~i", ${after} as "~after"`
 }
 
-const assignment = (attribute: string, when: string, value: string): string =>
+const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`
 
 /** A domain must be named, or the row's old value would be checked against it as well. */
-const declared = (cell: Cell, value: string): string =>
+const domainCastSql = (cell: MappedCell, value: string): string =>
   cell.type.isDomain ? `${value}::${cell.type.name}` : value
 
-function wouldWrite(source: Source, cells: readonly Numbered[]): string {
-  const after = afterJson(source, cells, (cell, column) => `coalesce(${valueJson(cell, column)}, 'null')`)
+function previewRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
+  const after = afterJsonSql(
+    source,
+    cells,
+    (cell, column) => `coalesce(${valueJsonSql(cell, column)}, 'null')`,
+  )
   return `
       select j."~i", ${after} as "~after"
         from "~judged" as j where j."~same" and j."~copies" = 1 and j."~changes"`
@@ -179,10 +200,10 @@ function wouldWrite(source: Source, cells: readonly Numbered[]): string {
  * Whether a row is there that was not locked. Only looked up for the few rows that `~judged` lacks, each by its key:
  * without OFFSET 0 the planner may read the whole table for it.
  */
-const isLeftOut = (source: Source): string => `
+const isLockedElsewhereSql = (source: Source): string => `
              j."~i" is null and not exists (select from "~locked" as l where l."~i" = "~row")
-             and exists (select from ${source.table.sql} as t where ${keyMatches(source, '"~batch"."~key"')} offset 0)`
+             and exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0)`
 
 /** Columns that this role may read, by name: a role need not be granted all of them. */
-const readable = (source: Source): string[] =>
+const readableColumns = (source: Source): string[] =>
   source.table.columns.filter((column) => column.canSelect).map((column) => column.name)

@@ -1,21 +1,21 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 // What is spent is counted here and nowhere else: a number in a process would be lost with it, and is wrong after a
 // COMMIT whose answer was lost.
 
-export interface Spent {
+export interface BudgetUsage {
   readonly lookups: number
   /** Other runs spend of the same budget. */
   readonly isShared: boolean
 }
 
 /** What is spent of a run's budget so far. Without a lock: `charge` decides. */
-export async function spentBy(db: Connection, run: number): Promise<Spent> {
-  const { rows } = await sql<Spent>`
+export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
+  const { rows } = await sql<BudgetUsage>`
     select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
            r.budget_name is not null as "isShared"
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
@@ -24,9 +24,9 @@ export async function spentBy(db: Connection, run: number): Promise<Spent> {
 }
 
 /** What is left of a run's budget. @param limit lookups; null is unlimited */
-export async function leftOf(db: Connection, run: number, limit: number | null): Promise<number> {
+export async function remainingBudget(db: Connection, run: number, limit: number | null): Promise<number> {
   if (limit === null) return Number.POSITIVE_INFINITY
-  return Math.max(0, limit - (await spentBy(db, run)).lookups)
+  return Math.max(0, limit - (await readBudgetUsage(db, run)).lookups)
 }
 
 /**
@@ -35,8 +35,8 @@ export async function leftOf(db: Connection, run: number, limit: number | null):
  * @param limit lookups; null is unlimited
  * @returns false, with nothing charged, where the budget would not pay them or the run is no longer running
  */
-export async function charge(
-  tx: StoreTransaction,
+export async function chargeBudget(
+  tx: Tx,
   run: number,
   limit: number | null,
   lookups: number,
@@ -58,7 +58,7 @@ export async function charge(
 }
 
 /** Budgets of several runs that are no longer needed. @returns how many were deleted */
-export async function drop(db: Database, keepMs: number, batch: number): Promise<number> {
+export async function deleteBudgets(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.budgets where name in (
       select name from fillrate.budgets b

@@ -1,10 +1,11 @@
-import { sql } from 'kysely'
-import { parseKeepingNumbers } from '../domain/json.ts'
-import { jsonBatch } from './batch.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { parseExactJson } from '../domain/json.ts'
+import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
+import { Row, type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 type Values = Readonly<Record<string, unknown>>
 
 export interface NewChange {
@@ -18,11 +19,7 @@ export interface NewChange {
 }
 
 /** Keeps what was written, in the transaction that wrote it. */
-export async function insert(
-  tx: StoreTransaction,
-  source: string,
-  changes: readonly NewChange[],
-): Promise<void> {
+export async function insertChanges(tx: Tx, source: string, changes: readonly NewChange[]): Promise<void> {
   if (changes.length === 0) return
   await sql`
     insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
@@ -33,7 +30,7 @@ export async function insert(
   )
 }
 
-export interface OpenChange {
+export interface UndoableChange {
   readonly id: number
   readonly source: string
   readonly key: string
@@ -44,36 +41,36 @@ export interface OpenChange {
 }
 
 /** Values as text: numbers must come out as they went in. */
-type OpenChangeText = Omit<OpenChange, 'before' | 'after' | 'writtenBefore'> & {
+type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore'> & {
   readonly before: string
   readonly after: string
   readonly writtenBefore: string | null
 }
 
 /** A run's changes that nobody has taken back, newest first. @param below keyset: ids below this one */
-export async function openOf(
+export async function listUndoable(
   db: Connection,
   run: number,
   below: number | null,
   limit: number,
-): Promise<OpenChange[]> {
-  const { rows } = await sql<OpenChangeText>`
+): Promise<UndoableChange[]> {
+  const { rows } = await sql<UndoableChangeText>`
     select id, source, key, lookup_id as lookup, before::text, after::text, last_written_before::text as "writtenBefore"
       from fillrate.changes
      where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
   return rows.map(({ before, after, writtenBefore, ...row }) => ({
     ...row,
-    before: valuesIn(before),
-    after: valuesIn(after),
-    writtenBefore: writtenBefore === null ? null : valuesIn(writtenBefore),
+    before: parseValues(before),
+    after: parseValues(after),
+    writtenBefore: writtenBefore === null ? null : parseValues(writtenBefore),
   }))
 }
 
-const valuesIn = (text: string): Values => parseKeepingNumbers(text) as Values
+const parseValues = (text: string): Values => parseExactJson(text) as Values
 
 /** Locks changes, so that two processes never take back one. @returns those that are still there to be taken back */
-export async function lockOpen(tx: StoreTransaction, ids: readonly number[]): Promise<Set<number>> {
+export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
      where id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
@@ -81,16 +78,16 @@ export async function lockOpen(tx: StoreTransaction, ids: readonly number[]): Pr
   return new Set(rows.map((row) => row.id))
 }
 
-export interface UndoingChange extends NewChange {
+export interface RevertingChange extends NewChange {
   /** The change that it takes back. */
   readonly undoes: number
 }
 
 /** Keeps what taking changes back has written: changes themselves, to which those that they take back point. */
-export async function insertUndoing(
-  tx: StoreTransaction,
+export async function insertReverting(
+  tx: Tx,
   source: string,
-  changes: readonly UndoingChange[],
+  changes: readonly RevertingChange[],
 ): Promise<void> {
   if (changes.length === 0) return
   await sql`
@@ -107,11 +104,11 @@ export async function insertUndoing(
 }
 
 /** Whether the change `c` of the run `r` has written what nobody has taken back. What an undo gives back is no such write. */
-const isStanding = sql<boolean>`(
+const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
 
 /** By which run each row's cells were written after a change; only runs that nobody has taken back. */
-export async function writtenLater(
+export async function findLaterWriters(
   db: Connection,
   source: string,
   cells: readonly { readonly change: number; readonly key: string; readonly columns: readonly string[] }[],
@@ -122,7 +119,7 @@ export async function writtenLater(
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.change
       join fillrate.runs r on r.id = c.run_id
-     where ${isStanding} and c.after ?| array(select jsonb_array_elements_text(v.columns))
+     where ${isStandingSql} and c.after ?| array(select jsonb_array_elements_text(v.columns))
      group by c.key`.execute(db)
   return new Map(rows.map((row) => [row.key, row.run]))
 }
@@ -131,10 +128,10 @@ export async function writtenLater(
  * The columns of each change that were written again after it, by a write that nobody has taken back: they are the
  * later write's, also where both have written the same value.
  */
-export async function columnsWrittenLater(
+export async function findColumnsWrittenLater(
   db: Connection,
   source: string,
-  open: readonly Pick<OpenChange, 'id' | 'key' | 'after'>[],
+  open: readonly Pick<UndoableChange, 'id' | 'key' | 'after'>[],
 ): Promise<Map<number, readonly string[]>> {
   if (open.length === 0) return new Map()
   const cells = open.map(({ id, key, after }) => ({ id, key, columns: Object.keys(after) }))
@@ -144,12 +141,12 @@ export async function columnsWrittenLater(
       join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.id
       join fillrate.runs r on r.id = c.run_id
      cross join lateral jsonb_array_elements_text(v.columns) as n (name)
-     where ${isStanding} and c.after ? n.name
+     where ${isStandingSql} and c.after ? n.name
      group by v.id`.execute(db)
   return new Map(rows.map((row) => [row.id, row.columns]))
 }
 
-export interface ChangesOfRun {
+export interface RunChanges {
   readonly total: number
   /** Taken back, and by which runs. */
   readonly undone: number
@@ -158,7 +155,7 @@ export interface ChangesOfRun {
 }
 
 /** How many rows a run has written, and how many of these writes were taken back. */
-export async function ofRun(db: Connection, run: number): Promise<ChangesOfRun> {
+export async function summarizeRunChanges(db: Connection, run: number): Promise<RunChanges> {
   const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
     select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
            coalesce(jsonb_agg(distinct u.run_id) filter (where u.run_id is not null), '[]') as by
@@ -170,4 +167,71 @@ export async function ofRun(db: Connection, run: number): Promise<ChangesOfRun> 
     undoneBy: [...new Set(rows.flatMap((row) => row.by))].sort((a, b) => a - b),
     bySource: Object.fromEntries(rows.map((row) => [row.source, row.total])),
   }
+}
+
+type ValuesA = Readonly<Record<string, unknown>>
+
+/** Locks rows of a source before their cells, as the write back does. @returns what Fillrate last wrote into each */
+export async function lockRows(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+): Promise<Map<string, ValuesA | null>> {
+  const { rows } = await sql<{ key: string; written: string | null }>`
+    select key, last_written::text as written from fillrate.rows
+     where source = ${source} and key = any(${[...keys]}::text[])
+     order by key for no key update`.execute(tx)
+  return new Map(
+    rows.map(({ key, written }) => [key, written === null ? null : (parseExactJson(written) as ValuesA)]),
+  )
+}
+
+export interface RevertedRow {
+  readonly key: string
+  /** The columns that were restored. */
+  readonly columns: readonly string[]
+  /** Of these, what holds something that Fillrate had written. All others are a person's again. */
+  readonly written: ValuesA
+  readonly cells: number
+}
+
+/**
+ * What rows become whose write was taken back. What Fillrate claims to have written follows the cells in any case, or
+ * `tracked` would take a person's value for its own. The state is changed only where the run that is taken back was
+ * the last to settle the row: one that waits for an answer goes on waiting, one that a later run has settled says what
+ * that run made of it.
+ *
+ * `due_at` stays while it is to come. Were it past, the next run would write the same values again at once.
+ */
+export async function revertRows(
+  tx: Tx,
+  source: string,
+  undo: { readonly undoes: number; readonly run: number; readonly writesAgain: boolean },
+  settled: RowOutcome,
+  rows: readonly RevertedRow[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const written = sql`nullif((coalesce(r.last_written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
+  const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)})`
+  const settles = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
+    sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
+  const notes = undo.writesAgain
+    ? sql`nullif(r.notes - ${UNDONE_NOTE}::text, '{}')`
+    : sql`coalesce(r.notes, '{}') || jsonb_build_object(${UNDONE_NOTE}::text, ${undo.run}::bigint)`
+  await sql`
+    update fillrate.rows r
+       set last_written = ${written},
+           ${sql.join([
+             settles(sql`${settled.state}`, 'state'),
+             settles(sql`${settled.reason}`, 'reason'),
+             settles(notes, 'notes'),
+             settles(sql`now()`, 'settled_at'),
+             settles(sql`case when r.due_at > now() then r.due_at end`, 'due_at'),
+             settles(undo.writesAgain ? sql`v.cells` : sql`0`, 'cells_written'),
+             settles(sql`0`, 'cells_protected'),
+             settles(sql`0`, 'cells_skipped'),
+             settles(sql`${undo.run}`, 'run_id'),
+           ])}
+      from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
+     where r.ctid = place.ctid`.execute(tx)
 }

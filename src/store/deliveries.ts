@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
-import { Delivery, type DeliveryState } from '../domain/delivery.ts'
-import { jsonBatch } from './batch.ts'
+import { Delivery, type DeliveryState } from '../domain/job.ts'
+import { jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 export interface ReceivedDelivery {
   readonly eventId: string
@@ -20,7 +20,10 @@ export interface ReceivedDelivery {
 }
 
 /** Keeps deliveries, each event once. @returns the event ids that were new */
-export async function insert(db: Connection, deliveries: readonly ReceivedDelivery[]): Promise<string[]> {
+export async function insertDeliveries(
+  db: Connection,
+  deliveries: readonly ReceivedDelivery[],
+): Promise<string[]> {
   if (deliveries.length === 0) return []
   // In one order, so that two receivers with the same events don't wait for each other. A parameter each: bodies are long,
   // and inside of JSON they would be escaped and read again.
@@ -37,7 +40,7 @@ export async function insert(db: Connection, deliveries: readonly ReceivedDelive
   return rows.map((row) => row.event_id)
 }
 
-export interface OpenDelivery {
+export interface ClaimedDelivery {
   readonly eventId: string
   readonly job: string | null
   readonly jobId: string | null
@@ -50,8 +53,8 @@ export interface OpenDelivery {
  * Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one.
  * @param bytes of bodies in all, of which the last may be in excess: one that is longer than this comes alone
  */
-export async function claim(tx: StoreTransaction, limit: number, bytes: number): Promise<OpenDelivery[]> {
-  const { rows } = await sql<OpenDelivery>`
+export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Promise<ClaimedDelivery[]> {
+  const { rows } = await sql<ClaimedDelivery>`
     with claimed as materialized (
       select event_id, received_at, octet_length(body) as size from fillrate.deliveries
        where state = ${sql.lit(Delivery.received)}
@@ -67,7 +70,7 @@ export async function claim(tx: StoreTransaction, limit: number, bytes: number):
   return rows
 }
 
-export interface ClosedDelivery {
+export interface SettledDelivery {
   readonly eventId: string
   readonly state: DeliveryState
   readonly reason: string | null
@@ -76,7 +79,7 @@ export interface ClosedDelivery {
 }
 
 /** Where deliveries went. */
-export async function close(tx: Connection, closed: readonly ClosedDelivery[]): Promise<void> {
+export async function closeDeliveries(tx: Connection, closed: readonly SettledDelivery[]): Promise<void> {
   if (closed.length === 0) return
   await sql`
     update fillrate.deliveries d
@@ -87,7 +90,7 @@ export async function close(tx: Connection, closed: readonly ClosedDelivery[]): 
 }
 
 /** A delivery that can't be settled is kept whole, with the reason, and holds up no other. */
-export async function quarantine(db: Connection, eventId: string, reason: string): Promise<void> {
+export async function quarantineDelivery(db: Connection, eventId: string, reason: string): Promise<void> {
   await sql`
     update fillrate.deliveries set state = ${Delivery.quarantined}, reason = ${reason}, settled_at = now()
      where event_id = ${eventId} and state = ${sql.lit(Delivery.received)}`.execute(db)
@@ -102,8 +105,8 @@ export async function countQuarantinedResults(db: Connection): Promise<number> {
 }
 
 /** Puts other bodies in the place of these: those without what was erased. */
-export async function redact(
-  tx: StoreTransaction,
+export async function redactDeliveries(
+  tx: Tx,
   bodies: readonly { readonly eventId: string; readonly body: string }[],
 ): Promise<void> {
   if (bodies.length === 0) return
@@ -114,7 +117,7 @@ export async function redact(
 }
 
 /** Orphans whose job has become known are settled after all. @returns how many */
-export async function attachOrphans(db: Connection): Promise<number> {
+export async function requeueOrphans(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.deliveries d set state = ${Delivery.received}, reason = null, settled_at = null
      where d.state = ${sql.lit(Delivery.orphaned)}
@@ -123,7 +126,7 @@ export async function attachOrphans(db: Connection): Promise<number> {
 }
 
 /** How many deliveries are in each state. */
-export async function countStates(db: Connection): Promise<Partial<Record<DeliveryState, number>>> {
+export async function countDeliveryStates(db: Connection): Promise<Partial<Record<DeliveryState, number>>> {
   const { rows } = await sql<{ state: DeliveryState; count: number }>`
     select state, count(*) as count from fillrate.deliveries group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))

@@ -1,12 +1,12 @@
+import * as suppressions from './suppressions.ts'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Job } from '../domain/job.ts'
 import { Row } from '../domain/row.ts'
-import * as suppressions from './suppressions.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
 /** What a row becomes whose person or company was erased. */
-export const ERASED = 'erased, never to be asked again'
+export const ERASED_REASON = 'erased, never to be asked again'
 
 export interface ErasedLookups {
   readonly lookups: number
@@ -19,12 +19,7 @@ export interface ErasedLookups {
  * Lookups of an identifier, and those whose record or input names it.
  * @param pattern null: only the record's own domain counts
  */
-export async function find(
-  tx: StoreTransaction,
-  kind: LookupKind,
-  key: string,
-  pattern: string,
-): Promise<number[]> {
+export async function findLookups(tx: Tx, kind: LookupKind, key: string, pattern: string): Promise<number[]> {
   const named =
     kind === 'domain'
       ? sql`kind = 'domain' and (record ->> 'domain') ~* ${pattern}`
@@ -35,7 +30,7 @@ export async function find(
 }
 
 /** The lookups of every row that has asked, or was to ask, one of these: its other identifiers are the same person's. */
-export async function withSameRows(tx: StoreTransaction, ids: readonly number[]): Promise<number[]> {
+export async function expandByRows(tx: Tx, ids: readonly number[]): Promise<number[]> {
   const these = sql`${[...ids]}::bigint[]`
   const { rows } = await sql<{ id: number }>`
     select distinct l.id from fillrate.rows r
@@ -46,7 +41,7 @@ export async function withSameRows(tx: StoreTransaction, ids: readonly number[])
 }
 
 /** The jobs of which these are members. */
-export async function jobsOf(tx: StoreTransaction, ids: readonly number[]): Promise<string[]> {
+export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select key as id from fillrate.jobs where lookup_ids && ${[...ids]}::bigint[]`.execute(tx)
   return rows.map((row) => row.id)
@@ -56,12 +51,12 @@ export async function jobsOf(tx: StoreTransaction, ids: readonly number[]): Prom
  * Erases lookups with their records and inputs, the changes of their rows, and what Fillrate knows of these rows beside
  * their keys. Leaves a tombstone for each lookup.
  */
-export async function eraseLookups(tx: StoreTransaction, ids: readonly number[]): Promise<ErasedLookups> {
+export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<ErasedLookups> {
   const these = sql`${[...ids]}::bigint[]`
   // The rows first: a write back that holds one of them is waited for, and its changes are then seen.
   const { rows } = await sql<{ source: string; key: string }>`
     update fillrate.rows r
-       set state = ${Row.suppressed}, reason = ${ERASED}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
+       set state = ${Row.suppressed}, reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key`.execute(tx)
@@ -78,11 +73,11 @@ export async function eraseLookups(tx: StoreTransaction, ids: readonly number[])
        where r.source = g.source and r.key = g.key and r.state <> ${sql.lit(Row.suppressed)}
     )
     select count(*) as changes from gone`.execute(tx)
-  await leaveUnsentJobs(tx, ids)
+  await removeFromUnsentJobs(tx, ids)
   const { rows: lookups } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
     delete from fillrate.lookups where id = any(${these})
     returning kind, key, record is not null as record`.execute(tx)
-  await suppressions.insert(tx, lookups)
+  await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
     records: lookups.filter((one) => one.record).length,
@@ -95,7 +90,7 @@ export async function eraseLookups(tx: StoreTransaction, ids: readonly number[])
  * A job that is to be posted again goes without them; one that would then be empty is not posted. In a job that was
  * posted their places stay, without a name, because the service counts them.
  */
-async function leaveUnsentJobs(tx: StoreTransaction, ids: readonly number[]): Promise<void> {
+async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
   const these = sql`${[...ids]}::bigint[]`
   const unsent = sql`j.state = ${sql.lit(Job.submitting)} and j.lease_token is null and j.lookup_ids && ${these}`
   await sql`
@@ -110,7 +105,7 @@ async function leaveUnsentJobs(tx: StoreTransaction, ids: readonly number[]): Pr
      where kept.job = j.key and ${unsent}`.execute(tx)
 }
 
-export interface KeptDelivery {
+export interface StoredDelivery {
   readonly eventId: string
   readonly job: string | null
   readonly jobId: string | null
@@ -123,11 +118,7 @@ export interface KeptDelivery {
  * Deliveries that may hold a copy: those of the jobs, those in which the identifier is read, and those in which it
  * could be written in another way. Reads them all, and locks none.
  */
-export async function deliveriesToLookAt(
-  tx: StoreTransaction,
-  jobs: readonly string[],
-  pattern: string,
-): Promise<string[]> {
+export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
   const { rows } = await sql<{ eventId: string }>`
     select event_id as "eventId" from fillrate.deliveries d
      where job_key = any(${[...jobs]}::uuid[])
@@ -139,11 +130,11 @@ export async function deliveriesToLookAt(
 
 /** Locks deliveries, with what is to be looked at. */
 export async function lockDeliveries(
-  tx: StoreTransaction,
+  tx: Tx,
   eventIds: readonly string[],
   pattern: string,
-): Promise<KeptDelivery[]> {
-  const { rows } = await sql<KeptDelivery>`
+): Promise<StoredDelivery[]> {
+  const { rows } = await sql<StoredDelivery>`
     select event_id as "eventId", job_key as job, job_id as "jobId", body,
            coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
       from fillrate.deliveries
@@ -153,8 +144,8 @@ export async function lockDeliveries(
 }
 
 /** Puts one body in the place of those that could not be read. */
-export async function replaceBodies(
-  tx: StoreTransaction,
+export async function replaceDeliveryBodies(
+  tx: Tx,
   eventIds: readonly string[],
   body: string,
 ): Promise<void> {
@@ -165,7 +156,7 @@ export async function replaceBodies(
 }
 
 /** What in Fillrate's own knowledge of rows may name a person. */
-const NAMED = {
+const SEARCHED_TEXT = {
   rows: sql`key`,
   changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
   written: sql`last_written::text`,
@@ -175,25 +166,25 @@ const NAMED = {
  * Where a person is named. Looked for without a lock, and erased where it was found: a search of a large table takes
  * minutes, for which no pick and no write back may wait. What moves meanwhile is found by another search.
  */
-export async function findNamed(
-  tx: StoreTransaction,
-  what: keyof typeof NAMED,
+export async function findByPattern(
+  tx: Tx,
+  what: keyof typeof SEARCHED_TEXT,
   pattern: string,
 ): Promise<string[]> {
   const table = sql.table(`fillrate.${what === 'changes' ? 'changes' : 'rows'}`)
   const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${table} where ${NAMED[what]} ~* ${pattern}`.execute(tx)
+    select ctid::text as place from ${table} where ${SEARCHED_TEXT[what]} ~* ${pattern}`.execute(tx)
   return rows.map((row) => row.place)
 }
 
 /** Changes that name a person, and rows that do so in their very keys. */
-export async function eraseNamed(
-  tx: StoreTransaction,
-  places: Readonly<Record<keyof typeof NAMED, readonly string[]>>,
+export async function eraseByPattern(
+  tx: Tx,
+  places: Readonly<Record<keyof typeof SEARCHED_TEXT, readonly string[]>>,
   pattern: string,
 ): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
-  const isAt = (what: keyof typeof NAMED) =>
-    sql`ctid = any(${[...places[what]]}::tid[]) and ${NAMED[what]} ~* ${pattern}`
+  const isAt = (what: keyof typeof SEARCHED_TEXT) =>
+    sql`ctid = any(${[...places[what]]}::tid[]) and ${SEARCHED_TEXT[what]} ~* ${pattern}`
   await sql`update fillrate.rows set last_written = null where ${isAt('written')}`.execute(tx)
   const { rows } = await sql<{ source: string; key: string }>`
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
@@ -201,3 +192,69 @@ export async function eraseNamed(
     delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
   return { rows, changes: Number(changes ?? 0) }
 }
+
+/** A column of Fillrate's own tables that can hold words. */
+export interface TextColumn {
+  readonly table: string
+  readonly column: string
+  readonly type: string
+  /** Part of a key or a reference, so that its words can't be put out of it. */
+  readonly isKey: boolean
+}
+
+/** Every column of text, JSON or bytes in the schema `fillrate`, out of the catalogue: also those of later versions. */
+export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
+  const { rows } = await sql<TextColumn>`
+    select c.relname as table, a.attname as column, t.typname as type,
+           exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey)) as "isKey"
+      from pg_attribute a
+      join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
+      join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'fillrate'
+      join pg_type t on t.oid = a.atttypid
+     where a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+       and t.typname in ('text', 'varchar', 'json', 'jsonb', 'bytea', '_text', '_varchar', '_jsonb')
+     order by 1, 2`.execute(tx)
+  return rows
+}
+
+const columnTextSql = ({ column, type }: TextColumn) =>
+  type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`
+
+/** In how many rows a pattern is found in a column. */
+export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from ${sql.table(`fillrate.${column.table}`)}
+     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
+  return rows[0]?.count ?? 0
+}
+
+/** Where a pattern is found in a column that can be blotted. Locks nothing. */
+export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
+  if (column.isKey || !REDACTABLE.has(column.type)) return []
+  const { rows } = await sql<{ place: string }>`
+    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
+     where ${sql.ref(column.column)}::text ~* ${pattern}`.execute(tx)
+  return rows.map((row) => row.place)
+}
+
+/**
+ * Puts `[erased]` in the place of what a pattern finds in a column of text or JSON.
+ * @param places as `find` gives them
+ * @returns in how many rows
+ */
+export async function redactColumn(
+  tx: Tx,
+  column: TextColumn,
+  pattern: string,
+  places: readonly string[],
+): Promise<number> {
+  if (places.length === 0) return 0
+  const name = sql.ref(column.column)
+  const result = await sql`
+    update ${sql.table(`fillrate.${column.table}`)}
+       set ${name} = regexp_replace(${name}::text, ${pattern}, '[erased]', 'gi')::${sql.raw(column.type)}
+     where ctid = any(${[...places]}::tid[]) and ${name}::text ~* ${pattern}`.execute(tx)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+const REDACTABLE = new Set(['text', 'varchar', 'json', 'jsonb'])

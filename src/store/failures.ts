@@ -8,13 +8,13 @@ export interface FailureFilter {
   readonly states: readonly FailureState[] | null
 }
 
-const states = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
-const ofSource = (source: string | null) => (source === null ? sql`true` : sql`source = ${source}`)
-const matching = ({ source, states: wanted }: FailureFilter) =>
-  sql`state in (${wanted === null ? states : sql.join(wanted)}) and ${ofSource(source)}`
+const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
+const inSourceSql = (source: string | null) => (source === null ? sql`true` : sql`source = ${source}`)
+const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
+  sql`state in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
 
 /** The reason without what is each row's own: how low a confidence was. */
-const sharedReason = sql`
+const sharedReasonSql = sql`
   case when state = ${sql.lit(Row.belowConfidence)}
        then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
 
@@ -26,17 +26,17 @@ export interface FailureReason {
 }
 
 /** Why rows failed, with their numbers, most frequent first. Of a confidence too low only the bound is told. */
-export async function countReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
+export async function countFailureReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
   const { rows } = await sql<FailureReason>`
-    select source, state, ${sharedReason} as reason, count(*) as rows
+    select source, state, ${sharedReasonSql} as reason, count(*) as rows
       from fillrate.rows
-     where ${matching(filter)}
+     where ${matchesFilterSql(filter)}
      group by 1, 2, 3
-     order by array_position(array[${states}], state), rows desc, 1, 3`.execute(db)
+     order by array_position(array[${failureStatesSql}], state), rows desc, 1, 3`.execute(db)
   return rows
 }
 
-export interface LeftOutCells {
+export interface SkippedCells {
   readonly source: string
   readonly column: string
   readonly reason: string
@@ -44,14 +44,14 @@ export interface LeftOutCells {
 }
 
 /** Nothing can be done about what a record lacks, or is too unsure of. */
-const NO_FAULT = ['absent', 'below_confidence']
+const EXPECTED_SKIPS = ['absent', 'below_confidence']
 
 /** Cells for which a record has a value that was not written, by the reason, most frequent first. */
-export async function countLeftOutCells(db: Database, source: string | null): Promise<LeftOutCells[]> {
-  const { rows } = await sql<LeftOutCells>`
+export async function countSkippedCells(db: Database, source: string | null): Promise<SkippedCells[]> {
+  const { rows } = await sql<SkippedCells>`
     select r.source, c."column", c.reason, count(*) as rows
       from fillrate.rows r, jsonb_to_recordset(r.notes -> 'cells') as c ("column" text, reason text)
-     where r.notes ? 'cells' and ${ofSource(source)} and c.reason <> all(${NO_FAULT}::text[])
+     where r.notes ? 'cells' and ${inSourceSql(source)} and c.reason <> all(${EXPECTED_SKIPS}::text[])
      group by 1, 2, 3 order by rows desc, 1, 2, 3`.execute(db)
   return rows
 }
@@ -65,10 +65,14 @@ export interface FailedRow {
 }
 
 /** The rows that failed last. */
-export async function latest(db: Database, filter: FailureFilter, limit: number): Promise<FailedRow[]> {
+export async function latestFailures(
+  db: Database,
+  filter: FailureFilter,
+  limit: number,
+): Promise<FailedRow[]> {
   const { rows } = await sql<FailedRow>`
     select source, key, state, reason, settled_at from fillrate.rows
-     where ${matching(filter)}
+     where ${matchesFilterSql(filter)}
      order by settled_at desc, source, key limit ${limit}`.execute(db)
   return rows
 }
@@ -77,7 +81,7 @@ export async function latest(db: Database, filter: FailureFilter, limit: number)
  * All of them, in the order of source and key, page by page: a million failures are never in memory at once.
  * @param limit rows at the most; null is all
  */
-export async function* pages(
+export async function* iterateFailures(
   db: Database,
   filter: FailureFilter,
   limit: number | null,
@@ -90,7 +94,7 @@ export async function* pages(
       after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`
     const { rows }: { rows: FailedRow[] } = await sql<FailedRow>`
       select source, key, state, reason, settled_at from fillrate.rows
-       where ${matching(filter)} and ${beyond}
+       where ${matchesFilterSql(filter)} and ${beyond}
        order by source, key limit ${Math.min(left, size)}`.execute(db)
     if (rows.length > 0) yield rows
     if (rows.length < size) return
@@ -100,24 +104,24 @@ export async function* pages(
 }
 
 /** The rows behind a reason: null is any. `reason` as `countReasons` tells it. */
-export interface BehindFilter {
+export interface ReasonFilter {
   readonly source: string | null
   readonly state: FailureState | null
   readonly reason: string | null
 }
 
 /** A page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
-export async function behind(
+export async function listFailuresByReason(
   db: Database,
-  { source, state, reason }: BehindFilter,
+  { source, state, reason }: ReasonFilter,
   after: Pick<FailedRow, 'source' | 'key'> | null,
   limit: number,
 ): Promise<FailedRow[]> {
   const { rows } = await sql<FailedRow>`
     select source, key, state, reason, settled_at from fillrate.rows
-     where state in (${states}) and ${ofSource(source)}
+     where state in (${failureStatesSql}) and ${inSourceSql(source)}
        and ${state === null ? sql`true` : sql`state = ${state}`}
-       and ${reason === null ? sql`true` : sql`${sharedReason} = ${reason}`}
+       and ${reason === null ? sql`true` : sql`${sharedReasonSql} = ${reason}`}
        and ${after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`}
      order by source, key limit ${limit}`.execute(db)
   return rows

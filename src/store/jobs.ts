@@ -1,15 +1,15 @@
 import { sql } from 'kysely'
 import { JOB_SIZE, Job, type JobFields, type JobState } from '../domain/job.ts'
 import { Lookup } from '../domain/lookup.ts'
-import { interval, jsonBatch } from './batch.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 const submitting = sql.lit(Job.submitting)
 
-export interface ToSubmit {
+export interface Submittable {
   /** So many emails wait. */
   readonly enough: boolean
   /** A job that was not taken before is due again. */
@@ -17,8 +17,8 @@ export interface ToSubmit {
 }
 
 /** What there is to post for a run. @param least emails that must wait */
-export async function toSubmit(db: Connection, run: number, least: number): Promise<ToSubmit> {
-  const { rows } = await sql<ToSubmit>`
+export async function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
+  const { rows } = await sql<Submittable>`
     select (select count(*) from (
               select 1 from fillrate.lookups
                where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
@@ -44,7 +44,7 @@ export interface OutgoingJob {
  * @param ids as many jobs at the most
  * @param least none at all when fewer lookups wait
  */
-export async function create(
+export async function createJobs(
   db: Connection,
   options: {
     readonly run: number
@@ -72,7 +72,7 @@ export async function create(
     ), made as (
       insert into fillrate.jobs (key, state, size, run_id, scope, lookup_ids, lease_token, leased_until, deadline_at)
       select job_key, ${submitting}, count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
-             now() + ${interval(leaseMs)}, now() + ${interval(deadlineMs)}
+             now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from chosen group by job_key
       returning key
     ), moved as (
@@ -87,7 +87,7 @@ export async function create(
 }
 
 /** Jobs of a run that the service certainly did not take, and whose time has come again. */
-export async function leaseAgain(
+export async function leaseJobsForRetry(
   db: Connection,
   options: {
     readonly run: number
@@ -103,7 +103,7 @@ export async function leaseAgain(
        order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
-         set lease_token = ${options.token}, leased_until = now() + ${interval(options.leaseMs)}
+         set lease_token = ${options.token}, leased_until = now() + ${intervalSql(options.leaseMs)}
         from ready where j.key = ready.key
       returning j.key, j.attempts, j.run_id, j.lookup_ids
     )
@@ -120,7 +120,7 @@ export interface SubmittedJob extends JobFields {
 }
 
 /** What became of submissions. A job that its delivery has overtaken keeps its state and learns its identifier. */
-export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): Promise<void> {
+export async function recordJobSubmissions(db: Connection, jobs: readonly SubmittedJob[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
     update fillrate.jobs j
@@ -142,7 +142,7 @@ export async function submitted(db: Connection, jobs: readonly SubmittedJob[]): 
  * The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. It
  * counts as an attempt, or a service that accepts and never delivers would be asked without an end.
  */
-export async function acceptSingle(
+export async function createFromAsyncAnswer(
   db: Connection,
   lookup: { readonly id: number; readonly token: string },
   jobId: string | null,
@@ -154,7 +154,7 @@ export async function acceptSingle(
       insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at)
       select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
-             array[l.id], now(), now() + ${interval(deadlineMs)}
+             array[l.id], now(), now() + ${intervalSql(deadlineMs)}
         from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
       returning key
@@ -166,7 +166,7 @@ export async function acceptSingle(
 }
 
 /** Submissions whose process is gone: it is unknown whether they arrived. @returns how many */
-export async function doubtAbandoned(db: Connection): Promise<number> {
+export async function markAbandonedInDoubt(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.jobs
        set state = ${Job.inDoubt}, reason = 'the process that submitted it is gone', lease_token = null,
@@ -179,7 +179,7 @@ export async function doubtAbandoned(db: Connection): Promise<number> {
  * Jobs that the service certainly did not take, of runs that are no more: nobody would post them again, and to wait
  * for their deadline would be to wait for nothing. @returns their ids
  */
-export async function dissolve(db: Connection, limit: number): Promise<string[]> {
+export async function cancelUnsubmitted(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with untaken as (
       select j.key from fillrate.jobs j left join fillrate.runs r on r.id = j.run_id
@@ -195,7 +195,7 @@ export async function dissolve(db: Connection, limit: number): Promise<string[]>
 }
 
 /** Jobs whose delivery did not come in time. @returns their ids */
-export async function expire(db: Connection, limit: number): Promise<string[]> {
+export async function expireJobs(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with late as (
       select key from fillrate.jobs
@@ -226,7 +226,7 @@ export interface StoredJob {
 }
 
 /** The latest jobs, newest first, of any state or of one. */
-export async function list(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
+export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
   const { rows } = await sql<StoredJob>`
     select key as id, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
       from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
@@ -235,7 +235,7 @@ export async function list(db: Connection, limit: number, state: JobState | null
 }
 
 /** How many jobs of a run, or of all, are in each state. */
-export async function countStates(
+export async function countJobStates(
   db: Connection,
   run: number | null,
 ): Promise<Partial<Record<JobState, number>>> {
@@ -243,4 +243,37 @@ export async function countStates(
     select state, count(*) as count from fillrate.jobs
      where ${run === null ? sql`true` : sql`run_id = ${run}`} group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
+}
+
+export interface LockedJob {
+  readonly id: string
+  readonly state: JobState
+  /** Its post is under way in a process that is alive. */
+  readonly held: boolean
+  /** Members that still wait for their result. */
+  readonly open: number
+}
+
+/** A job by our identifier or by the service's; locked, so that no delivery settles it meanwhile. */
+export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
+  const { rows } = await sql<LockedJob>`
+    select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
+           (select count(*) from fillrate.lookups l where l.job_key = j.key and l.state = 'submitted') as open
+      from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
+     order by j.created_at desc limit 1 for no key update of j`.execute(tx)
+  return rows[0] ?? null
+}
+
+/** Ends a job before its deadline. */
+export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
+  await sql`
+    update fillrate.jobs
+       set state = ${Job.expired}, reason = ${reason}, finished_at = now(), lease_token = null, leased_until = null,
+           not_before = null
+     where key = ${id}`.execute(tx)
+}
+
+/** A job that the service did not take is posted at once, and not after its pause. */
+export async function submitJobNow(tx: Tx, id: string): Promise<void> {
+  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
 }

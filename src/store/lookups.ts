@@ -1,27 +1,27 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, RETRY_FAILED_AFTER_MS, type LookupState } from '../domain/lookup.ts'
-import { interval, jsonBatch, unindexed } from './batch.ts'
+import { intervalSql, jsonBatch, opaque } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 /** The states of an answered lookup, for `in (…)`. */
-export const ANSWERED = sql.raw(
+export const ANSWERED_STATES = sql.raw(
   [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
 const pending = sql.lit(Lookup.pending)
 const leased = sql.lit(Lookup.leased)
 const submitted = sql.lit(Lookup.submitted)
 
-export interface Wanted {
+export interface LookupSpec {
   readonly kind: LookupKind
   readonly key: string
   readonly input: object
 }
 
-export interface WantedLookup {
+export interface UpsertedLookup {
   readonly id: number
   readonly kind: LookupKind
   readonly key: string
@@ -31,8 +31,8 @@ export interface WantedLookup {
 }
 
 /** Final and due again, or waiting for a run that is no more. `l` is the lookup. */
-const takeable = (live: readonly number[]) => sql<boolean>`(
-  (l.state in (${ANSWERED}) and l.refresh_at <= now())
+const claimableSql = (live: readonly number[]) => sql<boolean>`(
+  (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now())
   or (l.state = ${pending} and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
 )`
 
@@ -41,35 +41,35 @@ const takeable = (live: readonly number[]) => sql<boolean>`(
  * waiting keeps its attempts and the time of its next try.
  * Holds a lock on each until the transaction ends: an answer that comes meanwhile waits, and then sees the new rows.
  */
-export async function want(
-  tx: StoreTransaction,
-  wanted: readonly Wanted[],
+export async function upsertLookups(
+  tx: Tx,
+  wanted: readonly LookupSpec[],
   run: number,
   live: readonly number[],
   service: number,
-): Promise<WantedLookup[]> {
+): Promise<UpsertedLookup[]> {
   if (wanted.length === 0) return []
-  const { rows } = await sql<WantedLookup>`
+  const { rows } = await sql<UpsertedLookup>`
     with wanted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id)
     select w.kind, w.key, ${service}, w.input, ${pending}, ${run}
       from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
     on conflict (kind, key, service_id) do update set
-      state       = case when ${takeable(live)} then ${pending} else l.state end,
-      run_id         = case when ${takeable(live)} then excluded.run_id else l.run_id end,
-      reason      = case when ${takeable(live)} and l.state <> ${pending} then null else l.reason end,
-      attempts    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.attempts end,
-      not_before  = case when ${takeable(live)} and l.state <> ${pending} then null else l.not_before end,
-      sync_only      = case when ${takeable(live)} then l.sync_only and l.state = ${pending} else l.sync_only end,
-      unconfirmed_calls    = case when ${takeable(live)} and l.state <> ${pending} then 0 else l.unconfirmed_calls end,
-      requested_at    = case when ${takeable(live)} then null else l.requested_at end,
-      enqueued_at   = case when ${takeable(live)} then now() else l.enqueued_at end,
-      resolved_at = case when ${takeable(live)} then null else l.resolved_at end,
-      refresh_at      = case when ${takeable(live)} then null else l.refresh_at end
+      state       = case when ${claimableSql(live)} then ${pending} else l.state end,
+      run_id         = case when ${claimableSql(live)} then excluded.run_id else l.run_id end,
+      reason      = case when ${claimableSql(live)} and l.state <> ${pending} then null else l.reason end,
+      attempts    = case when ${claimableSql(live)} and l.state <> ${pending} then 0 else l.attempts end,
+      not_before  = case when ${claimableSql(live)} and l.state <> ${pending} then null else l.not_before end,
+      sync_only      = case when ${claimableSql(live)} then l.sync_only and l.state = ${pending} else l.sync_only end,
+      unconfirmed_calls    = case when ${claimableSql(live)} and l.state <> ${pending} then 0 else l.unconfirmed_calls end,
+      requested_at    = case when ${claimableSql(live)} then null else l.requested_at end,
+      enqueued_at   = case when ${claimableSql(live)} then now() else l.enqueued_at end,
+      resolved_at = case when ${claimableSql(live)} then null else l.resolved_at end,
+      refresh_at      = case when ${claimableSql(live)} then null else l.refresh_at end
     returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as admitted
     ), answered as (
-      insert into fillrate.write_back_queue (lookup_id) select id from wanted where state in (${ANSWERED})
+      insert into fillrate.write_back_queue (lookup_id) select id from wanted where state in (${ANSWERED_STATES})
       on conflict do nothing
     )
     select * from wanted`.execute(tx)
@@ -77,15 +77,15 @@ export async function want(
 }
 
 /** Which of the wanted lookups `want` would take for a run: those that would cost. */
-export async function wouldCost(
+export async function needCall(
   db: Connection,
-  wanted: readonly Wanted[],
+  wanted: readonly LookupSpec[],
   live: readonly number[],
   service: number,
 ): Promise<boolean[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<{ costs: boolean }>`
-    select l.id is null or coalesce(${takeable(live)}, false) as costs
+    select l.id is null or coalesce(${claimableSql(live)}, false) as costs
       from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
@@ -97,9 +97,9 @@ export async function wouldCost(
  * Which of the wanted lookups wait unasked for a run that is no more and that spent of the same budget: they are paid
  * already. Locks them, so that nothing becomes of them meanwhile. In the same order.
  */
-export async function paidBefore(
-  tx: StoreTransaction,
-  wanted: readonly Wanted[],
+export async function findAlreadyPaid(
+  tx: Tx,
+  wanted: readonly LookupSpec[],
   run: number,
 ): Promise<boolean[]> {
   if (wanted.length === 0) return []
@@ -109,13 +109,13 @@ export async function paidBefore(
       join fillrate.runs mine on mine.id = ${run}
       join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
       join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
-     where ${unindexed(sql`l.state = ${pending}`)} and before.id <> mine.id
+     where ${opaque(sql`l.state = ${pending}`)} and before.id <> mine.id
      order by l.kind, l.key for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))
   return wanted.map((_, n) => paid.has(n))
 }
 
-export interface Singly {
+export interface SyncRetry {
   readonly reason: string
   /** The service may have done and billed them already. */
   readonly mayBeBilled: boolean
@@ -127,7 +127,11 @@ export interface Singly {
  * Members of these jobs that still wait for a result are requested again, singly, once. Those that used up their
  * attempts, accepted for later again and again and never delivered, are failed. @returns how many
  */
-export async function askSingly(tx: Connection, jobs: readonly string[], how: Singly): Promise<number> {
+export async function requeueSingly(
+  tx: Connection,
+  jobs: readonly string[],
+  how: SyncRetry,
+): Promise<number> {
   if (jobs.length === 0) return 0
   const isFailed = sql`l.attempts >= ${how.attempts}::integer`
   const { rows } = await sql<{ count: number }>`
@@ -137,7 +141,7 @@ export async function askSingly(tx: Connection, jobs: readonly string[], how: Si
              reason = case when ${isFailed} then ${how.reason} || ' (' || l.attempts || ' tries)' else ${how.reason} end,
              unconfirmed_calls = l.unconfirmed_calls + ${how.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
-             refresh_at = case when ${isFailed} then now() + ${interval(RETRY_FAILED_AFTER_MS)} end
+             refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
        where l.state = ${submitted} and l.job_key = any(${[...jobs]}::uuid[])
       returning l.id, l.state
     ), unwritten as (
@@ -149,7 +153,11 @@ export async function askSingly(tx: Connection, jobs: readonly string[], how: Si
 }
 
 /** Members of these jobs, which the service never took, are asked again in whatever way. @returns how many */
-export async function askAgain(tx: Connection, jobs: readonly string[], reason: string): Promise<number> {
+export async function requeueMembers(
+  tx: Connection,
+  jobs: readonly string[],
+  reason: string,
+): Promise<number> {
   if (jobs.length === 0) return 0
   const result = await sql`
     update fillrate.lookups set state = ${pending}, reason = ${reason}, not_before = null
@@ -158,14 +166,14 @@ export async function askAgain(tx: Connection, jobs: readonly string[], reason: 
 }
 
 /** Members of these jobs may have been billed by a submission that is posted again. */
-export async function doubt(tx: Connection, jobs: readonly string[]): Promise<void> {
+export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
     update fillrate.lookups set unconfirmed_calls = unconfirmed_calls + 1
      where state = ${submitted} and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
 }
 
-export interface Expired {
+export interface ExpiredLeases {
   /** Their calls may have been answered and paid for, which is counted. */
   readonly inDoubt: number
   /** Leased, and certainly never asked. */
@@ -173,8 +181,8 @@ export interface Expired {
 }
 
 /** Lookups whose leases ran out wait again. */
-export async function returnExpired(db: Connection, limit: number): Promise<Expired> {
-  const { rows } = await sql<Expired>`
+export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
+  const { rows } = await sql<ExpiredLeases>`
     with expired as (
       select id, lease_token as token from fillrate.lookups where state = ${leased} and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
@@ -196,23 +204,23 @@ export async function returnExpired(db: Connection, limit: number): Promise<Expi
 }
 
 /** How far tokens had come under which nothing is leased any more. A minute later, so that few are looked at in vain. */
-export async function forgetTokens(db: Connection): Promise<void> {
+export async function pruneInFlightMarks(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.in_flight_marks a
      where a.marked_at < now() - interval '1 minute'
-       and not exists (select from fillrate.lookups where state = ${leased} and ${unindexed(sql`lease_token = a.lease_token`)})`.execute(
+       and not exists (select from fillrate.lookups where state = ${leased} and ${opaque(sql`lease_token = a.lease_token`)})`.execute(
     db,
   )
 }
 
 /** Lookups of one statement. */
-const ADOPTED_AT_ONCE = 1_000
+const ADOPT_BATCH_SIZE = 1_000
 
 /**
  * Takes over what dead runs left waiting and this run's rows want: first what an earlier run of the same budget has paid.
  * @param left how many more may be charged
  */
-export async function adopt(
+export async function adoptLookups(
   tx: Connection,
   run: number,
   live: readonly number[],
@@ -228,8 +236,8 @@ export async function adopt(
     ), counted as (
       select *, count(*) filter (where costs) over (order by costs, id) as cost from orphan
     ), chosen as (
-      select id, costs from counted where cost <= ${Math.min(left, ADOPTED_AT_ONCE)}::bigint
-       order by costs, id limit ${ADOPTED_AT_ONCE}
+      select id, costs from counted where cost <= ${Math.min(left, ADOPT_BATCH_SIZE)}::bigint
+       order by costs, id limit ${ADOPT_BATCH_SIZE}
     )
     update fillrate.lookups l set run_id = ${run}, enqueued_at = now(), requested_at = null
       from chosen where l.id = chosen.id and ${orphaned}

@@ -30,12 +30,12 @@ const types: pg.CustomTypesConfig = {
     const parse = pg.types.getTypeParser(oid, format as 'text')
     if (format === 'binary') return parse
     if (oid === INT8) return Number
-    return oid === TIMESTAMPTZ ? (text: string) => parsedTime(text, parse(text)) : parse
+    return oid === TIMESTAMPTZ ? (text: string) => parseTime(text, parse(text)) : parse
   }) as pg.CustomTypesConfig['getTypeParser'],
 }
 
 /** The driver reads ISO alone, and gives null for any other text: a time that is there would be taken for none. */
-function parsedTime(text: string, time: unknown): unknown {
+function parseTime(text: string, time: unknown): unknown {
   if (time !== null) return time
   throw new Error(
     `a time came as '${text}', and only ISO is read: DateStyle=ISO, which every connection begins with, was not ` +
@@ -59,7 +59,7 @@ class IsoClient extends pg.Client {
  * Whether Postgres is still at work on what a connection has sent, asked over another connection: a long statement is
  * silent too, and cut off it would be sent again and again. Behind PgBouncer nothing is known of it.
  */
-async function isAtWork(url: string, processID: number | null, timeoutMs: number): Promise<boolean> {
+async function isBackendActive(url: string, processID: number | null, timeoutMs: number): Promise<boolean> {
   const look = new pg.Client({
     connectionString: url,
     application_name: 'fillrate look',
@@ -112,7 +112,7 @@ export function openDatabase(options: OpenOptions): Database {
     }
     const { stream } = connection
     stream.setTimeout(silentAfterMs, () => {
-      void isAtWork(options.url, processID, silentAfterMs).then((atWork) => {
+      void isBackendActive(options.url, processID, silentAfterMs).then((atWork) => {
         if (atWork) stream.setTimeout(silentAfterMs)
         else stream.destroy(new Error(`the connection went silent for ${silentAfterMs / 1000} s`))
       })

@@ -1,13 +1,13 @@
-import { sql, type RawBuilder } from 'kysely'
-import { parseKeepingNumbers } from '../domain/json.ts'
-import { Lookup, type AnsweredState } from '../domain/lookup.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { parseExactJson } from '../domain/json.ts'
+import { type AnsweredState, Lookup } from '../domain/lookup.ts'
 import { ROW_STATES, Row, type RowState } from '../domain/row.ts'
-import { batchOfRows, jsonBatch, unindexed } from './batch.ts'
-import { ANSWERED } from './lookups.ts'
+import { jsonBatch, opaque, unnestByRow } from './sql.ts'
+import { ANSWERED_STATES } from './lookups.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 const waiting = sql.lit(Row.waiting)
 const submitted = sql.lit(Lookup.submitted)
@@ -31,8 +31,8 @@ export interface PickedRow {
  * @param options.dry the rows that wait are not written before a run without it has taken them
  * @returns the keys taken
  */
-export async function take(
-  tx: StoreTransaction,
+export async function claimRows(
+  tx: Tx,
   source: string,
   run: number,
   live: readonly number[],
@@ -69,7 +69,7 @@ export async function take(
  * @param after keyset: keys after this one
  * @param dry without those that whoever receives their delivery will write: a dry run would keep that from them
  */
-export async function leftBehind(
+export async function listAbandonedRows(
   db: Connection,
   source: string,
   live: readonly number[],
@@ -80,14 +80,14 @@ export async function leftBehind(
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and key > ${after}
-       and (run_id is null or run_id <> all(${[...live]}::bigint[])) and not (${dry} and ${expected('rows')})
+       and (run_id is null or run_id <> all(${[...live]}::bigint[])) and not (${dry} and ${awaitsDeliverySql('rows')})
        and not exists (select from fillrate.paused_sources p where p.source = ${source})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
 
 /** Whether a row will be written as soon as its delivery comes, whether or not a run is there. */
-export const expected = (row: string): RawBuilder<boolean> => sql`(
+export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
   not ${sql.ref(`${row}.is_dry_run`)}
   and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup_id`)} and state = ${submitted}))`
 
@@ -96,7 +96,7 @@ export const expected = (row: string): RawBuilder<boolean> => sql`(
  * next identifier.
  * @param after keyset: keys after this one
  */
-export async function sentBack(
+export async function listRequeuedRows(
   db: Connection,
   source: string,
   run: number,
@@ -106,13 +106,18 @@ export async function sentBack(
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = ${waiting} and lookup_id is null and key > ${after}
-       and ${unindexed(sql`run_id = ${run}`)}
+       and ${opaque(sql`run_id = ${run}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
 
 /** Rows of a source whose time has come again, for a pass that does not read the whole table. */
-export async function due(db: Connection, source: string, after: string, limit: number): Promise<string[]> {
+export async function listDueRows(
+  db: Connection,
+  source: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and due_at <= now() and key > ${after} and state <> ${waiting}
@@ -143,15 +148,15 @@ export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit
 }
 
 /** The same rows with their JSON read, numbers to the last digit. */
-export const parsed = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
+export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
   rows: readonly Unparsed<Row>[],
 ): Row[] =>
   rows.map(
     ({ record, written, ...row }) =>
       ({
         ...row,
-        record: record === null ? null : parseKeepingNumbers(record),
-        written: written === null ? null : parseKeepingNumbers(written),
+        record: record === null ? null : parseExactJson(record),
+        written: written === null ? null : parseExactJson(written),
       }) as unknown as Row,
   )
 
@@ -162,27 +167,23 @@ export const parsed = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
  * (`offset 0`): the planner would rather go through all lookups in their order until it comes to the unwritten ones, or
  * through all rows that wait, at every tick.
  */
-export async function claimAnswered(
-  tx: StoreTransaction,
-  source: string,
-  limit: number,
-): Promise<AnsweredRow[]> {
+export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
     select r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
       from fillrate.write_back_queue u
-     cross join lateral (select * from fillrate.lookups where id = u.lookup_id and state in (${ANSWERED}) offset 0) l
+     cross join lateral (select * from fillrate.lookups where id = u.lookup_id and state in (${ANSWERED_STATES}) offset 0) l
      cross join lateral (
        select key, input_hash as "inputHash", run_id, last_written from fillrate.rows
-        where lookup_id = u.lookup_id and ${unindexed(sql`source = ${source} and state = ${waiting} and not is_dry_run`)}
-          and ${unindexed(sql`due_at is null or due_at <= now()`)}
+        where lookup_id = u.lookup_id and ${opaque(sql`source = ${source} and state = ${waiting} and not is_dry_run`)}
+          and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
      ) r
      order by u.lookup_id limit ${limit}`.execute(tx)
-  return parsed<AnsweredRow>(rows)
+  return parseRows<AnsweredRow>(rows)
 }
 
-export interface SettledRow {
+export interface FinishedRow {
   readonly key: string
   readonly state: RowState
   readonly reason: string | null
@@ -190,13 +191,13 @@ export interface SettledRow {
   readonly written: Record<string, unknown> | null
   readonly notes: unknown
   readonly nextAt: Date | null
-  readonly cells: Cells
+  readonly cells: CellCounts
   /** Sent back because its lookup found nothing: the lookup is kept as tried. */
   readonly missed?: boolean
 }
 
 /** What became of a row's output cells. */
-export interface Cells {
+export interface CellCounts {
   readonly written: number
   /** They held a value that the policy protects. */
   readonly protected: number
@@ -205,9 +206,13 @@ export interface Cells {
 }
 
 /** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
-export async function settle(tx: Connection, source: string, settled: readonly SettledRow[]): Promise<void> {
+export async function finishRows(
+  tx: Connection,
+  source: string,
+  settled: readonly FinishedRow[],
+): Promise<void> {
   if (settled.length === 0) return
-  const records = batchOfRows(
+  const records = unnestByRow(
     source,
     settled,
     sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
@@ -223,7 +228,7 @@ export async function settle(tx: Connection, source: string, settled: readonly S
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
       from ${records}
-     where r.ctid = place.ctid and ${unindexed(sql`r.state = ${waiting}`)}`.execute(tx)
+     where r.ctid = place.ctid and ${opaque(sql`r.state = ${waiting}`)}`.execute(tx)
 }
 
 /**
@@ -231,65 +236,80 @@ export async function settle(tx: Connection, source: string, settled: readonly S
  * Locked by a statement of their own: a delete that waited for a pick would still look for rows with its old snapshot,
  * miss the one just picked, and leave it waiting for ever.
  */
-export async function clearWritten(tx: StoreTransaction, lookups: readonly number[]): Promise<void> {
+export async function dequeueWritten(tx: Tx, lookups: readonly number[]): Promise<void> {
   if (lookups.length === 0) return
   const ids = sql`${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]`
   await sql`
     select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
   await sql`
-    delete from fillrate.write_back_queue u where u.lookup_id = any(${ids}) and not ${isAwaited}`.execute(tx)
+    delete from fillrate.write_back_queue u where u.lookup_id = any(${ids}) and not ${hasWaiterSql}`.execute(
+    tx,
+  )
 }
 
 /** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
-const isAwaited = sql<boolean>`exists (
+const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
-        where r.lookup_id = u.lookup_id and ${unindexed(sql`r.state = ${waiting} and not r.is_dry_run`)} offset 0)`
+        where r.lookup_id = u.lookup_id and ${opaque(sql`r.state = ${waiting} and not r.is_dry_run`)} offset 0)`
 
 /**
  * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
  * look at them again, for as long as no run takes their rows. @returns how many
  */
-export async function clearUnwanted(tx: StoreTransaction, limit: number): Promise<number> {
+export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
     select l.id from fillrate.write_back_queue u
      cross join lateral (
-       select id from fillrate.lookups where id = u.lookup_id and not ${isAwaited} for no key update skip locked offset 0
+       select id from fillrate.lookups where id = u.lookup_id and not ${hasWaiterSql} for no key update skip locked offset 0
      ) l
      order by u.lookup_id limit ${limit}`.execute(tx)
-  await clearWritten(
+  await dequeueWritten(
     tx,
     rows.map((row) => row.id),
   )
   return rows.length
 }
 
-export type StateCounts = Record<RowState, number>
+export type RowStateCounts = Record<RowState, number>
 
 /** How many rows of a run, or of some sources, are in each state. */
-export async function countStates(
+export async function countRowStates(
   db: Connection,
   of: { readonly run: number } | { readonly sources: readonly string[] },
-): Promise<StateCounts> {
+): Promise<RowStateCounts> {
   const where = 'run' in of ? sql`run_id = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`
   const { rows } = await sql<{ state: RowState; count: number }>`
     select state, count(*) as count from fillrate.rows where ${where} group by state`.execute(db)
-  const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as StateCounts
+  const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as RowStateCounts
   for (const row of rows) counts[row.state] = row.count
   return counts
 }
 
 /** How many rows of a source a run has taken. */
-export async function countOfRun(db: Connection, source: string, run: number): Promise<number> {
+export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
 /** The cells of a run's rows, added up. */
-export async function countCells(db: Connection, run: number): Promise<Cells> {
-  const { rows } = await sql<Cells>`
+export async function countCells(db: Connection, run: number): Promise<CellCounts> {
+  const { rows } = await sql<CellCounts>`
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
            coalesce(sum(cells_skipped), 0)::bigint as skipped
       from fillrate.rows where run_id = ${run}`.execute(db)
   return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
+}
+
+/** The sources that any row was ever picked from. Jumps along the index from one to the next, whatever the table's size. */
+export async function listSourceNames(db: Database): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    with recursive names as (
+      (select source from fillrate.rows order by source limit 1)
+      union all
+      select (select r.source from fillrate.rows r where r.source > names.source order by r.source limit 1)
+        from names where names.source is not null
+    )
+    select source from names where source is not null`.execute(db)
+  return rows.map((row) => row.source)
 }

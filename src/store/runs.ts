@@ -1,14 +1,14 @@
 import { sql } from 'kysely'
 import { Run, type RunState, type Trigger } from '../domain/run.ts'
-import { interval } from './batch.ts'
+import { intervalSql } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-type Connection = Database | StoreTransaction
+type Connection = Database | Tx
 
 const running = sql.lit(Run.running)
 
-export interface RunOptions {
+export interface StoredRunOptions {
   readonly limit: number | null
   readonly budget: number | null
   readonly where: string | null
@@ -29,7 +29,7 @@ export interface StoredRun {
   readonly id: number
   readonly trigger: Trigger
   readonly sources: string[]
-  readonly options: RunOptions
+  readonly options: StoredRunOptions
   readonly state: RunState
   readonly reason: string | null
   readonly started_at: Date
@@ -41,12 +41,12 @@ export interface StoredRun {
  * Opens a run, held by `token` for `leaseMs`: while it is extended, other runs leave its rows alone. Runs with the same
  * `budgetName` spend of one budget, whichever comes first.
  */
-export async function start(
+export async function insertRun(
   db: Connection,
   run: {
     readonly trigger: Trigger
     readonly sources: readonly string[]
-    readonly options: RunOptions
+    readonly options: StoredRunOptions
     readonly owner: string
     readonly token: string
     readonly leaseMs: number
@@ -65,7 +65,7 @@ export async function start(
     insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
                                scope, service_id)
     values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
-            ${run.owner}, ${run.token}, now() + ${interval(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
+            ${run.owner}, ${run.token}, now() + ${intervalSql(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
     returning id`.execute(db)
   const id = rows[0]?.id
   if (id === undefined) throw new Error('the run was not stored')
@@ -76,7 +76,7 @@ export async function start(
  * @param scope that of the process by now: a key that the service refuses gives way to the next
  * @returns false when the run is no longer this process's: another one has declared it dead
  */
-export async function extend(
+export async function extendRunLease(
   db: Connection,
   run: number,
   token: string,
@@ -84,20 +84,20 @@ export async function extend(
   scope: string | null = null,
 ): Promise<boolean> {
   const result = await sql`
-    update fillrate.runs set leased_until = now() + ${interval(leaseMs)}, scope = coalesce(${scope}, scope)
+    update fillrate.runs set leased_until = now() + ${intervalSql(leaseMs)}, scope = coalesce(${scope}, scope)
      where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
   return result.numAffectedRows === 1n
 }
 
 /** The process of these runs calls with another key from now on. */
-export async function changeScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
+export async function updateRunScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
   await sql`
     update fillrate.runs set scope = ${scope}
      where id = any(${[...ids]}::bigint[]) and state = ${running}`.execute(db)
 }
 
 /** All rows are picked: what is left of a job may go singly now. */
-export async function donePicking(db: Connection, run: number, token: string): Promise<void> {
+export async function markPicked(db: Connection, run: number, token: string): Promise<void> {
   await sql`
     update fillrate.runs set picking_finished_at = now() where id = ${run} and lease_token = ${token}`.execute(
     db,
@@ -105,7 +105,7 @@ export async function donePicking(db: Connection, run: number, token: string): P
 }
 
 /** Closes a run. @returns false when it is no longer this process's to close */
-export async function finish(
+export async function closeRun(
   db: Connection,
   run: number,
   token: string,
@@ -123,10 +123,10 @@ export async function finish(
   return result.numAffectedRows === 1n
 }
 
-export interface LiveRun {
+export interface RunningRun {
   readonly id: number
   readonly trigger: Trigger
-  readonly options: RunOptions
+  readonly options: StoredRunOptions
   readonly picking: boolean
   /** The service and the key that it calls with; null: it calls nothing. */
   readonly scope: string | null
@@ -137,8 +137,8 @@ export interface LiveRun {
  * Runs whose process is alive, the most urgent first.
  * @param scope only those of this scope: whoever calls the service serves no other
  */
-export async function live(db: Connection, scope: string | null = null): Promise<LiveRun[]> {
-  const { rows } = await sql<LiveRun>`
+export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
+  const { rows } = await sql<RunningRun>`
     select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service from fillrate.runs
      where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
@@ -150,7 +150,7 @@ export async function live(db: Connection, scope: string | null = null): Promise
  * @param except the process's own: after an outage it may find its own lease run out
  * @returns their ids
  */
-export async function interruptDead(db: Connection, except: readonly number[]): Promise<number[]> {
+export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
        set state = ${Run.interrupted}, reason = 'its process is gone', finished_at = now()
@@ -160,7 +160,7 @@ export async function interruptDead(db: Connection, except: readonly number[]): 
 }
 
 /** The scopes of the runs that were at work at the same time as this one, and with another service or key. */
-export async function otherScopes(db: Connection, run: number): Promise<string[]> {
+export async function listOtherScopes(db: Connection, run: number): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
     select distinct o.scope from fillrate.runs me join fillrate.runs o on o.id <> me.id and o.scope <> me.scope
      where me.id = ${run} and coalesce(o.finished_at, o.leased_until) > me.started_at
@@ -169,7 +169,7 @@ export async function otherScopes(db: Connection, run: number): Promise<string[]
 }
 
 /** The latest runs, newest first, of any state or of one. */
-export async function list(
+export async function listRuns(
   db: Connection,
   limit: number,
   state: RunState | null = null,
@@ -182,7 +182,7 @@ export async function list(
 }
 
 /** A run by its number, and whether its process is alive. Null: there is none. */
-export async function find(
+export async function findRun(
   db: Connection,
   id: number,
 ): Promise<(StoredRun & { readonly alive: boolean }) | null> {

@@ -1,11 +1,10 @@
 import type { Generated, JSONColumnType } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import type { DeliveryState } from '../domain/delivery.ts'
-import type { JobState } from '../domain/job.ts'
+import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
-import type { TickState } from '../domain/tick.ts'
+import type { ScheduledRunState } from '../domain/schedule.ts'
 
 /** JSON as it comes from Postgres: `unknown`, because nobody has looked at it yet. */
 type Json = JSONColumnType<object, string, string>
@@ -163,7 +162,7 @@ export interface Schema {
     schedule: string
     at: Date
     sources: string[]
-    state: TickState
+    state: ScheduledRunState
     reason: string | null
     attempts: Generated<number>
     run_id: number | null

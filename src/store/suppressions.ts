@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { jsonBatch } from './batch.ts'
+import { jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
-import type { StoreTransaction } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
 /** The tombstone of what must never be asked again: it must not itself tell what that was. */
 export function suppressionHash(kind: LookupKind, key: string): string {
@@ -11,22 +11,22 @@ export function suppressionHash(kind: LookupKind, key: string): string {
 }
 
 /** Whether anything was ever erased: mostly nothing was, and then there is nothing to compare. */
-export async function any(db: Database | StoreTransaction): Promise<boolean> {
+export async function hasSuppressions(db: Database | Tx): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.suppressions) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
 /** Which of these hashes are tombstones. */
-export async function among(db: Database | StoreTransaction, hashes: readonly string[]): Promise<string[]> {
+export async function findHashes(db: Database | Tx, hashes: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ hash: string }>`
     select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
   return rows.map((row) => row.hash)
 }
 
 /** Leaves the tombstones of what is erased, each once. */
-export async function insert(
-  tx: StoreTransaction,
+export async function insertSuppressions(
+  tx: Tx,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<void> {
   if (lookups.length === 0) return
@@ -42,14 +42,14 @@ export async function insert(
  * Waits for everybody who has looked for tombstones and not committed yet, and keeps others from looking until this
  * transaction ends: whoever looks later sees what it inserts. Every look holds the table until its transaction ends.
  */
-export async function shutOut(tx: StoreTransaction): Promise<void> {
+export async function lockExclusively(tx: Tx): Promise<void> {
   await sql`set local lock_timeout = '10s'`.execute(tx)
   await sql`lock table fillrate.suppressions in access exclusive mode`.execute(tx)
 }
 
 /** Which of these are suppressed, in the same order. */
 export async function areSuppressed(
-  db: Database | StoreTransaction,
+  db: Database | Tx,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<boolean[]> {
   if (lookups.length === 0) return []

@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql, type Transaction } from 'kysely'
-import { isConflict } from './conflict.ts'
+import { type Transaction, sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 
-export type StoreTransaction = Transaction<Schema>
+export type Tx = Transaction<Schema>
 
-const TRIES = 5
+const MAX_ATTEMPTS = 5
 
 /** What a transaction has read is no longer so: it goes again, as after a serialization failure. */
-export class MetAnother extends Error {
+export class ConflictError extends Error {
   override readonly name = 'MetAnother'
   readonly code = '40001'
 }
@@ -18,7 +17,7 @@ export class MetAnother extends Error {
  * A transaction that waits for its client for so long is ended by Postgres: the client is stopped, or gone without a
  * word, and holds locks that others need. None of ours ever does anything but SQL.
  */
-const ABANDONED_MS = 30_000
+const IDLE_TIMEOUT_MS = 30_000
 
 /**
  * How values are written as text, in every transaction alike and whatever the database or the role is set to: what one
@@ -32,7 +31,7 @@ const TEXT_FORMS = {
   bytea_output: 'hex',
 }
 
-const setTextForms = sql.join(
+const setTextFormsSql = sql.join(
   Object.entries(TEXT_FORMS).map(
     ([name, value]) => sql`set_config(${sql.lit(name)}, ${sql.lit(value)}, true)`,
   ),
@@ -46,7 +45,7 @@ const setTextForms = sql.join(
  */
 export async function inTransaction<T>(
   db: Database,
-  act: (tx: StoreTransaction) => Promise<T>,
+  act: (tx: Tx) => Promise<T>,
   statementTimeoutMs?: number,
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -56,15 +55,83 @@ export async function inTransaction<T>(
         .setIsolationLevel('read committed')
         .execute(async (tx) => {
           await sql`
-          select ${setTextForms}, set_config('idle_in_transaction_session_timeout', ${String(ABANDONED_MS)}, true)
+          select ${setTextFormsSql}, set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true)
                  ${statementTimeoutMs === undefined ? sql`` : sql`, set_config('statement_timeout', ${String(Math.round(statementTimeoutMs))}, true)`}`.execute(
             tx,
           )
           return await act(tx)
         })
     } catch (error) {
-      if (attempt === TRIES || !isConflict(error)) throw error
+      if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
       await sleep(20 * attempt * attempt * (0.5 + Math.random()))
     }
   }
+}
+
+/**
+ * Two transactions met (deadlock, serialization failure, lock not available): either could have gone on. Postgres is
+ * there, so that waiting for it helps nothing; trying again does.
+ */
+const RETRYABLE = new Set(['40P01', '40001', '55P03'])
+const QUERY_CANCELED = '57014'
+
+const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
+
+/** Whether a statement failed because it met another transaction. */
+export const isConflict = (error: unknown): boolean =>
+  error instanceof Error && RETRYABLE.has(sqlStateOf(error))
+
+/** Longer than a person should wait for us, and no longer than Postgres waits before it looks for a deadlock. */
+export const LOCK_TIMEOUT_MS = 500
+
+/** Why a statement on a user's table was given up. */
+export class TableBusyError extends Error {
+  override readonly name = 'TableBusy'
+  /** `locked`: another transaction holds a lock. `slow`: it took longer than it may. */
+  readonly reason: 'locked' | 'slow'
+  /** A function of the user's has raised it with these words. */
+  readonly raisedMessage: string | null
+  /** No row is at fault: the table itself is locked. */
+  readonly isTableLock: boolean
+
+  constructor(why: 'locked' | 'slow', cause: Error) {
+    super(cause.message, { cause })
+    this.reason = why
+    const { where = '' } = cause as { where?: string }
+    this.raisedMessage = RAISE_CONTEXT.test(where) ? cause.message : null
+    this.isTableLock = why === 'locked' && sqlStateOf(cause) === '55P03' && where === ''
+  }
+}
+
+/** The first line of an error's context, where RAISE has made the error: a true conflict comes out of a statement. */
+const RAISE_CONTEXT = /^PL\/pgSQL function [^\n]* at RAISE/
+
+/**
+ * Does something on a user's table with a bound on its statements and on their waits for locks. Local to the
+ * transaction, which keeps it right behind a pooler.
+ * @throws TableBusy when it took too long or met another transaction
+ */
+export async function withTableTimeouts<T>(
+  tx: Transaction<Schema>,
+  timeoutMs: number,
+  act: () => Promise<T>,
+): Promise<T> {
+  await sql`
+    select set_config('lock_timeout', ${`${LOCK_TIMEOUT_MS}ms`}, true),
+           set_config('fillrate.timeout_before', current_setting('statement_timeout'), true),
+           set_config('statement_timeout', ${`${Math.round(timeoutMs)}ms`}, true)`.execute(tx)
+  const began = performance.now()
+  let did: T
+  try {
+    did = await act()
+  } catch (error) {
+    if (isConflict(error)) throw new TableBusyError('locked', error as Error)
+    if (sqlStateOf(error) !== QUERY_CANCELED) throw error
+    // Canceled before its time: by an administrator, which says nothing of the rows.
+    throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)
+  }
+  await sql`
+    select set_config('lock_timeout', '0', true),
+           set_config('statement_timeout', current_setting('fillrate.timeout_before'), true)`.execute(tx)
+  return did
 }

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
-import { cleanText } from '../domain/clean-text.ts'
-import { jobIdentifier } from '../domain/job.ts'
-import { firstOf, identifier, isObject, parseJson } from '../domain/json.ts'
-import type { JsonObject } from '../domain/json.ts'
-import { readItem } from './result.ts'
-import type { ResultItem } from './result.ts'
+import { cleanText } from '../domain/text.ts'
+import { toJobId } from '../domain/job.ts'
+import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
+import { readCompany, readPerson } from '../domain/record.ts'
+import { readInBandStatus } from '../domain/in-band-status.ts'
 
 /** One delivery of a job's results, as the service sent it, its strings freed of what cannot be stored. */
 export type WebhookEvent = {
@@ -23,10 +22,10 @@ export type ParsedEvent =
   | { ok: false; reason: string; eventId: string | null }
 
 /** An identifier becomes a key in the database, whose indexes hold no more than about 2,700 bytes. */
-const longestId = 512
+const MAX_EVENT_ID_LENGTH = 512
 
 /** A job has at most 100; far more is an attack on the memory, or nothing of ours. */
-const mostResults = 10_000
+const MAX_RESULTS = 10_000
 
 /**
  * Reads a delivery's body, in linear time. Unknown fields are kept in each result's `raw`, numbers are taken
@@ -34,50 +33,107 @@ const mostResults = 10_000
  * usable `event_id`, or cannot be read at all, is not ok.
  */
 export function parseEvent(body: Buffer): ParsedEvent {
-  if (!isUtf8(body)) return unreadable('the body is not UTF-8')
+  if (!isUtf8(body)) return unreadableEvent('the body is not UTF-8')
   const json = body.toString('utf8')
   const parsed = parseJson(json)
-  if (!parsed.ok) return unreadable(`the body is ${parsed.reason}`)
-  if (!isObject(parsed.value)) return unreadable('the body is JSON, but no object')
+  if (!parsed.ok) return unreadableEvent(`the body is ${parsed.reason}`)
+  if (!isObject(parsed.value)) return unreadableEvent('the body is JSON, but no object')
 
-  const eventId = identifier(firstOf(parsed.value, ['event_id', 'eventId']))
-  if (eventId === null) return unreadable('there is no event_id')
-  if (eventId.length > longestId) return unreadable(`the event_id is longer than ${longestId} characters`)
+  const eventId = toIdentifier(firstPresent(parsed.value, ['event_id', 'eventId']))
+  if (eventId === null) return unreadableEvent('there is no event_id')
+  if (eventId.length > MAX_EVENT_ID_LENGTH)
+    return unreadableEvent(`the event_id is longer than ${MAX_EVENT_ID_LENGTH} characters`)
   // Cleaned it could be the same as another event's, which would then be dropped as a repetition.
-  if (cleanText(eventId) !== eventId) return unreadable('the event_id holds a NUL or half a character')
+  if (cleanText(eventId) !== eventId) return unreadableEvent('the event_id holds a NUL or half a character')
 
   const value = json.includes('\\u') ? cleanText(parsed.value) : parsed.value
-  const results = listOf(firstOf(value, ['results']))
-  if (results === null) return unreadable('results is no list', eventId)
-  if (results.length > mostResults) return unreadable(`there are more than ${mostResults} results`, eventId)
-  const jobId = jobIdentifier(firstOf(value, ['job_id', 'jobId']))
+  const results = toResultList(firstPresent(value, ['results']))
+  if (results === null) return unreadableEvent('results is no list', eventId)
+  if (results.length > MAX_RESULTS)
+    return unreadableEvent(`there are more than ${MAX_RESULTS} results`, eventId)
+  const jobId = toJobId(firstPresent(value, ['job_id', 'jobId']))
   return {
     ok: true,
-    event: { eventId, jobId, status: statusOf(value['status']), results: results.map(readItem) },
+    event: { eventId, jobId, status: parseStatus(value['status']), results: results.map(parseResultItem) },
   }
 }
 
-const unreadable = (reason: string, eventId: string | null = null): ParsedEvent => ({
+const unreadableEvent = (reason: string, eventId: string | null = null): ParsedEvent => ({
   ok: false,
   reason,
   eventId,
 })
 
 /** The results as a list; a map from request identifier to result is one too. */
-function listOf(results: unknown): unknown[] | null {
+function toResultList(results: unknown): unknown[] | null {
   if (results === undefined) return []
   if (Array.isArray(results)) return results
   if (!isObject(results)) return null
-  return Object.entries(results).map(([requestId, result]) => itemOf(requestId, result))
+  return Object.entries(results).map(([requestId, result]) => toResultObject(requestId, result))
 }
 
-function itemOf(requestId: string, result: unknown): JsonObject {
-  const isItem = isObject(result) && firstOf(result, ['request_id', 'data']) !== undefined
+function toResultObject(requestId: string, result: unknown): JsonObject {
+  const isItem = isObject(result) && firstPresent(result, ['request_id', 'data']) !== undefined
   return isItem ? { request_id: requestId, ...result } : { request_id: requestId, data: result }
 }
 
-function statusOf(status: unknown): WebhookEvent['status'] {
+function parseStatus(status: unknown): WebhookEvent['status'] {
   if (typeof status !== 'string') return null
   const lower = status.trim().toLowerCase()
   return lower === 'completed' || lower === 'failed' ? lower : status
+}
+
+/** One item of a delivery's results. */
+export type ResultItem = {
+  /** What ties it to its input; null when it has none. */
+  requestId: string | null
+  /** What it holds about the input. Null when it holds nothing. */
+  data: unknown
+  /** The item as it came. */
+  raw: unknown
+}
+
+export type ParsedResult = {
+  found: boolean
+  /** The record, out of its wrapper; null unless found. */
+  record: JsonObject | null
+  /** 0 to 1; null unless found, and for a company. */
+  confidence: number | null
+  /** The email that the result itself names, as it came; also when nothing was found. */
+  email: string | null
+  /**
+   * Why the result says neither found nor not found: it reports an error of the service, and its input is to be
+   * asked again. Null otherwise.
+   */
+  fault: string | null
+}
+
+/** Never fails: an item that is no object has no identifier and no data, and stays whole in `raw`. */
+export function parseResultItem(raw: unknown): ResultItem {
+  if (!isObject(raw)) return { requestId: null, data: null, raw }
+  const requestId = toIdentifier(firstPresent(raw, ['request_id', 'requestId']))
+  // An item that reports an error is read whole, so that empty data beside it is not taken for a miss.
+  if (readInBandStatus(raw) !== null || Object.hasOwn(raw, 'confidence')) return { requestId, data: raw, raw }
+  return { requestId, data: firstPresent(raw, ['data', 'person', 'result', 'record']) ?? null, raw }
+}
+
+/**
+ * Reads a result about a person or a company. Null, empty or, for a person, without confidence is not found.
+ * @param kind of what was requested: a company read as a person would be a miss
+ */
+export function parseResult(data: unknown, kind: 'person' | 'company' = 'person'): ParsedResult {
+  // The data is the inside of a wrapper already, where nothing means that there was no match.
+  const reading = kind === 'person' ? readPerson({ data }) : readCompany({ data })
+  const none = { found: false, record: null, confidence: null, email: findEmail(data, 0), fault: null }
+  if (reading.outcome === 'not_found') return none
+  if (reading.outcome === 'unreadable') return { ...none, fault: reading.reason }
+  const { record, confidence } = reading
+  return { found: true, record, confidence, email: findEmail(record, 0) ?? none.email, fault: null }
+}
+
+function findEmail(data: unknown, depth: number): string | null {
+  if (!isObject(data) || depth > 3) return null
+  const email = firstPresent(data, ['email'])
+  if (typeof email === 'string' && email.includes('@')) return email
+  return findEmail(firstPresent(data, ['data', 'person', 'result', 'record']), depth + 1)
 }

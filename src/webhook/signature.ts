@@ -1,10 +1,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-const wellFormed = /^[0-9a-f]{64}$/
+const SIGNATURE_PATTERN = /^[0-9a-f]{64}$/
 
 /** The signature of a body: HMAC-SHA256 in lowercase hexadecimal (interface document, Events 1). */
 export function signWebhook(body: Buffer | string, secret: string): string {
-  return hmac(body, secret).toString('hex')
+  return computeHmac(body, secret).toString('hex')
 }
 
 /**
@@ -27,22 +27,22 @@ export function verifyWebhook(
       'a webhook secret is missing or empty: expected at least one (FILLRATE_WEBHOOK_SECRET)',
     )
   }
-  const given = onlyOne(signature)
+  const given = singleSignature(signature)
   if (given === null) return false
   const claimed = Buffer.from(given, 'hex')
   let matches = 0
-  for (const secret of all) matches |= Number(timingSafeEqual(hmac(body, secret), claimed))
+  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(body, secret), claimed))
   return matches === 1
 }
 
 /** Whether a header can be a signature at all, which its head alone tells: the body need not be read for one that can't. */
-export const isWellFormed = (signature: string | readonly string[] | undefined): boolean =>
-  onlyOne(signature) !== null
+export const isWellFormedSignature = (signature: string | readonly string[] | undefined): boolean =>
+  singleSignature(signature) !== null
 
-function onlyOne(signature: string | readonly string[] | undefined): string | null {
+function singleSignature(signature: string | readonly string[] | undefined): string | null {
   const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
-  return typeof given === 'string' && wellFormed.test(given) ? given : null
+  return typeof given === 'string' && SIGNATURE_PATTERN.test(given) ? given : null
 }
 
-const hmac = (body: Buffer | string, secret: string): Buffer =>
+const computeHmac = (body: Buffer | string, secret: string): Buffer =>
   createHmac('sha256', secret).update(body).digest()

@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findAccount } from '../../src/cli/demo/postgres/account.ts'
+import { findServerAccount } from '../../src/demo/postgres/program.ts'
 import { freePort } from '../support/free-port.ts'
 import { onServer } from '../support/server.ts'
 
@@ -37,7 +37,7 @@ max_client_conn = 100
 `,
   )
   // It refuses to run as root.
-  const account = await findAccount(process.env)
+  const account = await findServerAccount(process.env)
   const child = spawn('pgbouncer', [file], { stdio: 'ignore', cwd: '/', ...account })
   const url = new URL(server)
   url.port = String(port)

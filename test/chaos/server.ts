@@ -1,10 +1,15 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findAccount } from '../../src/cli/demo/postgres/account.ts'
-import { findBinaries } from '../../src/cli/demo/postgres/binaries.ts'
-import { binariesOf, dataOf, makeCluster, readPassword, ROLE } from '../../src/cli/demo/postgres/cluster.ts'
-import { runProgram } from '../../src/cli/demo/postgres/program.ts'
+import { findServerAccount, runProgram } from '../../src/demo/postgres/program.ts'
+import { findBinaries } from '../../src/demo/postgres/binaries.ts'
+import {
+  CLUSTER_ROLE,
+  createCluster,
+  dataFolder,
+  findClusterBinaries,
+  readPassword,
+} from '../../src/demo/postgres/cluster.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { freePort } from '../support/free-port.ts'
@@ -26,22 +31,26 @@ export async function startOwnServer(): Promise<OwnServer> {
   const home = await mkdtemp(join(tmpdir(), 'fillrate-server-'))
   await chmod(home, 0o755)
   const { env, platform, arch } = process
-  const options = { env, account: await findAccount(env) }
+  const options = { env, account: await findServerAccount(env) }
   const installed = await findBinaries({ platform, arch })
-  await makeCluster(home, { ...options, binaries: installed })
-  const binaries = await binariesOf(home, installed)
+  await createCluster(home, { ...options, binaries: installed })
+  const binaries = await findClusterBinaries(home, installed)
   const port = await freePort()
   const control = async (...words: string[]): Promise<void> => {
-    const { code, output } = await runProgram(binaries.pgCtl, [...words, '-D', dataOf(home), '-w', '-s'], {
-      ...options,
-      output: 'ignore',
-    })
+    const { code, output } = await runProgram(
+      binaries.pgCtl,
+      [...words, '-D', dataFolder(home), '-w', '-s'],
+      {
+        ...options,
+        output: 'ignore',
+      },
+    )
     if (code !== 0) throw new Error(`pg_ctl ${words.join(' ')} ended with ${code}: ${output}`)
   }
-  const log = join(dataOf(home), 'server.log')
+  const log = join(dataFolder(home), 'server.log')
   await control('start', '-l', log, '-o', `-p ${port} ${SETTINGS}`)
   const password = await readPassword(home, '18')
-  const url = `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`
+  const url = `postgres://${CLUSTER_ROLE}:${password}@127.0.0.1:${port}/postgres`
   await onServer(url, (client) => client.query(`create database ${TEMPLATE}`))
   const template = new URL(url)
   template.pathname = `/${TEMPLATE}`

@@ -1,4 +1,4 @@
-import type { FaultName, Moment } from '../../src/sandbox/faults.ts'
+import type { FaultName, FaultPoint } from '../../src/sandbox/faults.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { compare } from './damage.ts'
 import { CONCURRENCY, finish, onTrial, passDeadlines, type Ground } from './ground.ts'
@@ -19,7 +19,7 @@ const FAULTS: Readonly<Record<string, Partial<SandboxOptions>>> = {
 }
 
 /** The third try of an input is minutes ahead: no trial waits for it. */
-function onlyOnce(_: FaultName, { nth }: Moment): false | undefined {
+function onlyOnce(_: FaultName, { nth }: FaultPoint): false | undefined {
   return nth > 0 ? false : undefined
 }
 

@@ -1,7 +1,6 @@
-import { once } from 'node:events'
 import pino from 'pino'
-import { takeTurn } from '../../src/daemon/caller.ts'
-import type { Turn } from '../../src/pipeline/run/turn.ts'
+import { once } from 'node:events'
+import { type Leadership, acquireLeadership } from '../../src/runs/leader.ts'
 import { createBreaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
 import { openDatabase } from '../../src/store/open.ts'
@@ -29,7 +28,7 @@ process.send?.({ pid: process.pid })
 let asked = 0
 
 while (!stopping.signal.aborted) {
-  const turn = await takeTurn({
+  const turn = await acquireLeadership({
     db,
     scope: () => 'the key',
     owner: `test:${process.pid}:${asked}`,
@@ -51,7 +50,7 @@ while (!stopping.signal.aborted) {
 await client.close()
 await db.destroy()
 
-async function callAway({ limiter, lost }: Turn): Promise<void> {
+async function callAway({ limiter, lost }: Leadership): Promise<void> {
   const signal = AbortSignal.any([lost, stopping.signal])
   const underWay = new Set<Promise<void>>()
   while (!signal.aborted) {
@@ -63,15 +62,15 @@ async function callAway({ limiter, lost }: Turn): Promise<void> {
     const permits = await limiter.acquire(free, 'low', signal).catch(() => null)
     if (permits === null) break
     for (let index = 0; index < permits.count; index++) {
-      const call = permits.use()
+      const observer = permits.use()
       const one: Promise<void> = client
-        .enrichPerson({ email: `${task.name}-${++asked}@example.com` }, { call })
+        .enrichPerson({ email: `${task.name}-${++asked}@example.com` }, { observer })
         .then(
           () => {},
           () => {},
         )
         .finally(() => {
-          call.end()
+          observer.end()
           underWay.delete(one)
         })
       underWay.add(one)

@@ -1,12 +1,12 @@
 import pino from 'pino'
-import type { Deps, Rules } from '../../src/pipeline/deps.ts'
-import { beginPass, tick as pick } from '../../src/pipeline/pick/pick.ts'
-import { Budget } from '../../src/pipeline/pick/budget.ts'
+import type { Deps, RunPolicy } from '../../src/pipeline/deps.ts'
+import { createPass, pickPage as pick } from '../../src/pipeline/pick/pick.ts'
+import { RunBudget } from '../../src/pipeline/pick/budget.ts'
 import { openSource, type Source } from '../../src/sources/source.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { TestDatabase } from './clone.ts'
 
-const RULES: Rules = {
+const RULES: RunPolicy = {
   attempts: 5,
   concurrency: 8,
   bulkMinimum: 50,
@@ -30,7 +30,7 @@ export interface AnsweredPeople {
 export async function answeredPeople(
   database: TestDatabase,
   count: number,
-  rules: Partial<Rules> = {},
+  rules: Partial<RunPolicy> = {},
 ): Promise<AnsweredPeople> {
   const { db, pool } = database
   await pool.query(`
@@ -70,9 +70,9 @@ export async function answeredPeople(
     service: 0,
   }
   const options = { limit: null, where: null }
-  const pass = await beginPass(deps, source, options)
+  const pass = await createPass(deps, source, options)
   while (pass.phase !== 'done')
-    await pick(deps, { id: 1, budget: new Budget(null), dry: false, service: 0 }, pass, options)
+    await pick(deps, { id: 1, budget: new RunBudget(null), dry: false, service: 0 }, pass, options)
   return { deps, source, run: 1 }
 }
 

@@ -1,6 +1,6 @@
 import pino from 'pino'
-import { openServer } from '../../src/daemon/http/server.ts'
-import { createReceiver } from '../../src/pipeline/receive.ts'
+import { openHttpServer } from '../../src/http/server.ts'
+import { createWebhookReceiver } from '../../src/pipeline/receive.ts'
 import { openDatabase } from '../../src/store/open.ts'
 
 /** What it is given as its only argument, as JSON. */
@@ -19,13 +19,13 @@ export interface MemoryReport {
 /** A receiver in a process of its own, so that its memory can be measured apart from what its senders need. */
 const task = JSON.parse(process.argv[2] ?? '') as ReceiverTask
 const db = openDatabase({ url: task.databaseUrl, max: 4 })
-const server = await openServer({
+const server = await openHttpServer({
   host: '127.0.0.1',
   port: 0,
-  receive: createReceiver(db, [task.secret]),
+  receive: createWebhookReceiver(db, [task.secret]),
   onDelivered: () => {},
-  notReady: async () => null,
-  board: null,
+  notReadyReason: async () => null,
+  dashboard: null,
   log: pino({ level: 'silent' }),
 })
 process.on('message', () => {

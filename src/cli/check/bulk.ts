@@ -1,23 +1,22 @@
 import type { Logger } from 'pino'
 import { request } from 'undici'
-import { openProxied } from '../../service/proxy.ts'
+import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { Environment } from '../../config/environment.ts'
-import { bulkOf } from '../../daemon/bulk.ts'
-import { openServer } from '../../daemon/http/server.ts'
-import { isFillrate, LOOPBACK, portTaken } from '../../daemon/receiver.ts'
-import { counted } from '../../domain/numbers.ts'
-import { finding, wrongBecause, type Finding } from './finding.ts'
-import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
+import { DEFAULT_HOST, checkBulkAvailability, isOwnProcess, portTakenProblem } from '../../http/receiver.ts'
+import { openHttpServer } from '../../http/server.ts'
+import { pluralize } from '../../util/format.ts'
+import { type Finding, finding, wrongBecause } from './finding.ts'
+import { TIMEOUT_MS, reasonOf } from './unanswered.ts'
 
 /** Whether lookups can go in bulk, and whether their deliveries would arrive. Off is a choice, so it is no error. */
 export async function checkBulk(environment: Environment, log: Logger): Promise<Finding> {
-  const bulk = bulkOf(environment)
+  const bulk = checkBulkAvailability(environment)
   if (!bulk.possible)
-    return finding('bulk', 'warning', `off: ${bulk.why}`, {
+    return finding('bulk', 'warning', `off: ${bulk.reason}`, {
       todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
     })
   const { publicUrl } = environment
-  const secrets = counted(environment.webhookSecrets.length, 'webhook secret')
+  const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
   if (publicUrl === null) return finding('bulk', 'ok', `on: deliveries come to this machine, ${secrets}`)
   const standIn = await openStandIn(environment, log)
   if (standIn !== null && 'wrong' in standIn) return standIn.wrong
@@ -38,24 +37,24 @@ async function openStandIn(
 ): Promise<{ close(): Promise<void> } | { wrong: Finding } | null> {
   if (port === null || port === 0) return null
   try {
-    return await openServer({
-      host: host ?? LOOPBACK,
+    return await openHttpServer({
+      host: host ?? DEFAULT_HOST,
       port,
       receive: async () => 'bad_signature',
       onDelivered: () => {},
-      notReady: async () => 'fillrate check looks whether this address can be reached',
-      board: null,
+      notReadyReason: async () => 'fillrate check looks whether this address can be reached',
+      dashboard: null,
       log,
     })
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     if (code === 'EADDRINUSE')
-      return (await isFillrate(host ?? LOOPBACK, port))
+      return (await isOwnProcess(host ?? DEFAULT_HOST, port))
         ? null
-        : { wrong: wrongBecause('bulk', [portTaken(host ?? LOOPBACK, port)]) }
+        : { wrong: wrongBecause('bulk', [portTakenProblem(host ?? DEFAULT_HOST, port)]) }
     const problem = {
       place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
-      found: `${host ?? LOOPBACK}:${port}: ${message}`,
+      found: `${host ?? DEFAULT_HOST}:${port}: ${message}`,
       expected: 'an address and a port of this machine on which this user may listen',
       todo:
         code === 'EACCES'
@@ -81,7 +80,7 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
             : `Correct the address, or what passes it on to port ${port} of this machine.`,
       },
     ])
-  const dispatcher = openProxied(url, proxies)
+  const dispatcher = openProxyDispatcher(url, proxies)
   try {
     const { statusCode, body } = await request(url, {
       ...(dispatcher && { dispatcher }),

@@ -1,4 +1,4 @@
-import { duration } from '../../domain/numbers.ts'
+import { formatDuration } from '../../util/format.ts'
 import { finding, type Finding } from './finding.ts'
 
 /** Another's clock, held against this machine's. */
@@ -51,7 +51,7 @@ export function judgeClocks(readings: readonly ClockReading[]): Finding {
 }
 
 const inWords = (offset: number): string =>
-  `${duration(Math.abs(offset))} ${offset > 0 ? 'ahead of' : 'behind'}`
+  `${formatDuration(Math.abs(offset))} ${offset > 0 ? 'ahead of' : 'behind'}`
 
 const SET = {
   machine:

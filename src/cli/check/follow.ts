@@ -1,4 +1,4 @@
-import { executors, followState } from '../../sources/follow/install.ts'
+import { listExecutors, readTriggerState } from '../../sources/follow/install.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'
@@ -6,7 +6,7 @@ import { finding, wrongBecause, type Finding } from './finding.ts'
 /** Whether the triggers of a followed source are there and right. Without them there may still be a poll. */
 export async function checkFollow(db: Database, source: Source): Promise<Finding> {
   const name = `follow ${source.name}`
-  const there = await followState(db, source)
+  const there = await readTriggerState(db, source)
   if (there.state === 'right') return finding(name, 'ok', 'its triggers are there and right')
   const why = there.state === 'missing' ? 'its triggers are not there' : there.why
   const todo = `Run \`fillrate follow install ${source.name}\`.`
@@ -18,7 +18,7 @@ export async function checkFollow(db: Database, source: Source): Promise<Finding
 
 /** Functions of triggers that a role may use to gain the rights of their owner, of whatever source. Null: there are none. */
 export async function checkFunctions(db: Database): Promise<Finding | null> {
-  const open = await executors(db)
+  const open = await listExecutors(db)
   if (open.length === 0) return null
   return wrongBecause(
     'functions',

@@ -1,6 +1,6 @@
 import type { Environment } from '../../config/environment.ts'
-import { serviceAddress } from '../../service/base-url.ts'
-import { keyIdOf } from '../../service/keys.ts'
+import { toServiceAddress } from '../../service/dispatcher.ts'
+import { toKeyId } from '../../service/api-keys.ts'
 import type { Database } from '../../store/open.ts'
 import * as runs from '../../store/runs.ts'
 import * as services from '../../store/services.ts'
@@ -14,8 +14,8 @@ export async function* checkScope(
   { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
 ): AsyncGenerator<Finding> {
   if (baseUrl === null || apiKeys.length === 0) return
-  const address = serviceAddress(baseUrl)
-  const known = (await services.list(db)).map(({ host }) => host)
+  const address = toServiceAddress(baseUrl)
+  const known = (await services.listServices(db)).map(({ host }) => host)
   if (known.length > 0 && !known.includes(address))
     yield finding(
       NAME,
@@ -27,8 +27,8 @@ export async function* checkScope(
           `update fillrate.services set host = '${address}' where host = '${known[0]}';`,
       },
     )
-  const own = new Set(apiKeys.map((key) => `${address} ${keyIdOf(key)}`))
-  const others = (await runs.live(db)).filter(({ scope }) => scope !== null && !own.has(scope))
+  const own = new Set(apiKeys.map((key) => `${address} ${toKeyId(key)}`))
+  const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !own.has(scope))
   if (others.length > 0)
     yield finding(
       NAME,

@@ -1,8 +1,8 @@
 import { request } from 'undici'
-import { openProxied } from '../../service/proxy.ts'
+import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/retry-after.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import type { ClockReading } from './clock.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'
 import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
@@ -20,7 +20,7 @@ export async function* checkService(
     return null
   }
   const { host } = new URL(baseUrl)
-  const dispatcher = openProxied(baseUrl, proxies)
+  const dispatcher = openProxyDispatcher(baseUrl, proxies)
   const asked = now()
   try {
     const { statusCode, headers, body } = await request(baseUrl, {
@@ -60,7 +60,7 @@ export function checkKey({ apiKeys, auth }: Environment): Finding {
   return finding(
     'key',
     'ok',
-    `${counted(apiKeys.length, 'key')}, sent as ${auth}; not tried, because a call would cost`,
+    `${pluralize(apiKeys.length, 'key')}, sent as ${auth}; not tried, because a call would cost`,
   )
 }
 

@@ -1,13 +1,13 @@
 import type { Problem } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
-import { inspectSource } from '../../sources/inspect.ts'
+import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { PageRow } from '../../sources/page.ts'
 import { openSource, type Source } from '../../sources/source.ts'
-import { FIRST_ROWS, readInputs, unsteadyInputs } from '../../sources/steady.ts'
+import { FIRST_PAGE, readInputs, findVolatileInputs } from '../../sources/volatile-inputs.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
 
 /** A look at a table may take this long, in milliseconds: somebody waits for it, and the table is in use. */
@@ -24,8 +24,8 @@ export async function checkSource(
     const source = await openSource(db, mapping)
     const wrong = await wrongRows(db, source)
     if (wrong.length > 0) return wrongBecause(name, wrong)
-    const remarks = await inTransaction(db, (tx) => inspectSource(tx, source), LOOK_MS)
-    const text = `${mapping.table}, ${counted(source.outputs.length, 'column')} to fill`
+    const remarks = await inTransaction(db, (tx) => describeSource(tx, source), LOOK_MS)
+    const text = `${mapping.table}, ${pluralize(source.outputs.length, 'column')} to fill`
     return finding(name, remarks.length > 0 ? 'warning' : 'ok', text, { problems: remarks })
   } catch (error) {
     if (isTooSlow(error)) return finding(name, 'warning', mapping.table, { problems: [tooSlow] })
@@ -40,10 +40,10 @@ async function wrongRows(db: Database, source: Source): Promise<readonly Problem
   try {
     const first = await read(null)
     const readings = [first, await read(first)]
-    if (unsteadyInputs(source, readings).length === 0) return []
-    return unsteadyInputs(source, [...readings, await read(first)])
+    if (findVolatileInputs(source, readings).length === 0) return []
+    return findVolatileInputs(source, [...readings, await read(first)])
   } catch (error) {
-    const problems = await explainPageFailure(db, source, FIRST_ROWS, error)
+    const problems = await explainPageFailure(db, source, FIRST_PAGE, error)
     if (problems === null) throw error
     return problems.problems
   }

@@ -8,7 +8,7 @@ import { RECEIVER, SERVICE } from '../environment-help.ts'
 import { Exit } from '../exit-codes.ts'
 import { findingLines, verdictLine } from '../render/check.ts'
 import { writeJson } from '../render/json.ts'
-import { count, counted } from '../../domain/numbers.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
 import { openLog, readConfig } from '../settings.ts'
 
 export const check = defineCommand(
@@ -72,11 +72,16 @@ async function* findings(invocation: Invocation, context: Context): AsyncGenerat
 
 function* aboutConfig(config: Config): Generator<Finding> {
   const { budget, path } = config
-  const sources = counted(Object.keys(config.sources).length, 'source')
+  const sources = pluralize(Object.keys(config.sources).length, 'source')
   yield finding('configuration', 'ok', `${path === null ? 'from code' : basename(path)}, ${sources}`)
   if (budget === null)
     yield finding('budget', 'warning', 'none', {
       todo: 'Every run must be given --budget. To have a default, set `budget` in the configuration.',
     })
-  else yield finding('budget', 'ok', budget === 'unlimited' ? 'unlimited' : `${count(budget)} lookups a run`)
+  else
+    yield finding(
+      'budget',
+      'ok',
+      budget === 'unlimited' ? 'unlimited' : `${formatCount(budget)} lookups a run`,
+    )
 }

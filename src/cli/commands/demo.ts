@@ -16,12 +16,12 @@ export const demo = defineCommand(
     onInterrupt: FINISHING,
 
     async handler(invocation, context) {
-      const { showDemo } = await import('../demo/demo.ts')
-      const { DemoProblem } = await import('../demo/problem.ts')
+      const { showDemo } = await import('../../demo/demo.ts')
+      const { DemoError } = await import('../../demo/settings.ts')
       try {
         return await showDemo(invocation, context)
       } catch (error) {
-        if (!(error instanceof DemoProblem)) throw error
+        if (!(error instanceof DemoError)) throw error
         const { stderr, stdout } = context
         stderr.line(`${stderr.paint('bad', 'fillrate:')} ${error.message}`)
         if (invocation.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })

@@ -12,7 +12,7 @@ import { listed, states, text, wholeNumber } from '../options.ts'
 import { csvLine } from '../render/csv.ts'
 import { failureLines } from '../render/failures.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 
 /** Rows shown; a file gets all. */
 const SHOWN = 10
@@ -42,10 +42,10 @@ export const failures = defineCommand(failuresParser, {
       await refuseUnknown(db, flags.source)
       if (flags.csv !== null) return writeCsv(db, flags, context, flags.csv)
       const filter = { source: flags.source, states: flags.state }
-      const reasons = await store.countReasons(db, filter)
-      const rows = await store.latest(db, filter, flags.limit ?? SHOWN)
+      const reasons = await store.countFailureReasons(db, filter)
+      const rows = await store.latestFailures(db, filter, flags.limit ?? SHOWN)
       // Rows of any state have such cells.
-      const cells = flags.state === null ? await store.countLeftOutCells(db, flags.source) : []
+      const cells = flags.state === null ? await store.countSkippedCells(db, flags.source) : []
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
       const found = { total, reasons, cells, rows }
       if (flags.json) writeJson(context.stdout, found)
@@ -57,8 +57,8 @@ export const failures = defineCommand(failuresParser, {
 
 async function refuseUnknown(db: Database, source: string | null): Promise<void> {
   if (source === null) return
-  const { sourceNames } = await import('../../store/source-names.ts')
-  const known = await sourceNames(db)
+  const { listSourceNames } = await import('../../store/rows.ts')
+  const known = await listSourceNames(db)
   if (known.includes(source)) return
   throw new ConfigProblems('the command', [
     {
@@ -84,12 +84,12 @@ async function writeCsv(
     if (file === null) stdout.write(text)
     else await file.write(text)
   }
-  const { pages } = await import('../../store/failures.ts')
+  const { iterateFailures } = await import('../../store/failures.ts')
   const filter = { source: flags.source, states: flags.state }
   let written = 0
   try {
     await write(HEAD)
-    for await (const page of pages(db, filter, flags.limit)) {
+    for await (const page of iterateFailures(db, filter, flags.limit)) {
       signal.throwIfAborted()
       await write(
         page
@@ -102,7 +102,7 @@ async function writeCsv(
     await file?.close()
   }
   if (flags.json && file !== null) writeJson(stdout, { csv: target, rows: written })
-  else stderr.line(`Wrote ${counted(written, 'row')}${file === null ? '' : ` to ${target}`}.`)
+  else stderr.line(`Wrote ${pluralize(written, 'row')}${file === null ? '' : ` to ${target}`}.`)
   return Exit.done
 }
 

@@ -1,4 +1,4 @@
-import { readTarget, type Target } from '../../pipeline/forget/target.ts'
+import { parseForgetTarget, type ForgetTarget } from '../../actions/forget.ts'
 import { defineCommand, parser, usageError, type CliCommand } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { DATABASE } from '../environment-help.ts'
@@ -51,7 +51,7 @@ export const forget = defineCommand(
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
           'Forget one after the other.',
         )
-      const { forget: erase } = await import('../../pipeline/forget/forget.ts')
+      const { forgetSubject: erase } = await import('../../actions/forget.ts')
       const report = await withDatabase(context, (db, environment) =>
         erase({ db, log: openLog(invocation, context, environment) }, targets, { dryRun: flags.dryRun }),
       )
@@ -63,14 +63,19 @@ export const forget = defineCommand(
 )
 
 /** The message does not quote what was typed: it may be somebody's address. */
-function read(command: CliCommand, flag: string, kind: Target['kind'], typed: string | null): Target[] {
+function read(
+  command: CliCommand,
+  flag: string,
+  kind: ForgetTarget['kind'],
+  typed: string | null,
+): ForgetTarget[] {
   if (typed === null) return []
-  const target = readTarget(kind, typed)
+  const target = parseForgetTarget(kind, typed)
   if (typeof target !== 'string') return [target]
   throw usageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)
 }
 
-const EXPECTED: Readonly<Record<Target['kind'], string>> = {
+const EXPECTED: Readonly<Record<ForgetTarget['kind'], string>> = {
   email: 'one email address',
   linkedin_url: 'the URL of a profile, linkedin.com/in/…',
   domain: "a company's domain",

@@ -1,20 +1,20 @@
-import { configFiles } from '../../config/load.ts'
-import type { PassedOver, Proposal } from '../../sources/propose/proposal.ts'
+import { CONFIG_FILES } from '../../config/load.ts'
+import type { SkippedTable, Proposal } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
 import { defineCommand, parser } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
 import { DATABASE } from '../environment-help.ts'
 import { Exit } from '../exit-codes.ts'
-import type { Accepted } from '../init/accept.ts'
-import type { Questions } from '../init/ask.ts'
-import { configObject } from '../init/config-object.ts'
-import { configText } from '../init/config-text.ts'
-import { targetOf, writeTarget, type Target } from '../init/target.ts'
+import type { AcceptedSource } from '../../init/verify.ts'
+import type { InitPrompt } from '../init/ask.ts'
+import { toConfigObject } from '../../init/config-object.ts'
+import { renderConfig } from '../init/config-text.ts'
+import { resolveConfigTarget, writeConfig, type ConfigTarget } from '../../init/target.ts'
 import { boolean, text } from '../options.ts'
 import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
 import { writeJson } from '../render/json.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import { pad } from '../render/text.ts'
 
 export const init = defineCommand(
@@ -40,16 +40,16 @@ export const init = defineCommand(
     environment: DATABASE,
 
     async handler(invocation, context) {
-      const { askOn, Left } = await import('../init/ask.ts')
-      const { proposeFor } = await import('../init/propose-for.ts')
+      const { openPrompt, PromptClosedError } = await import('../init/ask.ts')
+      const { proposeForTables } = await import('../init/propose-for.ts')
       const { flags, args } = invocation
       const { stdin, stdout } = context
-      const target = await targetOf({ cwd: context.cwd, out: flags.out, force: flags.force })
+      const target = await resolveConfigTarget({ cwd: context.cwd, out: flags.out, force: flags.force })
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
-      const questions = isAsked ? askOn(stdin, stdout) : null
+      const questions = isAsked ? openPrompt(stdin, stdout) : null
       try {
         return await withDatabase(context, async (db) => {
-          const proposal = await proposeFor(db, args[0], context)
+          const proposal = await proposeForTables(db, args[0], context)
           if (!flags.json)
             for (const line of proposal.sources.length === 0
               ? nothingLines(proposal, stdout)
@@ -59,13 +59,13 @@ export const init = defineCommand(
           const all = [...proposal.passedOver, ...passedOver]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
             for (const line of [...passedOverLines(all, stdout), '']) stdout.line(line)
-          if (accepted.length > 0) await writeTarget(target, textOf(accepted, target))
+          if (accepted.length > 0) await writeConfig(target, textOf(accepted, target))
           if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
           else tellEnd(accepted, proposal, target, context)
           return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
         })
       } catch (error) {
-        if (!(error instanceof Left)) throw error
+        if (!(error instanceof PromptClosedError)) throw error
         stdout.line('Nothing was written.')
         return Exit.interrupted
       } finally {
@@ -79,44 +79,47 @@ export const init = defineCommand(
 async function choose(
   db: Database,
   proposal: Proposal,
-  questions: Questions | null,
+  questions: InitPrompt | null,
   isQuiet: boolean,
   { stdout }: Context,
-): Promise<{ accepted: Accepted[]; passedOver: PassedOver[] }> {
-  const { accept } = await import('../init/accept.ts')
-  const accepted: Accepted[] = []
-  const passedOver: PassedOver[] = []
+): Promise<{ accepted: AcceptedSource[]; passedOver: SkippedTable[] }> {
+  const { verifyProposedSource } = await import('../../init/verify.ts')
+  const accepted: AcceptedSource[] = []
+  const passedOver: SkippedTable[] = []
   const { sources } = proposal
   const wanted =
     questions !== null && sources.length > 1
-      ? await questions.some(
+      ? await questions.select(
           `\nWhich of them? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
           sources.length,
         )
       : sources.map((_, n) => n + 1)
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
-    const held = await accept(db, source)
+    const held = await verifyProposedSource(db, source)
     if ('why' in held) {
       passedOver.push(held)
       continue
     }
     if (!isQuiet) for (const line of ['', ...sourceLines(held, stdout), '']) stdout.line(line)
-    if (questions === null || (await questions.yes(`Take ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`)))
+    if (
+      questions === null ||
+      (await questions.confirm(`Take ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))
+    )
       accepted.push(held)
   }
   return { accepted, passedOver }
 }
 
-function textOf(accepted: readonly Accepted[], { isJson }: Target): string {
-  if (!isJson) return configText(accepted)
-  return `${JSON.stringify(configObject(accepted.map((one) => one.source)), null, 2)}\n`
+function textOf(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): string {
+  if (!isJson) return renderConfig(accepted)
+  return `${JSON.stringify(toConfigObject(accepted.map((one) => one.source)), null, 2)}\n`
 }
 
 const jsonOf = (
-  accepted: readonly Accepted[],
-  passedOver: readonly PassedOver[],
-  target: Target,
+  accepted: readonly AcceptedSource[],
+  passedOver: readonly SkippedTable[],
+  target: ConfigTarget,
   { looked }: Proposal,
 ): object => ({
   written: accepted.length > 0 ? target.path : null,
@@ -126,9 +129,9 @@ const jsonOf = (
 })
 
 function tellEnd(
-  accepted: readonly Accepted[],
+  accepted: readonly AcceptedSource[],
   { sources }: Proposal,
-  { shown }: Target,
+  { displayPath }: ConfigTarget,
   { stdout }: Context,
 ): void {
   const { paint } = stdout
@@ -137,9 +140,9 @@ function tellEnd(
     stdout.line('Nothing was written.')
     return
   }
-  stdout.line(`${paint('good', '✓')} Wrote ${shown}, ${counted(accepted.length, 'source')}. Next:`)
-  const names: readonly string[] = configFiles
-  const other = names.includes(shown) ? '' : ` --config ${shown}`
+  stdout.line(`${paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`)
+  const names: readonly string[] = CONFIG_FILES
+  const other = names.includes(displayPath) ? '' : ` --config ${displayPath}`
   const steps = [
     ['fillrate migrate', 'once: makes the schema in which Fillrate keeps its state'],
     [`fillrate check${other}`, 'is everything there, and right?'],

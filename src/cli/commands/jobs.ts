@@ -1,13 +1,13 @@
 import { Job, type JobState } from '../../domain/job.ts'
 import type { StoredJob } from '../../store/jobs.ts'
-import { quote } from '../../config/show.ts'
+import { quoteText } from '../../util/text.ts'
 import { defineCommand, parser, usageError, type InvocationOf } from '../command.ts'
 import type { Context } from '../context.ts'
 import { withDatabase } from '../database.ts'
 import { DATABASE } from '../environment-help.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
-import { count, counted, distance } from '../../domain/numbers.ts'
+import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { listed, oneOf, wholeNumber } from '../options.ts'
 import type { Style } from '../render/paint.ts'
 import { stateWords } from '../render/states.ts'
@@ -46,7 +46,7 @@ export const jobs = defineCommand(jobsParser, {
 async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCode> {
   const { stdout, now } = context
   const store = await import('../../store/jobs.ts')
-  const found = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+  const found = await withDatabase(context, (db) => store.listJobs(db, flags.limit, flags.state))
   if (flags.json) {
     writeJson(stdout, { jobs: found })
     return Exit.done
@@ -62,8 +62,8 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
       { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
       { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
       { title: 'state', text: (job) => stateWords(job.state), style: (job) => STATE_STYLES[job.state] },
-      { title: 'emails', text: (job) => count(job.size), number: true },
-      { title: 'made', text: (job) => distance(job.created_at, now()) },
+      { title: 'emails', text: (job) => formatCount(job.size), number: true },
+      { title: 'made', text: (job) => relativeTime(job.created_at, now()) },
       { title: 'ended', text: (job) => endOf(job, now()) },
       { title: 'reason', text: (job) => job.reason ?? PLAIN[job.state], least: 6 },
     ],
@@ -80,16 +80,16 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
   if ((action !== 'retry' && action !== 'expire') || id === undefined)
     throw usageError(
       invocation.command,
-      `expected retry or expire and a job, found ${args.flatMap((word) => (word === undefined ? [] : quote(word))).join(' ')}`,
+      `expected retry or expire and a job, found ${args.flatMap((word) => (word === undefined ? [] : quoteText(word))).join(' ')}`,
       '`fillrate jobs` lists them.',
     )
-  const { actOnJob } = await import('../../pipeline/act-on-job.ts')
+  const { performJobAction } = await import('../../actions/job-actions.ts')
   const done = await withDatabase(context, (db, environment) =>
-    actOnJob({ db, log: openLog(invocation, context, environment) }, action, id),
+    performJobAction({ db, log: openLog(invocation, context, environment) }, action, id),
   )
   if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
   if (done === null) {
-    if (!flags.json) stderr.line(`fillrate: there is no job ${quote(id)}. \`fillrate jobs\` lists them.`)
+    if (!flags.json) stderr.line(`fillrate: there is no job ${quoteText(id)}. \`fillrate jobs\` lists them.`)
     return Exit.usage
   }
   if (!flags.json) {
@@ -97,7 +97,7 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
     stdout.line(`${mark} Job ${done.job}: ${done.message}.`)
     if (done.requeued > 0)
       stdout.line(
-        `  ${counted(done.requeued, 'input')} will be asked singly${done.possibly_billed > 0 ? `; the service may have worked on ${count(done.possibly_billed)} of them, which are then paid twice` : ''}.`,
+        `  ${pluralize(done.requeued, 'input')} will be asked singly${done.possibly_billed > 0 ? `; the service may have worked on ${formatCount(done.possibly_billed)} of them, which are then paid twice` : ''}.`,
       )
   }
   return done.state === null ? Exit.failed : Exit.done
@@ -127,5 +127,5 @@ const PLAIN: Readonly<Record<JobState, string>> = {
 /** When it ended, or by when it will. */
 const endOf = (job: StoredJob, now: number): string =>
   job.finished_at === null
-    ? `at the latest ${distance(job.deadline_at, now)}`
-    : distance(job.finished_at, now)
+    ? `at the latest ${relativeTime(job.deadline_at, now)}`
+    : relativeTime(job.finished_at, now)

@@ -1,4 +1,4 @@
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import { defineCommand, parser } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { DATABASE } from '../environment-help.ts'
@@ -34,7 +34,7 @@ export const migrate = defineCommand(
       if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
       else {
         stdout.line(
-          `${stdout.paint('good', '✓')} Brought ${where} up to date with ${counted(applied.length, 'migration')}:`,
+          `${stdout.paint('good', '✓')} Brought ${where} up to date with ${pluralize(applied.length, 'migration')}:`,
         )
         for (const name of applied) stdout.line(`    ${name}`)
       }

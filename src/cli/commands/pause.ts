@@ -44,14 +44,16 @@ async function change(
   const { stdout } = context
   const names = [...new Set(invocation.args[0])]
   const { sources } = await readConfig(invocation, context)
-  const store = await import('../../store/pauses.ts')
+  const store = await import('../../store/paused-sources.ts')
   return withDatabase(context, async (db) => {
-    const before = await store.list(db)
+    const before = await store.listPaused(db)
     // One that was paused and then taken out of the configuration can still be resumed.
     const known = [...Object.keys(sources), ...(pausing ? [] : before.map((one) => one.source))]
     refuseUnknown(names, known)
-    const changed = pausing ? await store.pause(db, names, 'the command line') : await store.resume(db, names)
-    const paused = await store.list(db)
+    const changed = pausing
+      ? await store.pauseSources(db, names, 'the command line')
+      : await store.resumeSources(db, names)
+    const paused = await store.listPaused(db)
     if (invocation.flags.json) writeJson(stdout, { changed, paused })
     else for (const name of names) stdout.line(sentence(name, pausing, changed.includes(name)))
     return Exit.done

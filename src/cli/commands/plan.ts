@@ -56,7 +56,7 @@ export const plan = defineCommand(
         )
         if (flags.json) writeJson(stdout, { ...made, bulk: app.bulk })
         else {
-          const bulkOff = flags.route === 'sync' ? null : app.bulk.why
+          const bulkOff = flags.route === 'sync' ? null : app.bulk.reason
           const budget = flags.budget ?? config.budget
           for (const line of planLines(made, stdout, { budget, bulkOff })) stdout.line(line)
         }

@@ -39,7 +39,7 @@ export const remap = defineCommand(
           invocation.command,
           '--sample shows rows that would be written: give --dry-run with it',
         )
-      const { exitCodeOf } = await import('../../pipeline/run/report.ts')
+      const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new CounterView(stderr, 'rows', now)
         try {
@@ -54,7 +54,7 @@ export const remap = defineCommand(
           const { report, ...found } = remapped
           if (json) writeJson(stdout, { ...report, ...found })
           else for (const line of remapLines(remapped, stdout)) stdout.line(line)
-          if (report !== null) return exitCodeOf(report)
+          if (report !== null) return runExitCode(report)
           return signal.aborted ? Exit.interrupted : Exit.done
         } finally {
           view.end()

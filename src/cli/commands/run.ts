@@ -1,4 +1,4 @@
-import type { RunReport } from '../../pipeline/run/report.ts'
+import type { RunReport } from '../../runs/report.ts'
 import { defineCommand, FINISHING, parser, SOURCES, usageError } from '../command.ts'
 import { RECEIVER, SERVICE } from '../environment-help.ts'
 import { boolean, duration, wholeNumber } from '../options.ts'
@@ -65,13 +65,13 @@ export const run = defineCommand(
           invocation.command,
           '--sample shows rows that a dry run would write: give --dry-run with it',
         )
-      const { exitCodeOf } = await import('../../pipeline/run/report.ts')
+      const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)
         try {
           if (!app.bulk.possible && flags.route === 'auto')
             stderr.line(
-              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.why}. To have it, ${app.bulk.todo}.`,
+              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To have it, ${app.bulk.todo}.`,
             )
           const report = await blamingWhere(flags.where, () =>
             app.run({
@@ -91,7 +91,7 @@ export const run = defineCommand(
           if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
           if (flags.json) writeJson(stdout, report)
           else for (const line of reportLines(report, stdout)) stdout.line(line)
-          return exitCodeOf(report)
+          return runExitCode(report)
         } finally {
           view.end()
         }

@@ -5,7 +5,7 @@ import { withDatabase } from '../database.ts'
 import { DATABASE } from '../environment-help.ts'
 import { Exit } from '../exit-codes.ts'
 import { writeJson } from '../render/json.ts'
-import { count, distance, duration } from '../../domain/numbers.ts'
+import { formatCount, relativeTime, formatDuration } from '../../util/format.ts'
 import { listed, oneOf, wholeNumber } from '../options.ts'
 import type { Style } from '../render/paint.ts'
 import { table } from '../render/table.ts'
@@ -28,7 +28,7 @@ export const runs = defineCommand(
     async handler({ flags }, context) {
       const { stdout, now } = context
       const store = await import('../../store/runs.ts')
-      const list = await withDatabase(context, (db) => store.list(db, flags.limit, flags.state))
+      const list = await withDatabase(context, (db) => store.listRuns(db, flags.limit, flags.state))
       if (flags.json) {
         writeJson(stdout, { runs: list })
         return Exit.done
@@ -43,7 +43,7 @@ export const runs = defineCommand(
           { title: 'run', text: (run) => String(run.id), number: true },
           { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
           { title: '', text: kindOf },
-          { title: 'started', text: (run) => distance(run.started_at, now()) },
+          { title: 'started', text: (run) => relativeTime(run.started_at, now()) },
           { title: 'took', text: tookOf, number: true },
           { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
           { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
@@ -74,7 +74,7 @@ function kindOf({ options: { dry, undoes, remap } }: StoredRun): string {
 }
 
 const tookOf = (run: StoredRun): string =>
-  run.finished_at === null ? '' : duration(run.finished_at.getTime() - run.started_at.getTime())
+  run.finished_at === null ? '' : formatDuration(run.finished_at.getTime() - run.started_at.getTime())
 
 /** What a dry run would have enriched is not told here, where it could be taken for done. */
 const enrichedOf = (run: StoredRun): string =>
@@ -84,7 +84,7 @@ const enrichedOf = (run: StoredRun): string =>
 function numberIn(totals: unknown, part: string, name: string): string {
   const inPart = isObject(totals) ? totals[part] : undefined
   const value = isObject(inPart) ? inPart[name] : undefined
-  return typeof value === 'number' ? count(value) : ''
+  return typeof value === 'number' ? formatCount(value) : ''
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -34,11 +34,11 @@ export const serve = defineCommand(
           host: flags.host ?? environment.host,
         },
       })
-      const { whyClosed } = await import('../../daemon/http/access.ts')
-      const { LOOPBACK } = await import('../../daemon/receiver.ts')
-      const closed = whyClosed({
+      const { closedReason } = await import('../../http/auth.ts')
+      const { DEFAULT_HOST } = await import('../../http/receiver.ts')
+      const closed = closedReason({
         token: environment.dashboardToken,
-        host: flags.host ?? environment.host ?? LOOPBACK,
+        host: flags.host ?? environment.host ?? DEFAULT_HOST,
         publicUrl: environment.publicUrl,
       })
       try {

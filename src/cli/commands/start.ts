@@ -50,7 +50,7 @@ export const start = defineCommand(
         host: flags.host ?? settings.environment.host,
       }
       const { log } = settings
-      const { openApp, SchemaMissing } = await import('../../app.ts')
+      const { openApp, SchemaMissingError } = await import('../../app.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       await runDaemon({
         environment,
@@ -59,7 +59,7 @@ export const start = defineCommand(
         onReload: context.onReload ?? (() => {}),
         readConfig: () => readConfig(invocation, context),
         open: (config) => openApp({ config, environment, log }),
-        isSchemaMissing: (error) => error instanceof SchemaMissing,
+        isSchemaMissing: (error) => error instanceof SchemaMissingError,
         onListening: (listens) => {
           if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
           else if (listens === null)

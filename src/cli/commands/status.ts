@@ -1,6 +1,6 @@
 import { loadConfig } from '../../config/load.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import type { Coverage } from '../../sources/coverage.ts'
+import type { FillCounts } from '../../sources/fill-counts.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Database } from '../../store/open.ts'
@@ -30,14 +30,14 @@ export const status = defineCommand(
     async handler(invocation, context) {
       const { stdout, stderr, now } = context
       const mappings = await readMappings(invocation, context)
-      const { statusReport } = await import('../../pipeline/status-report.ts')
-      const { sourceNames } = await import('../../store/source-names.ts')
+      const { createStatusReport } = await import('../../actions/status.ts')
+      const { listSourceNames } = await import('../../store/rows.ts')
       return withDatabase(context, async (db) => {
         const configured = mappings instanceof ConfigProblems ? [] : mappings
-        const names = [...new Set([...configured.map((one) => one.name), ...(await sourceNames(db))])]
-        const coverage: Record<string, Coverage | string> = {}
+        const names = [...new Set([...configured.map((one) => one.name), ...(await listSourceNames(db))])]
+        const coverage: Record<string, FillCounts | string> = {}
         for (const mapping of configured) coverage[mapping.name] = await covered(db, mapping)
-        const report = await statusReport(db, names, coverage)
+        const report = await createStatusReport(db, names, coverage)
         if (invocation.flags.json) {
           const problem = mappings instanceof ConfigProblems ? mappings.problems : null
           writeJson(stdout, { ...report, configuration_problems: problem })
@@ -70,11 +70,11 @@ async function readMappings(
 }
 
 /** @returns a text where it can't be told */
-async function covered(db: Database, mapping: SourceMapping): Promise<Coverage | string> {
-  const { coverageOf } = await import('../../pipeline/status-report.ts')
+async function covered(db: Database, mapping: SourceMapping): Promise<FillCounts | string> {
+  const { countFillRates } = await import('../../actions/status.ts')
   const { openSource } = await import('../../sources/source.ts')
   try {
-    return await coverageOf(db, await openSource(db, mapping))
+    return await countFillRates(db, await openSource(db, mapping))
   } catch (error) {
     if (error instanceof SourceProblems)
       return 'not known: the mapping does not fit the database; see fillrate check'

@@ -1,4 +1,4 @@
-import { quote } from '../../config/show.ts'
+import { quoteText } from '../../util/text.ts'
 import { defineCommand, FINISHING, parser } from '../command.ts'
 import { DATABASE } from '../environment-help.ts'
 import { boolean, InvalidValue } from '../options.ts'
@@ -28,7 +28,7 @@ export const undo = defineCommand(
     async handler(invocation, context) {
       const { stdout, stderr, signal, now } = context
       const [run] = invocation.args
-      const { exitCodeOfUndo } = await import('../../pipeline/undo/report.ts')
+      const { undoExitCode } = await import('../../actions/undo/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new CounterView(stderr, 'writes', now)
         try {
@@ -41,7 +41,7 @@ export const undo = defineCommand(
           view.end()
           if (invocation.flags.json) writeJson(stdout, report)
           else for (const line of undoLines(report, stdout)) stdout.line(line)
-          return exitCodeOfUndo(report)
+          return undoExitCode(report)
         } finally {
           view.end()
         }
@@ -53,5 +53,8 @@ export const undo = defineCommand(
 function parseRun(word: string): number {
   const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
   if (Number.isSafeInteger(run)) return run
-  throw new InvalidValue(`expected the number of a run, found ${quote(word)}`, '`fillrate runs` lists them.')
+  throw new InvalidValue(
+    `expected the number of a run, found ${quoteText(word)}`,
+    '`fillrate runs` lists them.',
+  )
 }

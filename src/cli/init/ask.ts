@@ -3,20 +3,20 @@ import type { Readable } from 'node:stream'
 import type { Output } from '../output.ts'
 
 /** Questions on a terminal, which edits the lines itself: so Ctrl-C stays the signal that it is. */
-export interface Questions {
+export interface InitPrompt {
   /** Some of a list by their numbers, from 1; all by default. */
-  some(question: string, of: number): Promise<number[]>
-  yes(question: string): Promise<boolean>
+  select(question: string, of: number): Promise<number[]>
+  confirm(question: string): Promise<boolean>
   close(): void
 }
 
 /** There are no more answers: the input has ended. */
-export class Left extends Error {
+export class PromptClosedError extends Error {
   override readonly name = 'Left'
 }
 
 /** Asks on the output and reads answers from the input, a line each. */
-export function askOn(input: Readable, output: Output): Questions {
+export function openPrompt(input: Readable, output: Output): InitPrompt {
   const lines = createInterface({ input, terminal: false })
   const answers = lines[Symbol.asyncIterator]()
   const ask = async <Answer>(
@@ -29,7 +29,7 @@ export function askOn(input: Readable, output: Output): Questions {
       const next = await answers.next()
       if (next.done === true) {
         output.line()
-        throw new Left('there are no more answers')
+        throw new PromptClosedError('there are no more answers')
       }
       const answer = read(next.value.trim().toLowerCase())
       if (answer !== null) return answer
@@ -37,19 +37,19 @@ export function askOn(input: Readable, output: Output): Questions {
     }
   }
   return {
-    some: (question, of) =>
+    select: (question, of) =>
       ask(
         question,
-        (answer) => readNumbers(answer, of),
+        (answer) => parseNumbers(answer, of),
         `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
       ),
-    yes: (question) => ask(question, readYes, 'y or n.'),
+    confirm: (question) => ask(question, parseYesNo, 'y or n.'),
     close: () => lines.close(),
   }
 }
 
 /** `1,3`, `1 3`, `1-3`, `all` or nothing for all, `none`. Null: something else. Pure. */
-export function readNumbers(answer: string, of: number): number[] | null {
+export function parseNumbers(answer: string, of: number): number[] | null {
   if (answer === '' || answer === 'all') return Array.from({ length: of }, (_, n) => n + 1)
   if (answer === 'none' || answer === '0') return []
   const numbers = answer
@@ -65,7 +65,7 @@ export function readNumbers(answer: string, of: number): number[] | null {
   return numbers.every((one) => one !== null) ? [...new Set(numbers)].sort((a, b) => a - b) : null
 }
 
-function readYes(answer: string): boolean | null {
+function parseYesNo(answer: string): boolean | null {
   if (['', 'y', 'yes', 'j', 'ja'].includes(answer)) return true
   return ['n', 'no', 'nei', 'nein'].includes(answer) ? false : null
 }

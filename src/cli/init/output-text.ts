@@ -1,18 +1,22 @@
-import type { ProposedOutput, ProposedSource } from '../../sources/propose/proposal.ts'
-import { percent } from '../../domain/numbers.ts'
+import type { ProposedOutput, ProposedSource } from '../../init/proposal.ts'
+import { formatPercent } from '../../util/format.ts'
 import { clean } from '../render/text.ts'
-import type { Accepted } from './accept.ts'
-import { comment, WIDTH } from './comment.ts'
-import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from './literal.ts'
+import type { AcceptedSource } from '../../init/verify.ts'
+import { commentLines, LINE_WIDTH } from './comment.ts'
+import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../init/literal.ts'
 
 /** One output of a source, with how full its column is and what is unusual about it. Pure. */
-export function outputLines(output: ProposedOutput, { source, coverage }: Accepted, at: string): string[] {
+export function outputConfigLines(
+  output: ProposedOutput,
+  { source, coverage }: AcceptedSource,
+  at: string,
+): string[] {
   const { column, field, map, sql, as, group } = output
   const filled = coverage?.columns.find((one) => one.column === column)?.filled
   const note = [
     ...(filled === undefined || coverage === null
       ? []
-      : [`${percent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
+      : [`${formatPercent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
     clean(output.type),
   ].join(', ')
   const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
@@ -22,23 +26,23 @@ export function outputLines(output: ProposedOutput, { source, coverage }: Accept
       packedLiteral(
         Object.entries(map).map(([from, to]) => [from, textLiteral(to)] as const),
         `${at}  `,
-        WIDTH,
+        LINE_WIDTH,
       ),
     ])
   if (sql !== undefined) entries.push(['sql', textLiteral(sql)])
   if (as) entries.push(['as', textLiteral(as)])
   if (group !== undefined) entries.push(['group', textLiteral(group)])
-  const value = entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, WIDTH)
+  const value = entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, LINE_WIDTH)
   const line = `${at}${keyLiteral(column)}: ${value},`
-  const said = introduction(output, source)
-  const fits = !line.includes('\n') && line.length + note.length + 4 <= WIDTH + 10
+  const said = outputComment(output, source)
+  const fits = !line.includes('\n') && line.length + note.length + 4 <= LINE_WIDTH + 10
   return fits
-    ? [...comment(said, at), `${line} // ${note}`]
-    : [...comment(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
+    ? [...commentLines(said, at), `${line} // ${note}`]
+    : [...commentLines(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
 }
 
 /** What is unusual about an output, told where it first occurs. */
-function introduction(output: ProposedOutput, { outputs }: ProposedSource): string {
+function outputComment(output: ProposedOutput, { outputs }: ProposedSource): string {
   const isFirst = (test: (one: ProposedOutput) => boolean): boolean => outputs.find(test) === output
   if (output.map && isFirst((one) => one.map !== undefined))
     return 'The service’s values to those that the column knows; any other is skipped.'

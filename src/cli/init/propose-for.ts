@@ -1,8 +1,8 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import { listTables } from '../../sources/catalogue.ts'
 import { didYouMean } from '../../sources/near.ts'
-import type { Proposal } from '../../sources/propose/proposal.ts'
-import { propose, type TableName } from '../../sources/propose/propose.ts'
+import type { Proposal } from '../../init/proposal.ts'
+import { proposeSources, type TableName } from '../../init/propose.ts'
 import { parseTableName } from '../../sources/quote.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
@@ -12,7 +12,7 @@ import type { Context } from '../context.ts'
  * Proposes for the tables that are named, or for all, and says on a terminal where it is.
  * @throws ConfigProblems where a table is named that is not there
  */
-export async function proposeFor(
+export async function proposeForTables(
   db: Database,
   words: readonly string[],
   { stderr, signal }: Context,
@@ -23,9 +23,9 @@ export async function proposeFor(
   if (named.length > 0) {
     const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
     const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))
-    if (missing) throw noSuchTable(missing.word, tables)
+    if (missing) throw noSuchTableProblem(missing.word, tables)
   }
-  const proposal = await propose((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
+  const proposal = await proposeSources((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
     wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
     onTable: (table, n, of) => {
       signal.throwIfAborted()
@@ -36,7 +36,7 @@ export async function proposeFor(
   return proposal
 }
 
-function noSuchTable(word: string, tables: readonly TableName[]): ConfigProblems {
+function noSuchTableProblem(word: string, tables: readonly TableName[]): ConfigProblems {
   const names = tables.map((table) => (word.includes('.') ? `${table.schema}.${table.name}` : table.name))
   return new ConfigProblems('the command', [
     {

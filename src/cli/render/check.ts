@@ -1,7 +1,7 @@
 import { formatProblems } from '../../config/problems.ts'
 import type { Finding, Verdict } from '../check/finding.ts'
 import type { Output } from '../output.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import type { Style } from './paint.ts'
 import { clean, pad, wrap } from './text.ts'
 
@@ -36,7 +36,7 @@ export function findingLines(finding: Finding, output: Output): string[] {
 /** What it comes to. */
 export function verdictLine(findings: readonly Finding[], { paint }: Output): string[] {
   const wrong = findings.filter((one) => one.verdict === 'error').length
-  if (wrong > 0) return ['', paint('bad', `${counted(wrong, 'thing')} to put right before a run.`)]
+  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'thing')} to put right before a run.`)]
   return [
     '',
     `${paint('good', 'All is ready.')} Next: ${paint('type', 'fillrate plan')} tells what a run would ask and cost.`,

@@ -1,6 +1,6 @@
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
-import { count } from '../../domain/numbers.ts'
+import { formatCount } from '../../util/format.ts'
 
 const FRAME_MS = 100
 const LINE_MS = 10_000
@@ -25,7 +25,7 @@ export class CounterView {
     const now = this.#now()
     if (now - this.#shownAt < (this.#output.isTTY ? FRAME_MS : LINE_MS)) return
     this.#shownAt = now
-    const text = `${count(done)} of ${count(all)} ${this.#what}`
+    const text = `${formatCount(done)} of ${formatCount(all)} ${this.#what}`
     if (!this.#output.isTTY) this.#output.line(text)
     else this.#output.live([` ${bar(all === 0 ? 0 : done / all, BAR, this.#output.paint)}  ${text}`])
   }

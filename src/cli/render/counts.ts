@@ -1,5 +1,5 @@
 import type { Output } from '../output.ts'
-import { count } from '../../domain/numbers.ts'
+import { formatCount } from '../../util/format.ts'
 import { wrap } from './text.ts'
 
 /** Numbers with their words under each other, and their sum. What is nothing is left out. */
@@ -9,17 +9,17 @@ export function countLines(
   output: Output,
 ): string[] {
   const { paint, textColumns } = output
-  const columns = count(sum).length
+  const columns = formatCount(sum).length
   const lines = list
     .filter(([n]) => n > 0)
     .flatMap(([n, words]) =>
       wrap(words, textColumns - columns - 4).map(
-        (line, at) => `  ${(at === 0 ? count(n) : '').padStart(columns)}  ${line}`,
+        (line, at) => `  ${(at === 0 ? formatCount(n) : '').padStart(columns)}  ${line}`,
       ),
     )
   return [
     ...lines,
     `  ${paint('quiet', '─'.repeat(columns))}`,
-    `  ${paint('heading', `${count(sum)}  ${total}`)}`,
+    `  ${paint('heading', `${formatCount(sum)}  ${total}`)}`,
   ]
 }

@@ -1,7 +1,6 @@
-import type { DiffCell, DiffRow } from '../../pipeline/dry-run/diff.ts'
-import type { DryRun } from '../../pipeline/dry-run/dry-run.ts'
+import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
 import type { Output } from '../output.ts'
-import { count, counted } from '../../domain/numbers.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
 import { table } from './table.ts'
 import { clean, cut, wrap } from './text.ts'
 
@@ -53,7 +52,7 @@ function shown(value: unknown): string {
 }
 
 /** What a dry run found: cells by column, and some of the rows. */
-export function dryRunLines({ columns, sample }: DryRun, output: Output): string[] {
+export function dryRunLines({ columns, sample }: DryRunReport, output: Output): string[] {
   const written = columns.filter((column) => column.written > 0)
   if (written.length === 0) return []
   const several = new Set(columns.map((column) => column.source)).size > 1
@@ -63,7 +62,7 @@ export function dryRunLines({ columns, sample }: DryRun, output: Output): string
       written,
       [
         { title: '  column', text: (one) => `  ${several ? `${one.source}.` : ''}${one.column}`, least: 12 },
-        { title: 'cells', text: (one) => count(one.written), number: true },
+        { title: 'cells', text: (one) => formatCount(one.written), number: true },
       ],
       output,
     ).slice(1),
@@ -71,7 +70,7 @@ export function dryRunLines({ columns, sample }: DryRun, output: Output): string
       ? []
       : [
           '',
-          output.paint('heading', `Before and after, in ${counted(sample.length, 'row')}`),
+          output.paint('heading', `Before and after, in ${pluralize(sample.length, 'row')}`),
           ...diffLines(sample, output),
         ]),
   ]

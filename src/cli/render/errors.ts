@@ -1,6 +1,6 @@
 import { ConfigProblems, formatProblems, type Problem } from '../../config/problems.ts'
-import { maskPasswords } from '../../config/show.ts'
-import { TakenForDead } from '../../domain/taken-for-dead.ts'
+import { maskPasswords } from '../../util/text.ts'
+import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode } from '../exit-codes.ts'
@@ -80,9 +80,9 @@ export function showError(error: unknown, view: ErrorView): ShownError {
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlocked')
     return shown(Exit.failed, 'schema', sentence(error.message))
-  if (error instanceof TakenForDead) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
+  if (error instanceof LeaseLostError) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
   if (error instanceof ServiceError) {
-    const exit = error.remedy === 'abort_run' ? Exit.usage : Exit.failed
+    const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
     return shown(exit, 'service', sentence(error.message), `\n  ${todoAbout(error)}`)
   }
 
@@ -112,7 +112,7 @@ const masked = (one: Problem, mask: (text: string) => string): Problem => ({
 const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)
 
 function todoAbout(error: ServiceError): string {
-  switch (error.remedy) {
+  switch (error.action) {
     case 'abort_run':
     case 'rotate_key':
       return error.status === 401 || error.status === 403

@@ -1,14 +1,20 @@
-import type { AskedLookup, Change, Column, State, Story } from '../../pipeline/explain/story.ts'
+import type {
+  LookupSummary,
+  RowChange,
+  ColumnState,
+  RowStatus,
+  RowHistory,
+} from '../../actions/explain/row-history.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { counted, distance, moment } from '../../domain/numbers.ts'
+import { pluralize, relativeTime, formatTime } from '../../util/format.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { table } from './table.ts'
 import { clean, cut, wrap } from './text.ts'
 import { valueText } from './value.ts'
 
 /** One row's story: what it is, what was asked and answered, what was written, and what comes next. */
-export function storyLines(story: Story, output: Output, now: number): string[] {
+export function storyLines(story: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
   const part = (title: string, lines: readonly string[]): string[] =>
     lines.length === 0 ? [] : ['', paint('heading', title), ...lines]
@@ -25,7 +31,7 @@ export function storyLines(story: Story, output: Output, now: number): string[] 
 
 const indent = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
 
-function stateLines({ state, row }: Story, output: Output, now: number): string[] {
+function stateLines({ state, row }: RowHistory, output: Output, now: number): string[] {
   const { paint, textColumns } = output
   const lines = state === null ? ['never picked'] : [stateLine(state, output, now), ...notesOf(state)]
   if (!row.exists) lines.push(paint('warn', 'the row is deleted'))
@@ -39,19 +45,19 @@ function stateLines({ state, row }: Story, output: Output, now: number): string[
 }
 
 function stateLine(
-  { state, run, settled_at: settledAt, picked_at: pickedAt }: State,
+  { state, run, settled_at: settledAt, picked_at: pickedAt }: RowStatus,
   output: Output,
   now: number,
 ): string {
   const style = stateStyle(state)
   const words = style === null ? stateWords(state) : output.paint(style, stateWords(state))
   if (settledAt === null)
-    return `${words}${run === null ? '' : ` in run ${run}`}, picked ${distance(pickedAt, now)}`
-  return `${words}${run === null ? '' : ` by run ${run}`}, ${distance(settledAt, now)}`
+    return `${words}${run === null ? '' : ` in run ${run}`}, picked ${relativeTime(pickedAt, now)}`
+  return `${words}${run === null ? '' : ` by run ${run}`}, ${relativeTime(settledAt, now)}`
 }
 
 /** The reason, and what was left aside. */
-function notesOf({ reason, notes }: State): string[] {
+function notesOf({ reason, notes }: RowStatus): string[] {
   // What the record lacks is seen in the record.
   const cells = listIn(notes?.['cells'])
     .filter((one) => one['reason'] !== 'absent')
@@ -68,7 +74,7 @@ function notesOf({ reason, notes }: State): string[] {
 const listIn = (value: unknown): Record<string, unknown>[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : []
 
-function rowLines({ row }: Story, output: Output): string[] {
+function rowLines({ row }: RowHistory, output: Output): string[] {
   const inputs = Object.entries(row.inputs).map(([name, value]) => ({
     name,
     value: valueText(value),
@@ -93,7 +99,7 @@ function rowLines({ row }: Story, output: Output): string[] {
   )
 }
 
-function originOf({ policy, blank, written_by_fillrate, written_by: by }: Column): string {
+function originOf({ policy, blank, written_by_fillrate, written_by: by }: ColumnState): string {
   if (blank) return policy === null ? '' : 'blank'
   if (written_by_fillrate) return by === null ? 'written by Fillrate' : `written by run ${by}`
   if (policy === null) return ''
@@ -101,7 +107,7 @@ function originOf({ policy, blank, written_by_fillrate, written_by: by }: Column
 }
 
 function askedLines(
-  { lookup, missed_lookups, job, deliveries, row }: Story,
+  { lookup, missed_lookups, job, deliveries, row }: RowHistory,
   output: Output,
   now: number,
 ): string[] {
@@ -119,11 +125,11 @@ function askedLines(
   if (job !== null) {
     const ended =
       job.finished_at === null
-        ? `at the latest ${distance(job.deadline_at, now)}`
-        : distance(job.finished_at, now)
+        ? `at the latest ${relativeTime(job.deadline_at, now)}`
+        : relativeTime(job.finished_at, now)
     list.push([
       'Job',
-      `${job.job_id ?? job.id}, ${counted(job.size, 'email')}`,
+      `${job.job_id ?? job.id}, ${pluralize(job.size, 'email')}`,
       [stateWords(job.state), ended, ...(job.reason === null ? [] : [job.reason])].join(', '),
     ])
   }
@@ -131,7 +137,7 @@ function askedLines(
     list.push([
       'Delivery',
       clean(one.event_id),
-      `${stateWords(one.state)}, received ${distance(one.received_at, now)}`,
+      `${stateWords(one.state)}, received ${relativeTime(one.received_at, now)}`,
     ])
   return list.length === 0 ? [] : fields(list, output)
 }
@@ -139,29 +145,29 @@ function askedLines(
 const inWords = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
   `by ${kind === 'name_company' ? 'name and company' : kind}: ${clean(Object.values(input).join(', '))}`
 
-const question = (lookup: AskedLookup): string => inWords(lookup)
+const question = (lookup: LookupSummary): string => inWords(lookup)
 
-function callsOf(lookup: AskedLookup, now: number): string {
+function callsOf(lookup: LookupSummary, now: number): string {
   const { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt } = lookup
-  const tries = attempts > 0 ? [counted(attempts, 'call')] : job === null ? [] : ['in a job']
+  const tries = attempts > 0 ? [pluralize(attempts, 'call')] : job === null ? [] : ['in a job']
   return [
-    ...(at === null ? ['not asked yet'] : [...tries, `asked ${distance(at, now)}`]),
+    ...(at === null ? ['not asked yet'] : [...tries, `asked ${relativeTime(at, now)}`]),
     ...(run === null ? [] : [`by run ${run}`]),
-    ...(inDoubt > 0 ? [`${counted(inDoubt, 'call')} in doubt`] : []),
-    ...(rows > 1 ? [`shared by ${counted(rows, 'row')}`] : []),
+    ...(inDoubt > 0 ? [`${pluralize(inDoubt, 'call')} in doubt`] : []),
+    ...(rows > 1 ? [`shared by ${pluralize(rows, 'row')}`] : []),
   ].join(', ')
 }
 
-function answer(lookup: AskedLookup, now: number): string {
+function answer(lookup: LookupSummary, now: number): string {
   const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
   return clean(
     [
       stateWords(state),
       ...(confidence === null ? [] : [`confidence ${confidence}`]),
       ...(reason === null ? [] : [reason]),
-      ...(at === null ? [] : [distance(at, now)]),
-      ...(later === null ? [] : [`not before ${distance(later, now)}`]),
-      ...(due === null ? [] : [due.getTime() <= now ? 'due' : `due again ${distance(due, now)}`]),
+      ...(at === null ? [] : [relativeTime(at, now)]),
+      ...(later === null ? [] : [`not before ${relativeTime(later, now)}`]),
+      ...(due === null ? [] : [due.getTime() <= now ? 'due' : `due again ${relativeTime(due, now)}`]),
     ].join(', '),
   )
 }
@@ -170,15 +176,15 @@ function answer(lookup: AskedLookup, now: number): string {
 const EXCERPT = 200
 
 function keptWords(
-  kept: NonNullable<AskedLookup['malformed_response']>,
+  kept: NonNullable<LookupSummary['malformed_response']>,
   now: number,
 ): [text: string, more: string] {
   const body = clean(kept.body.replaceAll(/\s+/g, ' ').trim())
   const shown = body === '' ? 'nothing' : cut(body, EXCERPT)
-  return [shown, `answered with ${kept.status} ${distance(new Date(kept.received_at), now)}`]
+  return [shown, `answered with ${kept.status} ${relativeTime(new Date(kept.received_at), now)}`]
 }
 
-function recordLines({ fields: list }: Story, output: Output): string[] {
+function recordLines({ fields: list }: RowHistory, output: Output): string[] {
   if (list.length === 0) return []
   return indent(
     table(
@@ -197,7 +203,7 @@ function recordLines({ fields: list }: Story, output: Output): string[] {
   )
 }
 
-function changeLines({ changes }: Story, output: Output, now: number): string[] {
+function changeLines({ changes }: RowHistory, output: Output, now: number): string[] {
   const cells = changes.flatMap((change) => change.cells)
   if (cells.length === 0) return []
   const [head = '', ...body] = table(
@@ -219,19 +225,19 @@ function changeLines({ changes }: Story, output: Output, now: number): string[] 
 }
 
 /** `run 5, 2 min ago, takes back run 3, undone by run 6 but for title`. */
-function aboutChange({ run, written_at: at, undoes, undone_by: by, cells }: Change, now: number): string {
+function aboutChange({ run, written_at: at, undoes, undone_by: by, cells }: RowChange, now: number): string {
   const left = cells.filter((cell) => !cell.undone).map((cell) => cell.column)
   return [
     run === null ? 'a run that is no longer kept' : `run ${run}`,
-    distance(at, now),
+    relativeTime(at, now),
     ...(undoes === null ? [] : [`takes back run ${undoes}`]),
     ...(by === null ? [] : [`undone by run ${by}${left.length === 0 ? '' : ` but for ${left.join(', ')}`}`]),
   ].join(', ')
 }
 
-function nextLines({ next }: Story, output: Output, now: number): string[] {
-  const when = next.at === null ? '' : `${distance(next.at, now)} (${moment(next.at)}): `
-  return indent(wrap(`${when}${next.what}`, output.textColumns - 2))
+function nextLines({ next }: RowHistory, output: Output, now: number): string[] {
+  const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
+  return indent(wrap(`${when}${next.description}`, output.textColumns - 2))
 }
 
 /** For a table that stands some columns in. */

@@ -1,8 +1,8 @@
-import { FAILURE_HELP } from '../../pipeline/failure-help.ts'
-import type { FailedRow, FailureReason, LeftOutCells } from '../../store/failures.ts'
+import { FAILURE_ADVICE } from '../../actions/retry.ts'
+import type { FailedRow, FailureReason, SkippedCells } from '../../store/failures.ts'
 import type { Output } from '../output.ts'
 import { fields } from './fields.ts'
-import { count, counted, distance } from '../../domain/numbers.ts'
+import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { table } from './table.ts'
 
@@ -10,7 +10,7 @@ export interface Failures {
   readonly total: number
   readonly reasons: readonly FailureReason[]
   /** Of rows in any state, also of those that were enriched. */
-  readonly cells: readonly LeftOutCells[]
+  readonly cells: readonly SkippedCells[]
   /** The latest, as many as are to be shown. */
   readonly rows: readonly FailedRow[]
 }
@@ -30,12 +30,12 @@ export function failureLines(
   const sources = new Set(reasons.map((reason) => reason.source)).size
   const states = [...new Set(reasons.map((reason) => reason.state))]
   return [
-    paint('heading', `${counted(total, 'row')} could not be enriched`),
+    paint('heading', `${pluralize(total, 'row')} could not be enriched`),
     '',
     ...table(
       shown,
       [
-        { title: 'rows', text: (one) => count(one.rows), number: true },
+        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => stateWords(one.state), style: (one) => stateStyle(one.state) },
         ...(sources > 1 ? [{ title: 'source', text: (one: FailureReason) => one.source, least: 6 }] : []),
         { title: 'reason', text: (one) => one.reason, least: 12 },
@@ -47,23 +47,23 @@ export function failureLines(
       : [
           paint(
             'quiet',
-            `and ${counted(
+            `and ${pluralize(
               rest.reduce((sum, one) => sum + one.rows, 0),
               'row',
-            )} for ${counted(rest.length, 'more reason', 'more reasons')}`,
+            )} for ${pluralize(rest.length, 'more reason', 'more reasons')}`,
           ),
         ]),
     '',
     paint('heading', 'What becomes of them'),
     ...fields(
-      states.map((state) => [stateWords(state), FAILURE_HELP[state]]),
+      states.map((state) => [stateWords(state), FAILURE_ADVICE[state]]),
       output,
     ),
     ...cellLines(cells, output),
     '',
     paint(
       'heading',
-      rows.length < total ? `The latest ${count(rows.length)} of ${count(total)}` : 'The rows',
+      rows.length < total ? `The latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'The rows',
     ),
     ...table(
       rows,
@@ -71,7 +71,7 @@ export function failureLines(
         { title: 'source', text: (row) => row.source, least: 6 },
         { title: 'key', text: (row) => row.key, least: 8 },
         { title: 'state', text: (row) => stateWords(row.state), style: (row) => stateStyle(row.state) },
-        { title: 'when', text: (row) => distance(row.settled_at, now) },
+        { title: 'when', text: (row) => relativeTime(row.settled_at, now) },
         { title: 'reason', text: (row) => row.reason ?? '', least: 12 },
       ],
       output,
@@ -83,7 +83,7 @@ export function failureLines(
 }
 
 /** What a record held and its column did not get. */
-function cellLines(cells: readonly LeftOutCells[], output: Output): string[] {
+function cellLines(cells: readonly SkippedCells[], output: Output): string[] {
   if (cells.length === 0) return []
   const sources = new Set(cells.map((cell) => cell.source)).size
   const rest = cells.length - REASONS
@@ -93,14 +93,14 @@ function cellLines(cells: readonly LeftOutCells[], output: Output): string[] {
     ...table(
       cells.slice(0, REASONS),
       [
-        { title: 'rows', text: (one) => count(one.rows), number: true },
-        ...(sources > 1 ? [{ title: 'source', text: (one: LeftOutCells) => one.source, least: 6 }] : []),
+        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
+        ...(sources > 1 ? [{ title: 'source', text: (one: SkippedCells) => one.source, least: 6 }] : []),
         { title: 'column', text: (one) => one.column, least: 8 },
         { title: 'reason', text: (one) => cellWords(one.reason), least: 12 },
       ],
       output,
     ),
-    ...(rest > 0 ? [output.paint('quiet', `and ${counted(rest, 'more reason', 'more reasons')}`)] : []),
+    ...(rest > 0 ? [output.paint('quiet', `and ${pluralize(rest, 'more reason', 'more reasons')}`)] : []),
   ]
 }
 

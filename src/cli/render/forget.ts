@@ -1,7 +1,7 @@
-import type { ForgetReport } from '../../pipeline/forget/forget.ts'
+import type { ForgetReport } from '../../actions/forget.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { count, counted } from '../../domain/numbers.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
 import { stepLines } from './steps.ts'
 import { table } from './table.ts'
 
@@ -13,7 +13,7 @@ export function forgetLines(report: ForgetReport, output: Output): string[] {
   const { paint } = output
   const { erased, searched, remaining, dry_run: dry } = report
   const nothing = Object.values(erased).every((one) => one === 0)
-  const places = `${counted(searched.columns, 'column')} of ${counted(searched.tables, 'table')}`
+  const places = `${pluralize(searched.columns, 'column')} of ${pluralize(searched.tables, 'table')}`
   const found = remaining.reduce((sum, one) => sum + one.rows, 0)
   return [
     nothing
@@ -25,18 +25,18 @@ export function forgetLines(report: ForgetReport, output: Output): string[] {
         ...(nothing
           ? []
           : ([
-              ['Lookups', count(erased.lookups), `${counted(erased.records, 'record')} among them`],
-              ['Rows', count(erased.rows), 'suppressed, without what was written'],
-              ['Changes', count(erased.changes), 'values before and after'],
-              ['Deliveries', counted(erased.results, 'result'), ...unreadable(erased.bodies)],
-              ['Mentions', count(erased.mentions), 'in reasons, notes and conditions'],
+              ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
+              ['Rows', formatCount(erased.rows), 'suppressed, without what was written'],
+              ['Changes', formatCount(erased.changes), 'values before and after'],
+              ['Deliveries', pluralize(erased.results, 'result'), ...unreadable(erased.bodies)],
+              ['Mentions', formatCount(erased.mentions), 'in reasons, notes and conditions'],
             ] satisfies Field[])),
-        ['Searched', places, found === 0 ? 'nothing left' : `found in ${counted(found, 'row')}`],
+        ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
       ],
       output,
     ),
     ...remaining.map((one) =>
-      paint('bad', `  still in ${counted(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
+      paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
     ...ownRows(report, output),
     ...stepLines(
@@ -47,7 +47,7 @@ export function forgetLines(report: ForgetReport, output: Output): string[] {
 }
 
 const unreadable = (bodies: number): [string] | [] =>
-  bodies === 0 ? [] : [`and ${counted(bodies, 'delivery', 'deliveries')} that could not be read, whole`]
+  bodies === 0 ? [] : [`and ${pluralize(bodies, 'delivery', 'deliveries')} that could not be read, whole`]
 
 function ownRows({ rows }: ForgetReport, output: Output): string[] {
   if (rows.length === 0) return []
@@ -63,7 +63,7 @@ function ownRows({ rows }: ForgetReport, output: Output): string[] {
       output,
     ),
     ...(rows.length > SHOWN
-      ? [output.paint('quiet', `and ${count(rows.length - SHOWN)} more; --json has them`)]
+      ? [output.paint('quiet', `and ${formatCount(rows.length - SHOWN)} more; --json has them`)]
       : []),
   ]
 }

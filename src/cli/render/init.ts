@@ -1,8 +1,8 @@
-import type { PassedOver, Proposal, ProposedSource } from '../../sources/propose/proposal.ts'
-import type { Accepted } from '../init/accept.ts'
+import type { SkippedTable, Proposal, ProposedSource } from '../../init/proposal.ts'
+import type { AcceptedSource } from '../../init/verify.ts'
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
-import { count, counted, percent } from '../../domain/numbers.ts'
+import { formatCount, pluralize, formatPercent } from '../../util/format.ts'
 import { table } from './table.ts'
 import { clean, pad, width, wrap } from './text.ts'
 
@@ -17,7 +17,11 @@ export function foundLines({ sources, looked }: Proposal, output: Output): strin
       [
         { title: '', text: (one) => String(one.n), number: true },
         { title: 'table', text: (one) => one.table, least: 12 },
-        { title: 'rows, about', text: (one) => (one.rows === null ? '?' : count(one.rows)), number: true },
+        {
+          title: 'rows, about',
+          text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
+          number: true,
+        },
         { title: 'holds', text: (one) => holds(one) },
         { title: 'asked by', text: (one) => one.inputs.map(({ input }) => input).join(', '), least: 10 },
         { title: 'fills', text: (one) => String(one.outputs.length), number: true },
@@ -30,12 +34,12 @@ export function foundLines({ sources, looked }: Proposal, output: Output): strin
 const holds = ({ kind }: ProposedSource): string => (kind === 'person' ? 'people' : 'companies')
 
 const lookedAt = ({ tables, schemas }: Proposal['looked']): string =>
-  `${counted(tables, 'table')} and views of ${schemas.length <= 4 ? schemas.join(', ') : counted(schemas.length, 'schema')}`
+  `${pluralize(tables, 'table')} and views of ${schemas.length <= 4 ? schemas.join(', ') : pluralize(schemas.length, 'schema')}`
 
 const LABELS = 14
 
 /** One source: how its rows would be asked about, and what its columns hold now. */
-export function sourceLines({ source, coverage }: Accepted, output: Output): string[] {
+export function sourceLines({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint, textColumns } = output
   const room = textColumns - 2
   const where = source.where === null ? '' : ` where ${source.where}`
@@ -60,14 +64,16 @@ function inputLines({ inputs, sample }: ProposedSource, { paint, textColumns }: 
     const kind = input === 'company' ? 'name_company' : input
     const n = sample.askedBy[kind]
     // Name and company identify together, and the share stands beside the second.
-    const shared = input === 'name' || sample.rows === 0 ? '' : percent((n ?? 0) / sample.rows)
+    const shared = input === 'name' || sample.rows === 0 ? '' : formatPercent((n ?? 0) / sample.rows)
     return `  ${pad(input, LABELS)}${shared.padStart(6)}  ${oneLine(sql, textColumns - LABELS - 11)}`
   })
   const rest = sample.rows - usable
   return [
-    `  ${paint('quiet', sample.rows === 0 ? 'asked by (the table holds no row to look at)' : `asked by, of ${counted(sample.rows, 'row')} looked at`)}`,
+    `  ${paint('quiet', sample.rows === 0 ? 'asked by (the table holds no row to look at)' : `asked by, of ${pluralize(sample.rows, 'row')} looked at`)}`,
     ...lines,
-    ...(rest > 0 ? [`  ${pad('nothing usable', LABELS)}${percent(rest / sample.rows).padStart(6)}`] : []),
+    ...(rest > 0
+      ? [`  ${pad('nothing usable', LABELS)}${formatPercent(rest / sample.rows).padStart(6)}`]
+      : []),
   ]
 }
 
@@ -76,17 +82,17 @@ function oneLine(sql: string, room: number): string {
   return flat.length <= room ? flat : `${flat.slice(0, Math.max(0, room - 1))}…`
 }
 
-function coverageLines({ source, coverage }: Accepted, output: Output): string[] {
+function coverageLines({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint } = output
   const columns = Math.min(40, Math.max(...source.outputs.map(({ column }) => width(column))))
   const fields = Math.max(...source.outputs.map(({ field }) => width(field)))
   const room = output.textColumns - columns - fields - 20
   return [
-    `  ${paint('quiet', coverage === null ? 'fills; not counted, because it takes too long' : `fills; held now by so many of ${counted(coverage.eligible, 'row')}`)}`,
+    `  ${paint('quiet', coverage === null ? 'fills; not counted, because it takes too long' : `fills; held now by so many of ${pluralize(coverage.eligible, 'row')}`)}`,
     ...source.outputs.map(({ column, field }) => {
       const filled = coverage?.columns.find((one) => one.column === column)?.filled ?? 0
       const share = coverage === null || coverage.eligible === 0 ? 0 : filled / coverage.eligible
-      const shown = coverage === null ? '' : `  ${percent(share).padStart(6)}`
+      const shown = coverage === null ? '' : `  ${formatPercent(share).padStart(6)}`
       const drawn = coverage === null || room < 8 ? '' : `  ${bar(share, Math.min(24, room), paint)}`
       return `  ${pad(column.length > columns ? `${column.slice(0, columns - 1)}…` : column, columns)}  ${paint('quiet', '←')} ${pad(field, fields)}${shown}${drawn}`
     }),
@@ -125,7 +131,7 @@ export function nothingLines({ looked, passedOver }: Proposal, output: Output): 
 const MOST = 8
 
 /** The tables that came closest, and what was missing. */
-export function passedOverLines(passedOver: readonly PassedOver[], output: Output): string[] {
+export function passedOverLines(passedOver: readonly SkippedTable[], output: Output): string[] {
   const { paint, textColumns } = output
   const shown = passedOver.slice(0, MOST)
   const rest = passedOver.length - shown.length
@@ -136,6 +142,6 @@ export function passedOverLines(passedOver: readonly PassedOver[], output: Outpu
         (line, n) => `  ${n === 0 ? '' : '  '}${line}`,
       ),
     ),
-    ...(rest > 0 ? [`  and ${counted(rest, 'table')} more`] : []),
+    ...(rest > 0 ? [`  and ${pluralize(rest, 'table')} more`] : []),
   ]
 }

@@ -1,4 +1,4 @@
-import { count, duration } from '../../domain/numbers.ts'
+import { formatCount, formatDuration } from '../../util/format.ts'
 
 /**
  * `200 calls in 2 s`, or `200 calls in at most 7 min`.
@@ -9,7 +9,7 @@ export function limitText(
   windowMs: number | null,
   atMostMs: number | null | undefined = null,
 ): string {
-  const calls = `${count(limit)} ${limit === 1 ? 'call' : 'calls'}`
-  if (windowMs !== null) return `${calls} in ${duration(windowMs)}`
-  return atMostMs == null ? `${calls} a window` : `${calls} in at most ${duration(atMostMs)}`
+  const calls = `${formatCount(limit)} ${limit === 1 ? 'call' : 'calls'}`
+  if (windowMs !== null) return `${calls} in ${formatDuration(windowMs)}`
+  return atMostMs == null ? `${calls} a window` : `${calls} in at most ${formatDuration(atMostMs)}`
 }

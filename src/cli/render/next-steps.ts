@@ -1,7 +1,7 @@
 import { FAILED_ROW_STATES } from '../../domain/row.ts'
-import type { RunReport } from '../../pipeline/run/report.ts'
+import type { RunReport } from '../../runs/report.ts'
 import type { Output } from '../output.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import { pad, wrap } from './text.ts'
 
 type Step = readonly [type: string, why: string]
@@ -30,25 +30,25 @@ export function stepsAfter(
   const steps: Step[] = []
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
   const why = [
-    ...(failed > 0 ? [`${counted(failed, 'row')} failed`] : []),
-    ...(cells.skipped > 0 ? [`${counted(cells.skipped, 'cell')} did not fit`] : []),
+    ...(failed > 0 ? [`${pluralize(failed, 'row')} failed`] : []),
+    ...(cells.skipped > 0 ? [`${pluralize(cells.skipped, 'cell')} did not fit`] : []),
   ]
   if (why.length > 0 && !report.dry_run) steps.push(['fillrate failures', `why ${why.join(' and ')}`])
   if (status === 'failed' || status === 'unauthorized')
     steps.push(['fillrate check', 'what is wrong, and what to do about it'])
   if (status === 'budget_reached' || leftOut > 0) {
     const rest =
-      leftOut > 0 ? `${counted(leftOut, 'row')} would cost more than the budget` : 'the budget is used up'
+      leftOut > 0 ? `${pluralize(leftOut, 'row')} would cost more than the budget` : 'the budget is used up'
     steps.push(['fillrate plan', `${rest}; this tells what the rest would cost`])
   }
   if (report.dry_run && rows.enriched > 0)
     steps.push(['fillrate run', 'writes what is shown, out of the stored records: they are not asked again'])
   if (rows.waiting > 0) {
     const open = jobs.waiting + jobs.in_doubt
-    if (open > 0) steps.push(['fillrate jobs', `${counted(open, 'job')} without a delivery yet`])
+    if (open > 0) steps.push(['fillrate jobs', `${pluralize(open, 'job')} without a delivery yet`])
     steps.push([
       'fillrate run',
-      `carries on with ${counted(rows.waiting, 'row')} that ${rows.waiting === 1 ? 'waits' : 'wait'}, and asks nothing twice`,
+      `carries on with ${pluralize(rows.waiting, 'row')} that ${rows.waiting === 1 ? 'waits' : 'wait'}, and asks nothing twice`,
     ])
   }
   return steps

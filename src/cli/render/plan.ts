@@ -1,11 +1,11 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import type { DiffRow } from '../../pipeline/dry-run/diff.ts'
-import type { Plan, SourcePlan } from '../../pipeline/plan.ts'
+import type { DiffRow } from '../../pipeline/preview.ts'
+import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
 import type { Output } from '../output.ts'
 import { diffLines } from './diff.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
-import { count, counted, duration, percent } from '../../domain/numbers.ts'
+import { formatCount, pluralize, formatDuration, formatPercent } from '../../util/format.ts'
 import { sum } from './sum.ts'
 import { pad, width, wrap } from './text.ts'
 
@@ -21,7 +21,7 @@ export function planLines(plan: Plan, output: Output, settings: PlanSettings): s
   const labels = Math.max(
     ...plan.sources.flatMap((source) => steps(source).map((step) => step.label.length + 2)),
   )
-  const numbers = Math.max(...plan.sources.map((source) => count(source.table).length))
+  const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table).length))
   return [
     ...plan.paused.map(
       (name) => `${name}  ${output.paint('warn', 'is paused: a run leaves it out until it is resumed')}`,
@@ -40,7 +40,7 @@ function sampleLines(sample: readonly DiffRow[], output: Output): string[] {
       'No stored record would change a row: only `fillrate run --dry-run` can show what would come.',
       output.textColumns,
     )
-  const title = `Before and after, in ${counted(sample.length, 'row')} whose records are stored`
+  const title = `Before and after, in ${pluralize(sample.length, 'row')} whose records are stored`
   return [output.paint('heading', title), ...diffLines(sample, output)]
 }
 
@@ -75,7 +75,7 @@ function steps(source: SourcePlan): Step[] {
     left(
       'invalid input',
       rest.reduce((all, [, rows]) => all + rows, 0),
-      `for ${counted(rest.length, 'more reason', 'more reasons')}; --json has them`,
+      `for ${pluralize(rest.length, 'more reason', 'more reasons')}; --json has them`,
     ),
     left('suppressed', source.suppressed, 'never to be asked'),
     total('to look up', source.valid_input),
@@ -92,7 +92,7 @@ function sourceLines(
     .filter((step) => step.sum || step.rows > 0)
     .flatMap(({ label, rows, sum, why }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
-      const start = `${sign} ${pad(label, widths.labels)}${count(rows).padStart(widths.numbers)}`
+      const start = `${sign} ${pad(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - width(start) - 4
       const [first = '', ...more] = room < 12 ? [] : wrap(why, room)
       const indent = ' '.repeat(width(start) + 4)
@@ -115,14 +115,14 @@ function asking({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
   return [
     [
       'Lookups',
-      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.requested)} to ask`,
+      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} answered before + ${formatCount(lookups.requested)} to ask`,
       sum(lookups.to_request, BY),
     ],
     [
       'Calls',
       calls.total === 0
         ? 'none'
-        : `${count(calls.total)} = ${sum(calls, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
+        : `${formatCount(calls.total)} = ${sum(calls, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
     ],
     ...(bulkOff === null ? [] : [['Bulk', `off: ${bulkOff}`] as const]),
   ]
@@ -132,14 +132,14 @@ function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
   const found =
     cost.match_rate === null || cost.found_range === null
       ? 'how many are found will be known after the first run'
-      : `${rangeText(cost.found_range)} found, at the ${percent(cost.match_rate)} found so far`
+      : `${rangeText(cost.found_range)} found, at the ${formatPercent(cost.match_rate)} found so far`
   const lookups =
     cost.max_lookups > cost.lookups
       ? [
           `${rangeText({ min: cost.lookups, max: cost.max_lookups })} lookups`,
           `the more the less is found, for a row goes on to its next identifier; ${budgetText(cost, settings)}`,
         ]
-      : [counted(cost.lookups, 'lookup'), budgetText(cost, settings)]
+      : [pluralize(cost.lookups, 'lookup'), budgetText(cost, settings)]
   return [
     ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
     ...(cost.max_lookups === 0
@@ -152,13 +152,13 @@ function costing({ cost, time }: Plan, settings: PlanSettings): Field[] {
 }
 
 const rangeText = ({ min, max }: { readonly min: number; readonly max: number }): string =>
-  min === max ? count(min) : `${count(min)} to ${count(max)}`
+  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
 function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run wants --budget'
   if (budget === 'unlimited') return 'the budget is unlimited'
-  const of = `the budget of ${count(budget)}`
-  return cost.beyond_budget > 0 ? `${counted(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
+  const of = `the budget of ${formatCount(budget)}`
+  return cost.beyond_budget > 0 ? `${pluralize(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
 }
 
 function timeText({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
@@ -166,6 +166,10 @@ function timeText({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']
   const known = limitText(limit, windowMs)
   if (ms === null || most === null) return `the limit is ${known}`
   const about =
-    most > ms ? `${duration(ms)} to ${duration(most)}` : ms === 0 ? 'one window' : `about ${duration(ms)}`
+    most > ms
+      ? `${formatDuration(ms)} to ${formatDuration(most)}`
+      : ms === 0
+        ? 'one window'
+        : `about ${formatDuration(ms)}`
   return `${about}, at ${known}`
 }

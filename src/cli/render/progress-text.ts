@@ -1,8 +1,14 @@
-import type { RunProgress } from '../../pipeline/run/progress.ts'
+import type { RunProgress } from '../../runs/counters.ts'
 import type { RateState } from '../../service/limiter.ts'
 import { bar } from './bar.ts'
 import { limitText } from './limit.ts'
-import { count, counted, duration, percent, perSecond as speed } from '../../domain/numbers.ts'
+import {
+  formatCount,
+  pluralize,
+  formatDuration,
+  formatPercent,
+  formatPerSecond as speed,
+} from '../../util/format.ts'
 import type { Paint } from './paint.ts'
 import { FOREIGN } from './rate-told.ts'
 import { cut, width } from './text.ts'
@@ -56,14 +62,14 @@ export function progressLine(progress: RunProgress, perSecond: number | null): s
     ],
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
-  return [duration(progress.elapsedMs), ...text].join('; ')
+  return [formatDuration(progress.elapsedMs), ...text].join('; ')
 }
 
 /** Why it waits, or else that somebody else spends the key. */
-const noticeOf = ({ waiting, rate }: RunProgress): string | null =>
-  waiting ?? (rate?.foreign ? FOREIGN : null)
+const noticeOf = ({ stallReason, rate }: RunProgress): string | null =>
+  stallReason ?? (rate?.foreign ? FOREIGN : null)
 
-const shareOf = ({ picked, settled }: RunProgress): number => (picked === 0 ? 0 : settled / picked)
+const shareOf = ({ picked, finished }: RunProgress): number => (picked === 0 ? 0 : finished / picked)
 
 /** Never 100% before all is done. */
 function percentOf(progress: RunProgress): string {
@@ -72,24 +78,24 @@ function percentOf(progress: RunProgress): string {
 }
 
 /** While rows are still being picked their number grows. */
-const rowsOf = ({ picked, settled, picking }: RunProgress): string =>
-  `${count(settled).padStart(picking ? 0 : count(picked).length)} of ${count(picked)}${picking ? '+' : ''} rows`
+const rowsOf = ({ picked, finished, picking }: RunProgress): string =>
+  `${formatCount(finished).padStart(picking ? 0 : formatCount(picked).length)} of ${formatCount(picked)}${picking ? '+' : ''} rows`
 
-function timing({ picked, settled, picking }: RunProgress, perSecond: number | null): string[] {
+function timing({ picked, finished, picking }: RunProgress, perSecond: number | null): string[] {
   if (perSecond === null || perSecond === 0) return []
   const left =
-    picking || settled >= picked
+    picking || finished >= picked
       ? []
-      : [`${duration(Math.ceil((picked - settled) / perSecond) * 1_000)} left`]
+      : [`${formatDuration(Math.ceil((picked - finished) / perSecond) * 1_000)} left`]
   return [speed(perSecond), ...left]
 }
 
-function work({ asked, submitted, jobsWaiting, written }: RunProgress): string[] {
+function work({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
   return [
-    ...(asked > 0 ? [`${count(asked)} asked`] : []),
-    ...(submitted > 0 ? [`${count(submitted)} in jobs`] : []),
-    ...(jobsWaiting > 0 ? [`${counted(jobsWaiting, 'job')} out`] : []),
-    `${count(written)} cells written`,
+    ...(requested > 0 ? [`${formatCount(requested)} asked`] : []),
+    ...(submitted > 0 ? [`${formatCount(submitted)} in jobs`] : []),
+    ...(jobsWaiting > 0 ? [`${pluralize(jobsWaiting, 'job')} out`] : []),
+    `${formatCount(written)} cells written`,
   ]
 }
 
@@ -103,10 +109,10 @@ function limitLine(rate: RateState | null, edge: number, paint: Paint): string {
 
 function used(rate: RateState): [string, ...string[]] {
   return [
-    `${count(rate.windowUsed)} in this window`,
-    ...(rate.utilisation === null ? [] : [`${percent(rate.utilisation)} used`]),
-    ...(rate.nextWindowInMs === null ? [] : [`next in ${duration(rate.nextWindowInMs)}`]),
-    ...(rate.throttled > 0 ? [`${count(rate.throttled)} refused`] : []),
+    `${formatCount(rate.windowUsed)} in this window`,
+    ...(rate.utilisation === null ? [] : [`${formatPercent(rate.utilisation)} used`]),
+    ...(rate.nextWindowInMs === null ? [] : [`next in ${formatDuration(rate.nextWindowInMs)}`]),
+    ...(rate.throttled > 0 ? [`${formatCount(rate.throttled)} refused`] : []),
   ]
 }
 

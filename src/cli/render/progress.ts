@@ -1,4 +1,4 @@
-import type { RunProgress } from '../../pipeline/run/progress.ts'
+import type { RunProgress } from '../../runs/counters.ts'
 import type { Output } from '../output.ts'
 import { progressBlock, progressLine } from './progress-text.ts'
 import { Trend } from './trend.ts'
@@ -24,7 +24,7 @@ export class ProgressView {
 
   update(progress: RunProgress): void {
     const { elapsedMs } = progress
-    this.#trend.add(elapsedMs, progress.settled)
+    this.#trend.add(elapsedMs, progress.finished)
     if (elapsedMs - this.#shownAt < (this.#output.isTTY ? FRAME_MS : LINE_MS)) return
     this.#shownAt = elapsedMs
     const { paint, columns } = this.#output

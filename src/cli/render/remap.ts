@@ -1,8 +1,8 @@
-import type { RemapReport } from '../../pipeline/remap/remap.ts'
+import type { RemapReport } from '../../actions/remap.ts'
 import type { Output } from '../output.ts'
 import { countLines } from './counts.ts'
 import { dryRunLines } from './diff.ts'
-import { counted } from '../../domain/numbers.ts'
+import { pluralize } from '../../util/format.ts'
 import { reportLines } from './report.ts'
 import { stepLines } from './steps.ts'
 
@@ -14,8 +14,8 @@ export function remapLines(
   const { paint } = output
   const cellLines = dry ? dryRunLines({ columns, sample }, output) : []
   if (examined.rows === 0) return [`No row of ${source} has a stored record.`]
-  const cells = `${counted(examined.cells, 'cell')}`
-  const undone = examined.undone > 0 ? `; ${counted(examined.undone, 'row')} of them undone before` : ''
+  const cells = `${pluralize(examined.cells, 'cell')}`
+  const undone = examined.undone > 0 ? `; ${pluralize(examined.undone, 'row')} of them undone before` : ''
   return [
     ...(dry
       ? [

@@ -1,8 +1,8 @@
-import type { RunReport } from '../../pipeline/run/report.ts'
+import type { RunReport } from '../../runs/report.ts'
 import type { Output } from '../output.ts'
 import { dryRunLines } from './diff.ts'
 import { limitText } from './limit.ts'
-import { count, counted, duration, percent } from '../../domain/numbers.ts'
+import { formatCount, pluralize, formatDuration, formatPercent } from '../../util/format.ts'
 import type { Style } from './paint.ts'
 import { nextSteps } from './next-steps.ts'
 import { fields, type Field } from './fields.ts'
@@ -44,7 +44,7 @@ export function reportLines(report: RunReport, output: Output): string[] {
   const reason = REASON_SHOWN.has(report.status) ? report.reason : null
   const name = report.dry_run ? 'Dry run' : 'Run'
   return [
-    `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${duration(report.duration_ms)}${more}`,
+    `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
     ...[reason, report.dry_run ? DRY : null].flatMap((text) =>
       text === null ? [] : wrap(text, textColumns - 2).map((line) => `  ${line}`),
     ),
@@ -75,22 +75,22 @@ function asked(report: RunReport): Field[] {
   const list: Field[] = [
     [
       'Lookups',
-      `${count(lookups.distinct)} distinct = ${count(lookups.stored)} answered before + ${count(lookups.requested)} asked` +
-        (open > 0 ? ` + ${count(open)} to ask` : ''),
+      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} answered before + ${formatCount(lookups.requested)} asked` +
+        (open > 0 ? ` + ${formatCount(open)} to ask` : ''),
       sum(lookups, { found: 'found', not_found: 'not found', rejected: 'rejected', failed: 'failed' }),
     ],
   ]
   if (calls > 0)
     list.push([
       'Calls',
-      `${count(calls)} = ${sum(requests, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
+      `${formatCount(calls)} = ${sum(requests, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
       sum(requests, { retried: 'to be tried again', throttled: 'answered 429' }),
     ])
   list.push(['Saved', savedCalls(report)])
   if (lookups.in_doubt > 0)
     list.push([
       'In doubt',
-      `${counted(lookups.in_doubt, 'request')} without an answer: the service may have billed ${lookups.in_doubt === 1 ? 'it' : 'them'}`,
+      `${pluralize(lookups.in_doubt, 'request')} without an answer: the service may have billed ${lookups.in_doubt === 1 ? 'it' : 'them'}`,
     ])
   const all = jobs.completed + jobs.failed + jobs.expired + jobs.in_doubt + jobs.waiting
   const words = {
@@ -100,7 +100,7 @@ function asked(report: RunReport): Field[] {
     in_doubt: 'in doubt',
     waiting: 'waiting',
   }
-  if (all > 0) list.push(['Jobs', `${count(all)} = ${sum(jobs, words, ' + ')}`])
+  if (all > 0) list.push(['Jobs', `${formatCount(all)} = ${sum(jobs, words, ' + ')}`])
   return list
 }
 
@@ -120,12 +120,12 @@ function savedCalls({ rows, lookups, requests }: RunReport): string {
     { shared: 'rows shared a lookup', stored: 'were answered before', bulk: 'went in jobs' },
     ' + ',
   )
-  return `${counted(all, 'call')}: ${why}`
+  return `${pluralize(all, 'call')}: ${why}`
 }
 
 function written({ cells, dry_run: dryRun }: RunReport): Field[] {
   const more = sum(cells, { protected: 'protected', skipped: 'skipped' })
-  return [['Cells', `${count(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
+  return [['Cells', `${formatCount(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
 }
 
 function rate({ rate }: RunReport): Field[] {
@@ -136,6 +136,6 @@ function rate({ rate }: RunReport): Field[] {
     ...(rate.shared_key ? [['Shared', FOREIGN, 'give each client a key of its own'] satisfies Field] : []),
   ]
   if (rate.utilisation === null || rate.permitted === null) return [['Limit', limit], ...shared]
-  const of = `${count(rate.used)} of the ${count(rate.permitted)} calls permitted meanwhile`
-  return [['Limit', `${limit}, ${percent(rate.utilisation)} used`, of], ...shared]
+  const of = `${formatCount(rate.used)} of the ${formatCount(rate.permitted)} calls permitted meanwhile`
+  return [['Limit', `${limit}, ${formatPercent(rate.utilisation)} used`, of], ...shared]
 }

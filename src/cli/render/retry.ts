@@ -1,7 +1,7 @@
-import type { RetryReport } from '../../pipeline/retry.ts'
+import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../output.ts'
 import { fields, type Field } from './fields.ts'
-import { count, counted } from '../../domain/numbers.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
 import { stateWords } from './states.ts'
 import { stepLines } from './steps.ts'
 import { table } from './table.ts'
@@ -14,25 +14,25 @@ export function retryLines(report: RetryReport, output: Output): string[] {
   const { paint } = output
   const { rows, reasons, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
   const left = [
-    ...(row_missing > 0 ? [`${counted(row_missing, 'row')} no longer in the source`] : []),
-    ...(complete > 0 ? [`${counted(complete, 'row')} in which nothing is lacking any more`] : []),
+    ...(row_missing > 0 ? [`${pluralize(row_missing, 'row')} no longer in the source`] : []),
+    ...(complete > 0 ? [`${pluralize(complete, 'row')} in which nothing is lacking any more`] : []),
   ].join(', ')
   if (rows === 0)
     return [`${paint('good', '✓')} Nothing to try again.${left === '' ? '' : ` Left alone: ${left}.`}`]
   const several = new Set(reasons.map((one) => one.source)).size > 1
   const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
   const costs: Field[] = [
-    ['To ask', lookups === 0 ? 'nothing' : counted(lookups, 'lookup')],
-    ['Without a call', free === 0 ? 'none' : `${counted(free, 'row')} whose answer is stored`],
+    ['To ask', lookups === 0 ? 'nothing' : pluralize(lookups, 'lookup')],
+    ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} whose answer is stored`],
     ...(left === '' ? [] : [['Left alone', left] as const]),
   ]
   return [
-    paint('heading', `${counted(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
+    paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     '',
     ...table(
       reasons.slice(0, REASONS),
       [
-        { title: 'rows', text: (one) => count(one.rows), number: true },
+        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => stateWords(one.state) },
         ...(several
           ? [{ title: 'source', text: (one: (typeof reasons)[number]) => one.source, least: 6 }]
@@ -42,7 +42,7 @@ export function retryLines(report: RetryReport, output: Output): string[] {
       output,
     ),
     ...(reasons.length > REASONS
-      ? [paint('quiet', `and ${count(reasons.length - REASONS)} more reasons`)]
+      ? [paint('quiet', `and ${formatCount(reasons.length - REASONS)} more reasons`)]
       : []),
     '',
     ...fields(costs, output),

@@ -1,7 +1,7 @@
 import { ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { Output } from '../output.ts'
 import { blocks } from './bar.ts'
-import { count, percent } from '../../domain/numbers.ts'
+import { formatCount, formatPercent } from '../../util/format.ts'
 import { stateStyle, stateWords } from './states.ts'
 import { pad } from './text.ts'
 
@@ -18,7 +18,7 @@ export function rowLines(
   if (rows.picked === 0) return [`  ${paint('quiet', 'no rows')}`]
   const states = ORDER.filter((state) => rows[state] > 0)
   const names = Math.max(total.length, ...states.map((state) => state.length)) + 2
-  const numbers = count(rows.picked).length
+  const numbers = formatCount(rows.picked).length
   const barColumns = Math.min(50, output.textColumns - names - numbers - 12)
   return [
     ...states.map((state) => {
@@ -26,10 +26,10 @@ export function rowLines(
       const name = pad(stateWords(state), names)
       const style = stateStyle(state)
       const bar = barColumns < 8 ? '' : `  ${paint('bar', blocks(share, barColumns))}`
-      const shares = paint('quiet', percent(share).padStart(6))
-      return `  ${style === null ? name : paint(style, name)}${count(rows[state]).padStart(numbers)}  ${shares}${bar}`
+      const shares = paint('quiet', formatPercent(share).padStart(6))
+      return `  ${style === null ? name : paint(style, name)}${formatCount(rows[state]).padStart(numbers)}  ${shares}${bar}`
     }),
     `  ${paint('quiet', '─'.repeat(names + numbers))}`,
-    `  ${paint('heading', pad(total, names) + count(rows.picked).padStart(numbers))}`,
+    `  ${paint('heading', pad(total, names) + formatCount(rows.picked).padStart(numbers))}`,
   ]
 }

@@ -1,7 +1,7 @@
 import type { ScheduleEntry } from '../../config/config.ts'
-import { ticksAfter } from '../../daemon/times.ts'
+import { nextTimes } from '../../daemon/scheduler.ts'
 import type { Output } from '../output.ts'
-import { distance } from '../../domain/numbers.ts'
+import { relativeTime } from '../../util/format.ts'
 
 /** What the schedule will do, in words. */
 export function scheduleLines(
@@ -23,8 +23,8 @@ export function scheduleLines(
     ]
     return [
       `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,
-      ...ticksAfter(entry, now, count).map(
-        (at) => `  ${localTime(at, entry)}  ${output.paint('quiet', distance(new Date(at), now))}`,
+      ...nextTimes(entry, now, count).map(
+        (at) => `  ${localTime(at, entry)}  ${output.paint('quiet', relativeTime(new Date(at), now))}`,
       ),
     ]
   })
@@ -34,7 +34,7 @@ export const scheduleJson = (schedule: readonly ScheduleEntry[], now: number, co
   schedule.map((entry) => ({
     ...entry,
     timezone: zoneOf(entry),
-    next: ticksAfter(entry, now, count).map((at) => new Date(at).toISOString()),
+    next: nextTimes(entry, now, count).map((at) => new Date(at).toISOString()),
   }))
 
 const zoneOf = ({ timezone }: ScheduleEntry): string =>

@@ -1,10 +1,10 @@
-import type { StatusReport } from '../../pipeline/status-report.ts'
-import type { Coverage } from '../../sources/coverage.ts'
+import type { StatusReport } from '../../actions/status.ts'
+import type { FillCounts } from '../../sources/fill-counts.ts'
 import type { Output } from '../output.ts'
 import { bar } from './bar.ts'
 import { fields, type Field } from './fields.ts'
 import { limitText } from './limit.ts'
-import { count, counted, distance, percent } from '../../domain/numbers.ts'
+import { formatCount, pluralize, relativeTime, formatPercent } from '../../util/format.ts'
 import { toldFields } from './rate-told.ts'
 import { rowLines } from './row-lines.ts'
 import { stateWords } from './states.ts'
@@ -35,7 +35,7 @@ export function statusLines(report: StatusReport, output: Output, now: number): 
 function sourceLines(
   name: string,
   rows: StatusReport['rows'][string] | undefined,
-  coverage: Coverage | string | undefined,
+  coverage: FillCounts | string | undefined,
   paused: string | null,
   output: Output,
 ): string[] {
@@ -49,22 +49,22 @@ function sourceLines(
 }
 
 const pausedText = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
-  pause === null ? null : `paused ${distance(pause.paused_at, now)}`
+  pause === null ? null : `paused ${relativeTime(pause.paused_at, now)}`
 
 const LONGEST_COLUMN = 32
 
 /** Of the rows that belong to a source, how many have a value in each column. */
-export function coverageLines({ eligible, columns }: Coverage, output: Output): string[] {
+export function coverageLines({ eligible, columns }: FillCounts, output: Output): string[] {
   const { paint } = output
   const names = Math.min(LONGEST_COLUMN, Math.max(...columns.map(({ column }) => width(column)), 8))
-  const numbers = count(eligible).length
+  const numbers = formatCount(eligible).length
   const room = output.textColumns - names - numbers - 15
   return [
-    `  ${paint('quiet', `fill rate of ${counted(eligible, 'row')}`)}`,
+    `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}`)}`,
     ...columns.map(({ column, filled }) => {
       const share = eligible === 0 ? 0 : filled / eligible
       const shown = room < 8 ? '' : `  ${bar(share, Math.min(30, room), paint)}`
-      return `  ${pad(cut(column, names), names)}  ${count(filled).padStart(numbers)}  ${percent(share).padStart(6)}${shown}`
+      return `  ${pad(cut(column, names), names)}  ${formatCount(filled).padStart(numbers)}  ${formatPercent(share).padStart(6)}${shown}`
     }),
   ]
 }
@@ -74,14 +74,16 @@ function workFields(
   now: number,
 ): Field[] {
   const ended =
-    last === null ? 'none yet' : `run ${last.id}, ${last.state}, started ${distance(last.started_at, now)}`
+    last === null
+      ? 'none yet'
+      : `run ${last.id}, ${last.state}, started ${relativeTime(last.started_at, now)}`
   return [
-    ['Runs', live > 0 ? `${count(live)} under way` : ended, live > 0 ? ended : (last?.reason ?? '')],
+    ['Runs', live > 0 ? `${formatCount(live)} under way` : ended, live > 0 ? ended : (last?.reason ?? '')],
     ['Jobs', summed(jobs)],
     [
       'Deliveries',
       summed(deliveries),
-      quarantined > 0 ? `${counted(quarantined, 'result')} matched no input, used for none` : '',
+      quarantined > 0 ? `${pluralize(quarantined, 'result')} matched no input, used for none` : '',
     ],
   ]
 }
@@ -91,7 +93,7 @@ function summed(states: Readonly<Partial<Record<string, number>>>): string {
   const numbers = Object.fromEntries(Object.entries(states).map(([state, n]) => [state, n ?? 0]))
   const all = Object.values(numbers).reduce((total, n) => total + n, 0)
   if (all === 0) return 'none'
-  return `${count(all)} = ${sum(numbers, Object.fromEntries(Object.keys(numbers).map((state) => [state, stateWords(state)])), ' + ')}`
+  return `${formatCount(all)} = ${sum(numbers, Object.fromEntries(Object.keys(numbers).map((state) => [state, stateWords(state)])), ' + ')}`
 }
 
 function limitField(
@@ -107,5 +109,5 @@ function limitField(
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
   const known = limitText(limit, windowMs, told?.window_at_most_ms)
-  return ['Limit', `${known}, seen ${distance(observedAt, now)}`, whose]
+  return ['Limit', `${known}, seen ${relativeTime(observedAt, now)}`, whose]
 }

@@ -1,4 +1,4 @@
-import { count } from '../../domain/numbers.ts'
+import { formatCount } from '../../util/format.ts'
 
 /** `3 found, 1 failed`: numbers with their words; what is nothing is left out. */
 export function sum<Name extends string>(
@@ -8,6 +8,6 @@ export function sum<Name extends string>(
 ): string {
   return (Object.entries(words) as [Name, string][])
     .filter(([name]) => numbers[name] > 0)
-    .map(([name, word]) => `${count(numbers[name])} ${word}`)
+    .map(([name, word]) => `${formatCount(numbers[name])} ${word}`)
     .join(between)
 }

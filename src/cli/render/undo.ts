@@ -1,7 +1,7 @@
-import type { UndoReport } from '../../pipeline/undo/report.ts'
+import type { UndoReport } from '../../actions/undo/report.ts'
 import type { Output } from '../output.ts'
 import { countLines } from './counts.ts'
-import { count, counted, duration } from '../../domain/numbers.ts'
+import { formatCount, pluralize, formatDuration } from '../../util/format.ts'
 import { stepLines, type Step } from './steps.ts'
 import { table } from './table.ts'
 import { wrap } from './text.ts'
@@ -52,7 +52,7 @@ function headline(
   if (run === null) return `Nothing is left to take back of ${what}.`
   const ended =
     status === 'interrupted' ? paint('warn', 'was interrupted taking back') : paint('good', 'took back')
-  return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${duration(ms)}`
+  return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${formatDuration(ms)}`
 }
 
 const by = (runs: readonly number[]): string =>
@@ -70,13 +70,17 @@ function columnLines({ columns, cells, dry_run: dry }: UndoReport, output: Outpu
           ? [{ title: 'source', text: (one: (typeof columns)[number]) => one.source, least: 6 }]
           : []),
         { title: 'column', text: (one) => one.column, least: 8 },
-        { title: dry ? 'would be restored' : 'restored', text: (one) => count(one.restored), number: true },
-        { title: 'stays', text: (one) => (one.kept === 0 ? '' : count(one.kept)), number: true },
+        {
+          title: dry ? 'would be restored' : 'restored',
+          text: (one) => formatCount(one.restored),
+          number: true,
+        },
+        { title: 'stays', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
       ],
       output,
     ),
     ...(cells.touched > 0
-      ? [output.paint('quiet', `and ${counted(cells.touched, 'cell')} of touched columns`)]
+      ? [output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`)]
       : []),
   ]
 }
@@ -86,7 +90,7 @@ function keptLines({ kept }: UndoReport, output: Output): string[] {
   const { paint } = output
   return [
     '',
-    paint('heading', `${counted(kept.length, 'row')} in which something stays as it is`),
+    paint('heading', `${pluralize(kept.length, 'row')} in which something stays as it is`),
     ...table(
       kept.slice(0, SHOWN),
       [
@@ -109,7 +113,7 @@ function failedLines({ failed }: UndoReport, output: Output): string[] {
   if (rejected.length === 0) return []
   return [
     '',
-    output.paint('heading', `${counted(rejected.length, 'row')} that could not be taken back`),
+    output.paint('heading', `${pluralize(rejected.length, 'row')} that could not be taken back`),
     ...table(
       rejected.slice(0, SHOWN),
       [
@@ -124,7 +128,7 @@ function failedLines({ failed }: UndoReport, output: Output): string[] {
 }
 
 const more = (all: number, { paint }: Output): string[] =>
-  all > SHOWN ? [paint('quiet', `and ${count(all - SHOWN)} more; --json has them`)] : []
+  all > SHOWN ? [paint('quiet', `and ${formatCount(all - SHOWN)} more; --json has them`)] : []
 
 /** Pure. */
 export function stepsAfterUndo(report: UndoReport): Step[] {
@@ -156,7 +160,7 @@ export function stepsAfterUndo(report: UndoReport): Step[] {
   if (waiting > 0)
     steps.push([
       'fillrate status',
-      `${counted(waiting, 'row')} of run ${undoes} still wait, and will be written when their answers come`,
+      `${pluralize(waiting, 'row')} of run ${undoes} still wait, and will be written when their answers come`,
     ])
   return steps
 }

@@ -1,8 +1,8 @@
 import type { InputName, SourceKind } from '../mapping.ts'
 import { normalizeDomain } from './domain.ts'
 import { normalizeEmail } from './email.ts'
-import type { LookupInput, LookupKind, Normalized } from './kind.ts'
-import { inputNames, lookupKinds } from './kind.ts'
+import type { LookupInput, LookupKind, NormalizedInput } from './kind.ts'
+import { INPUT_NAMES, LOOKUP_KINDS } from './kind.ts'
 import { normalizeNameCompany } from './name-company.ts'
 import { normalizeProfileUrl } from './profile-url.ts'
 
@@ -15,7 +15,7 @@ interface InputNote {
   readonly reason: string
 }
 
-export interface Choice {
+export interface ChosenLookup {
   readonly lookup: { readonly kind: LookupKind; readonly key: string; readonly input: LookupInput } | null
   readonly notes: readonly InputNote[]
 }
@@ -26,20 +26,24 @@ export interface Choice {
  * identifiers that follow that kind count: the next step of a cascade. Where nothing is usable the lookup is
  * null and the notes say why, `no input` when all are blank.
  */
-export function chooseLookup(kind: SourceKind, raw: RawInputs, options: { after?: LookupKind } = {}): Choice {
+export function chooseLookup(
+  kind: SourceKind,
+  raw: RawInputs,
+  options: { after?: LookupKind } = {},
+): ChosenLookup {
   const notes: InputNote[] = []
-  for (const lookupKind of kindsAfter(lookupKinds[kind], options.after)) {
-    const normalized = normalize(lookupKind, raw)
+  for (const lookupKind of listKindsAfter(LOOKUP_KINDS[kind], options.after)) {
+    const normalized = normalizeInput(lookupKind, raw)
     if (normalized === null) continue
     if (normalized.ok)
       return { lookup: { kind: lookupKind, key: normalized.key, input: normalized.input }, notes }
     notes.push({ input: normalized.input, reason: normalized.reason })
   }
-  if (notes.length === 0) notes.push({ input: inputNames[kind][0] ?? 'email', reason: 'no input' })
+  if (notes.length === 0) notes.push({ input: INPUT_NAMES[kind][0] ?? 'email', reason: 'no input' })
   return { lookup: null, notes }
 }
 
-function normalize(kind: LookupKind, raw: RawInputs): Normalized<LookupInput> {
+function normalizeInput(kind: LookupKind, raw: RawInputs): NormalizedInput<LookupInput> {
   switch (kind) {
     case 'email':
       return normalizeEmail(raw.email)
@@ -53,7 +57,7 @@ function normalize(kind: LookupKind, raw: RawInputs): Normalized<LookupInput> {
 }
 
 /** None where `after` is no kind of this source's at all: starting over would ask the same question again. */
-function kindsAfter(kinds: readonly LookupKind[], after: LookupKind | undefined): readonly LookupKind[] {
+function listKindsAfter(kinds: readonly LookupKind[], after: LookupKind | undefined): readonly LookupKind[] {
   if (after === undefined) return kinds
   return kinds.includes(after) ? kinds.slice(kinds.indexOf(after) + 1) : []
 }

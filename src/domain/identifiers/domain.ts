@@ -1,37 +1,35 @@
 import { isIP } from 'node:net'
-import { checkHost, toALabels } from './host.ts'
-import type { Normalized } from './kind.ts'
-import { isFreeMailHost, isSocialHost } from './shared-hosts.ts'
-import { trim } from './space.ts'
-import { splitUrl, withoutPort } from './url.ts'
+import { checkHost, splitUrl, stripPort, toAsciiHost } from './host.ts'
+import type { NormalizedInput } from './kind.ts'
+import { trimBlank } from '../text.ts'
 
 /** Longer than any address that people keep, and short enough to look at whole. */
-const longestUrl = 4096
+const MAX_URL_LENGTH = 4096
 
-const refuse = (reason: string) => ({ ok: false, reason, input: 'domain' }) as const
+const rejectDomain = (reason: string) => ({ ok: false, reason, input: 'domain' }) as const
 
 /**
  * A company's domain out of a URL or a host: without scheme, port, path, leading `www.` and trailing dot, in
  * lower case and A-label form. Free-mail and social hosts are refused: the service would answer with the
  * host's owner, and every customer with a page there would get that company's figures.
  */
-export function normalizeDomain(raw: string | null): Normalized<{ domain: string }> {
-  const text = trim(raw ?? '')
+export function normalizeDomain(raw: string | null): NormalizedInput<{ domain: string }> {
+  const text = trimBlank(raw ?? '')
   if (text === '') return null
-  if (text.length > longestUrl) return refuse('over 4,096 characters')
+  if (text.length > MAX_URL_LENGTH) return rejectDomain('over 4,096 characters')
   const { hasScheme, authority } = splitUrl(text)
-  if (authority.includes('@')) return refuse(hasScheme ? 'address with a user name' : 'email address')
-  if (/[,;]/.test(authority)) return refuse('list of domains')
-  if (/\s/.test(authority)) return refuse('white space inside')
-  if (authority.startsWith('[') || isIP(authority) !== 0) return refuse('IP address')
+  if (authority.includes('@')) return rejectDomain(hasScheme ? 'address with a user name' : 'email address')
+  if (/[,;]/.test(authority)) return rejectDomain('list of domains')
+  if (/\s/.test(authority)) return rejectDomain('white space inside')
+  if (authority.startsWith('[') || isIP(authority) !== 0) return rejectDomain('IP address')
 
-  const ascii = toALabels(withoutPort(authority))
-  if (ascii === null) return refuse('host with a character that is not allowed')
+  const ascii = toAsciiHost(stripPort(authority))
+  if (ascii === null) return rejectDomain('host with a character that is not allowed')
   const checked = checkHost(withoutWww(ascii.endsWith('.') ? ascii.slice(0, -1) : ascii))
-  if (!checked.ok) return refuse(checked.reason)
+  if (!checked.ok) return rejectDomain(checked.reason)
   const domain = checked.host
-  if (isFreeMailHost(domain)) return refuse('free-mail host')
-  if (isSocialHost(domain)) return refuse('social host')
+  if (isFreeMailHost(domain)) return rejectDomain('free-mail host')
+  if (isSocialHost(domain)) return rejectDomain('social host')
   return { ok: true, key: domain, input: { domain } }
 }
 
@@ -40,4 +38,98 @@ function withoutWww(host: string): string {
   let start = 0
   while (host.startsWith('www.', start) && host.includes('.', start + 4)) start += 4
   return host.slice(start)
+}
+
+/**
+ * Hosts that a company can't be told by, because everyone has an address or a page there. Kept by hand, the
+ * well-known ones only; a host that is missing costs a wasted call, one too many costs a company its data,
+ * so names that are also the address of a sizeable company (`sky.com`, `github.com`) are left out.
+ */
+
+/** Brands with a host in many countries: `yahoo.com`, `yahoo.no`, `yahoo.co.uk`, `yahoo.com.br`. */
+const FREE_MAIL_BRANDS =
+  'yahoo|hotmail|live|outlook|msn|gmx|yandex|googlemail|rocketmail|ymail|protonmail|zohomail|aol'
+/** Country codes that are sold as words, where the brand is somebody else's: `live.io`, `outlook.ai`. */
+const FREE_MAIL_COUNTRY_VARIANT = new RegExp(
+  String.raw`^(?:${FREE_MAIL_BRANDS})\.(?:com|net|org|(?:com?\.)?(?!(?:ai|co|fm|gg|io|ly|me|so|tv|vc)$)[a-z]{2})$`,
+)
+
+const FREE_MAIL_HOSTS = parseHosts(`
+    # Worldwide
+    gmail.com icloud.com me.com mac.com proton.me pm.me mail.com email.com fastmail.com fastmail.fm
+    hey.com duck.com hushmail.com tutanota.com tutanota.de tuta.io tuta.com mailfence.com posteo.de
+    posteo.net mailbox.org runbox.com inbox.com usa.com aim.com juno.com netzero.net lycos.com excite.com
+      zoho.in privaterelay.appleid.com simplelogin.com windowslive.com 
+    gmx.us email.it
+    # Access providers of North America
+    comcast.net verizon.net att.net sbcglobal.net bellsouth.net ameritech.net pacbell.net cox.net
+    charter.net earthlink.net optonline.net roadrunner.com rr.com mindspring.com frontiernet.net
+    windstream.net centurylink.net q.com shaw.ca sympatico.ca telus.net videotron.ca
+    # Britain, Ireland, Oceania
+    btinternet.com btopenworld.com virginmedia.com ntlworld.com blueyonder.co.uk talktalk.net tiscali.co.uk
+    plusnet.com eircom.net bigpond.com bigpond.net.au optusnet.com.au iinet.net.au xtra.co.nz
+    # France, Belgium, Netherlands, Luxembourg
+    orange.fr wanadoo.fr free.fr laposte.net sfr.fr neuf.fr bbox.fr numericable.fr club-internet.fr
+    skynet.be telenet.be ziggo.nl planet.nl hetnet.nl home.nl kpnmail.nl xs4all.nl chello.nl casema.nl
+    upcmail.nl pt.lu
+    # Germany, Austria, Switzerland
+    web.de t-online.de freenet.de arcor.de online.de chello.at aon.at bluewin.ch hispeed.ch 
+    # The Nordic countries
+    online.no frisurf.no broadpark.no getmail.no lyse.net bredband.net spray.se
+    comhem.se mail.dk jubii.dk stofanet.dk kolumbus.fi elisanet.fi luukku.com simnet.is
+    # Southern Europe
+    libero.it virgilio.it tiscali.it alice.it tin.it fastwebnet.it inwind.it telefonica.net terra.es
+    sapo.pt otenet.gr 
+    # Eastern Europe
+    mail.ru bk.ru list.ru inbox.ru internet.ru rambler.ru ya.ru ukr.net i.ua meta.ua bigmir.net wp.pl o2.pl
+    onet.pl onet.eu op.pl interia.pl interia.eu poczta.fm gazeta.pl vp.pl seznam.cz email.cz centrum.cz
+    post.cz volny.cz azet.sk zoznam.sk freemail.hu citromail.hu abv.bg mail.bg inbox.lv mail.ee net.hr
+    # Latin America
+    terra.com.br uol.com.br bol.com.br ig.com.br globomail.com prodigy.net.mx fibertel.com.ar
+    # Asia
+    qq.com foxmail.com 163.com 126.com yeah.net sina.com sina.cn sohu.com 139.com 189.cn tom.com naver.com
+    hanmail.net daum.net nate.com docomo.ne.jp ezweb.ne.jp softbank.ne.jp nifty.com rediffmail.com
+    rediff.com walla.co.il 
+    # Thrown away after one use
+    mailinator.com guerrillamail.com yopmail.com 10minutemail.com trashmail.com sharklasers.com
+`)
+
+const SOCIAL_HOSTS = parseHosts(`
+    facebook.com fb.com fb.me messenger.com instagram.com instagr.am threads.net threads.com linkedin.com
+    lnkd.in twitter.com x.com t.co bsky.app bsky.social mastodon.social youtube.com youtu.be vimeo.com
+    twitch.tv tiktok.com snapchat.com pinterest.com pin.it reddit.com tumblr.com medium.com quora.com
+    flickr.com behance.net dribbble.com xing.com whatsapp.com wa.me t.me telegram.me telegram.org
+    discord.com discord.gg wechat.com vk.com ok.ru weibo.com line.me kakao.com slideshare.net soundcloud.com
+    linktr.ee about.me bit.ly goo.gl g.page maps.google.com plus.google.com sites.google.com business.site
+`)
+
+/** Where only the country differs: `pinterest.co.uk`. */
+const SOCIAL_COUNTRY_VARIANT = /^pinterest\.(?:com?\.)?[a-z]{2}$/
+
+/** Whether anybody can have an email address at this host, or at the one that it is a part of. Lower case, A-labels. */
+export function isFreeMailHost(host: string): boolean {
+  return listParentHosts(host).some(
+    (name) => FREE_MAIL_HOSTS.has(name) || FREE_MAIL_COUNTRY_VARIANT.test(name),
+  )
+}
+
+/** Whether anybody can have a page at this host, or at the one that it is a part of: `no.linkedin.com`. */
+export function isSocialHost(host: string): boolean {
+  return listParentHosts(host).some((name) => SOCIAL_HOSTS.has(name) || SOCIAL_COUNTRY_VARIANT.test(name))
+}
+
+/** `a.b.c.no` → `a.b.c.no`, `b.c.no`, `c.no`; no name on the lists is shorter than two labels. */
+function listParentHosts(host: string): string[] {
+  const labels = host.split('.')
+  return labels.slice(0, -1).map((_, from) => labels.slice(from).join('.'))
+}
+
+/** One host a word; a line that starts with # is a heading. */
+function parseHosts(text: string): ReadonlySet<string> {
+  return new Set(
+    text
+      .replaceAll(/^ *#.*$/gm, '')
+      .trim()
+      .split(/\s+/),
+  )
 }

@@ -1,50 +1,50 @@
-import { checkHost, toALabels } from './host.ts'
-import type { Normalized } from './kind.ts'
-import { trim } from './space.ts'
+import { checkHost, toAsciiHost } from './host.ts'
+import type { NormalizedInput } from './kind.ts'
+import { trimBlank } from '../text.ts'
 
 /** RFC 5321 sections 4.5.3.1.1 and 4.5.3.1.3 (a path of 256 octets has its angle brackets). */
-const longestLocalPart = 64
-const longestAddress = 254
+const MAX_LOCAL_PART_LENGTH = 64
+const MAX_ADDRESS_LENGTH = 254
 
 /** The characters of a dot-atom, RFC 5322 section 3.2.3. */
-const dotAtom = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+$/
+const DOT_ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+$/
 
-const refuse = (reason: string) => ({ ok: false, reason, input: 'email' }) as const
+const rejectEmail = (reason: string) => ({ ok: false, reason, input: 'email' }) as const
 
 /**
  * One email address, trimmed, in lower case, its host in A-label form; tags after a plus stay, since only the
  * mailbox's own host knows what they mean. A quoted local part (`"a b"@c.no`) is refused although RFC 5321
  * allows it: in a CRM it is nearly always a slip, and it would put white space into a key.
  */
-export function normalizeEmail(raw: string | null): Normalized<{ email: string }> {
-  const text = trim(raw ?? '')
+export function normalizeEmail(raw: string | null): NormalizedInput<{ email: string }> {
+  const text = trimBlank(raw ?? '')
   if (text === '') return null
-  const marks = findMarks(text)
-  if (marks !== null) return refuse(marks)
+  const marks = describeNonAddress(text)
+  if (marks !== null) return rejectEmail(marks)
 
   const at = text.indexOf('@')
   const local = text.slice(0, at)
-  if (local === '') return refuse('nothing before the @')
-  if (local.startsWith('"')) return refuse('quoted local part')
+  if (local === '') return rejectEmail('nothing before the @')
+  if (local.startsWith('"')) return rejectEmail('quoted local part')
   // Before lower-casing, which turns a few characters beyond ASCII (the Kelvin sign) into letters.
-  if (!dotAtom.test(local)) return refuse('local part with a character that is not allowed')
+  if (!DOT_ATOM.test(local)) return rejectEmail('local part with a character that is not allowed')
   if (local.startsWith('.') || local.endsWith('.') || local.includes('..'))
-    return refuse('local part with a stray dot')
-  if (local.length > longestLocalPart) return refuse('local part over 64 characters')
+    return rejectEmail('local part with a stray dot')
+  if (local.length > MAX_LOCAL_PART_LENGTH) return rejectEmail('local part over 64 characters')
 
   const rest = text.slice(at + 1)
-  if (rest.startsWith('[')) return refuse('IP address')
-  const host = toALabels(rest)
-  if (host === null) return refuse('host with a character that is not allowed')
+  if (rest.startsWith('[')) return rejectEmail('IP address')
+  const host = toAsciiHost(rest)
+  if (host === null) return rejectEmail('host with a character that is not allowed')
   const checked = checkHost(host)
-  if (!checked.ok) return refuse(checked.reason)
+  if (!checked.ok) return rejectEmail(checked.reason)
   const email = `${local.toLowerCase()}@${host}`
-  if (email.length > longestAddress) return refuse('over 254 characters')
+  if (email.length > MAX_ADDRESS_LENGTH) return rejectEmail('over 254 characters')
   return { ok: true, key: email, input: { email } }
 }
 
 /** What shows, before any parsing, that a text is something other than one bare address. */
-function findMarks(text: string): string | null {
+function describeNonAddress(text: string): string | null {
   if (/^mailto:/i.test(text)) return 'mailto: link'
   const first = text.indexOf('@')
   if (first === -1) return 'no @'

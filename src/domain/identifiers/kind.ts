@@ -15,23 +15,23 @@ export type LookupInput =
  * is one of a few stable phrases and never holds the value, so that reasons can be counted and logged; `input`
  * is the one at fault.
  */
-export type Normalized<Input extends LookupInput> =
+export type NormalizedInput<Input extends LookupInput> =
   | { readonly ok: true; readonly key: string; readonly input: Input }
   | { readonly ok: false; readonly reason: string; readonly input: InputName }
   | null
 
 /** The kinds that can identify a row of a source, in the order in which they are tried. */
-export const lookupKinds: Readonly<Record<SourceKind, readonly LookupKind[]>> = {
+export const LOOKUP_KINDS: Readonly<Record<SourceKind, readonly LookupKind[]>> = {
   person: ['email', 'linkedin_url', 'name_company'],
   company: ['domain'],
 }
 
 /** Whether a row of the source goes on to its next identifier when one finds nothing. */
-export const cascades = (source: { readonly kind: SourceKind; readonly cascade: boolean }): boolean =>
-  source.cascade && lookupKinds[source.kind].length > 1
+export const hasCascade = (source: { readonly kind: SourceKind; readonly cascade: boolean }): boolean =>
+  source.cascade && LOOKUP_KINDS[source.kind].length > 1
 
 /** The inputs that a source of each kind may map. */
-export const inputNames: Readonly<Record<SourceKind, readonly InputName[]>> = {
+export const INPUT_NAMES: Readonly<Record<SourceKind, readonly InputName[]>> = {
   person: ['email', 'linkedin_url', 'name', 'company'],
   company: ['domain'],
 }

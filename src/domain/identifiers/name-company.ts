@@ -1,12 +1,12 @@
-import type { Normalized } from './kind.ts'
-import { squash } from './space.ts'
+import type { NormalizedInput } from './kind.ts'
+import { collapseWhitespace } from '../text.ts'
 
-const longest = 200
+const MAX_TEXT_LENGTH = 200
 
 /** Characters that a font does not show and a comparison ignores: soft hyphens, joiners, direction marks. */
-const invisible = /\p{Default_Ignorable_Code_Point}/gu
+const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu
 
-const refuse = (input: 'name' | 'company', reason: string) =>
+const rejectInput = (input: 'name' | 'company', reason: string) =>
   ({ ok: false, reason: `${input} ${reason}`, input }) as const
 
 /**
@@ -19,25 +19,26 @@ const refuse = (input: 'name' | 'company', reason: string) =>
 export function normalizeNameCompany(
   rawName: string | null,
   rawCompany: string | null,
-): Normalized<{ name: string; company: string }> {
-  const asked = { name: squash(rawName ?? ''), company: squash(rawCompany ?? '') }
+): NormalizedInput<{ name: string; company: string }> {
+  const asked = { name: collapseWhitespace(rawName ?? ''), company: collapseWhitespace(rawCompany ?? '') }
   if (asked.name === '' && asked.company === '') return null
   for (const input of ['name', 'company'] as const) {
     const text = asked[input]
-    if (text === '') return refuse(input, 'is missing')
-    if (text.length > longest) return refuse(input, 'over 200 characters')
+    if (text === '') return rejectInput(input, 'is missing')
+    if (text.length > MAX_TEXT_LENGTH) return rejectInput(input, 'over 200 characters')
     // A dash or a question mark is how people fill a field that must be filled. It would cost a call.
-    if (!/[\p{L}\p{N}]/u.test(text.replace(invisible, ''))) return refuse(input, 'without a letter or digit')
+    if (!/[\p{L}\p{N}]/u.test(text.replace(INVISIBLE, '')))
+      return rejectInput(input, 'without a letter or digit')
   }
-  return { ok: true, key: `${part(asked.name)}|${part(asked.company)}`, input: asked }
+  return { ok: true, key: `${toKeyPart(asked.name)}|${toKeyPart(asked.company)}`, input: asked }
 }
 
-function part(text: string): string {
-  const folded = squash(fold(fold(text)).replace(invisible, ''))
+function toKeyPart(text: string): string {
+  const folded = collapseWhitespace(foldCase(foldCase(text)).replace(INVISIBLE, ''))
   return folded.replace(/[%+|]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`).replaceAll(' ', '+')
 }
 
 /** By way of upper case, so that `Straße` equals `STRASSE` and a final sigma equals any other. */
-function fold(text: string): string {
+function foldCase(text: string): string {
   return text.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFKC')
 }

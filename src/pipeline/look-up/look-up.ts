@@ -1,19 +1,18 @@
-import { afterAsk } from '../../domain/lookup.ts'
-import { priorityOf } from '../../domain/run.ts'
-import type { ServiceError } from '../../service/errors.ts'
-import type { PermittedCall, Permits } from '../../service/quota/permits.ts'
 import * as jobs from '../../store/jobs.ts'
-import * as keptAnswers from '../../store/kept-answers.ts'
-import * as store from '../../store/leases.ts'
-import { throughOutage } from '../../store/outage.ts'
-import type { LiveRun } from '../../store/runs.ts'
+import * as keptAnswers from '../../store/complete-lookups.ts'
+import * as store from '../../store/lookup-leases.ts'
+import { afterCall } from '../../domain/lookup.ts'
+import { toPriority } from '../../domain/run.ts'
+import type { ServiceError } from '../../service/errors.ts'
+import type { Permits, PermittedCall } from '../../service/quota/permits.ts'
+import { retryWhileUnavailable } from '../../store/connectivity.ts'
+import type { RunningRun } from '../../store/runs.ts'
 import type { CallDeps } from '../deps.ts'
-import { eraseAnswered, hashesOf } from '../forget/in-answers.ts'
-import { gather } from '../gather.ts'
-import { ask } from './ask.ts'
-import { Leases } from './leases.ts'
-import { openCalls } from './open-calls.ts'
-import { Supply } from './supply.ts'
+import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
+import { createBatcher } from '../../util/batcher.ts'
+import { allowedByBreaker, callService } from './call-service.ts'
+import { LeaseKeeper } from './lease-keeper.ts'
+import { LookupQueue } from './lookup-queue.ts'
 
 export interface LookUpResult {
   readonly asked: number
@@ -30,11 +29,11 @@ export interface LookUpOptions {
   /** Ends it early: what is under way is finished, nothing new is begun. */
   readonly signal: AbortSignal
   /** One call is made, to one of the two endpoints. */
-  readonly onAsked?: (call: 'person' | 'company') => void
+  readonly onRequest?: (call: 'person' | 'company') => void
   /** So many lookups were leased; their calls are under way. */
   readonly onLeased?: (lookups: number) => void
   /** Some answers are stored. */
-  readonly onAnswer?: () => void
+  readonly onStored?: () => void
 }
 
 /**
@@ -46,19 +45,23 @@ export interface LookUpOptions {
  * waits in memory for a write that may never happen. The answers of many slots go together, and where permits are at
  * hand their write is also the note of what these slots ask next.
  */
-export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions): Promise<LookUpResult> {
+export async function lookUpBatch(
+  deps: CallDeps,
+  run: RunningRun,
+  options: LookUpOptions,
+): Promise<LookUpResult> {
   const count = { asked: 0, answered: 0, retried: 0, throttled: 0 }
-  const leases = new Leases(deps)
-  const priority = priorityOf(run.trigger)
+  const leases = new LeaseKeeper(deps)
+  const priority = toPriority(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
   /** The first error that is no failure of the service. It ends the tick; what else was answered is stored. */
   let failure: { readonly error: unknown } | null = null
   /** Slots of answered calls in which the next is under way already. */
   let handedOn = 0
-  const keep = gather(async (answers: keptAnswers.KeptAnswer[]) => {
+  const keep = createBatcher(async (answers: keptAnswers.MalformedResponse[]) => {
     // To look at later only: a run does not fail for it.
-    await keptAnswers.keep(deps.db, answers).catch((error: unknown) => {
+    await keptAnswers.storeMalformedResponses(deps.db, answers).catch((error: unknown) => {
       deps.log.warn({ reason: (error as Error).message }, 'an answer that is no record was not kept')
     })
   })
@@ -74,34 +77,37 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
   const room = (): number =>
     stop !== null || failure !== null || options.signal.aborted
       ? 0
-      : Math.min(options.most - count.asked - underWay.size, openCalls(deps, deps.now()))
+      : Math.min(options.most - count.asked - underWay.size, allowedByBreaker(deps, deps.now()))
 
-  const supply = new Supply(deps, run, leases, room)
+  const supply = new LookupQueue(deps, run, leases, room)
 
-  const settle = gather(
-    async (answers: store.Answer[]) => {
-      const free = deps.slots.mayKeep(priority) ? Math.min(answers.length, room(), supply.size) : 0
+  const settle = createBatcher(
+    async (answers: store.LookupResult[]) => {
+      const free = deps.slots.mayContinue(priority) ? Math.min(answers.length, room(), supply.size) : 0
       const permits = free > 0 ? deps.limiter.acquireNow(free) : null
       const coming = supply.take(permits?.count ?? 0)
       try {
-        const { begun, unstored } = await throughOutage(
-          () => store.answer(deps.db, answers, coming),
+        const { started, unstored } = await retryWhileUnavailable(
+          () => store.completeLookups(deps.db, answers, coming),
           waiting,
         ).catch(async (error: unknown) => {
-          await supply.giveBack(coming)
+          await supply.release(coming)
           throw error
         })
-        supply.leaveOut(coming, begun)
-        if (permits !== null) begin(begun, permits)
-        handedOn += begun.length
-        await throughOutage(() => eraseAnswered(deps.db, unstored), waiting)
+        supply.dropLost(coming, started)
+        if (permits !== null) begin(started, permits)
+        handedOn += started.length
+        await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), waiting)
       } finally {
         permits?.release()
       }
-      deps.meter?.lookedUp(answers.map((answer) => answer.state))
-      options.onAnswer?.()
+      deps.meter?.recordLookups(answers.map((answer) => answer.state))
+      options.onStored?.()
     },
-    { writers: 2, weigh: (answer) => (answer.record === null ? 0 : JSON.stringify(answer.record).length) },
+    {
+      concurrency: 2,
+      sizeOf: (answer) => (answer.record === null ? 0 : JSON.stringify(answer.record).length),
+    },
   )
 
   function begin(lookups: readonly store.LeasedLookup[], permits: Permits): void {
@@ -110,9 +116,9 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
         .catch((error: unknown) => setAside(lookup, error))
         .finally(() => {
           underWay.delete(task)
-          leases.drop(lookup.token)
+          leases.untrack(lookup.token)
           if (handedOn > 0) handedOn--
-          else deps.slots.give(1)
+          else deps.slots.release(1)
         })
       underWay.add(task)
     }
@@ -133,22 +139,24 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       inDoubt: true,
       isLost: true,
     } as const
-    const fields = afterAsk(lookup, event, deps.rules, deps.now(), deps.random())
+    const fields = afterCall(lookup, event, deps.rules, deps.now(), deps.random())
     const { id, token } = lookup
     const one = { id, token, askedAt: new Date(deps.now()), ...fields }
-    await throughOutage(() => store.answer(deps.db, [one]), waiting).catch((second: unknown) => {
-      deps.log.error({ lookup: id, err: second }, 'a lookup stays leased until its lease runs out')
-    })
+    await retryWhileUnavailable(() => store.completeLookups(deps.db, [one]), waiting).catch(
+      (second: unknown) => {
+        deps.log.error({ lookup: id, err: second }, 'a lookup stays leased until its lease runs out')
+      },
+    )
   }
 
   async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
     const askedAt = new Date(deps.now())
-    options.onAsked?.(lookup.kind === 'domain' ? 'company' : 'person')
-    const asked = await ask(deps, lookup, call, leases.lostOf(lookup.token))
+    options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
+    const asked = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
     if (asked.event === null) {
-      const { acceptedAs } = asked
-      await throughOutage(
-        () => jobs.acceptSingle(deps.db, lookup, acceptedAs, run.id, deps.rules.bulkDeadlineMs),
+      const { asyncJobId } = asked
+      await retryWhileUnavailable(
+        () => jobs.createFromAsyncAnswer(deps.db, lookup, asyncJobId, run.id, deps.rules.bulkDeadlineMs),
         waiting,
       )
     } else {
@@ -156,14 +164,14 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       if (asked.throttled) count.throttled++
       if (asked.event.type === 'transient_error' || asked.event.type === 'not_sent') count.retried++
       else if (asked.event.type !== 'released') count.answered++
-      if (asked.toKeep !== null) await keep({ lookup: lookup.id, ...asked.toKeep })
-      const fields = afterAsk(lookup, asked.event, deps.rules, deps.now(), deps.random())
+      if (asked.malformed !== null) await keep({ lookup: lookup.id, ...asked.malformed })
+      const fields = afterCall(lookup, asked.event, deps.rules, deps.now(), deps.random())
       await settle({
         id: lookup.id,
         token: lookup.token,
         askedAt,
         ...fields,
-        hashes: hashesOf(fields.record),
+        hashes: subjectHashes(fields.record),
       })
     }
     count.asked++
@@ -187,21 +195,21 @@ export async function tick(deps: CallDeps, run: LiveRun, options: LookUpOptions)
       let unused = taken
       try {
         if (taken === 0) continue
-        const next = await supply.begin(taken)
+        const next = await supply.markNext(taken)
         options.onLeased?.(next.length)
         if (next.length === 0) break
         unused -= next.length
         begin(next, permits)
       } finally {
         permits.release()
-        deps.slots.give(unused)
+        deps.slots.release(unused)
       }
     }
   } finally {
     // Tasks that are begun while others end are waited for as well.
     while (underWay.size > 0) await Promise.all(underWay)
-    await supply.end()
-    leases.end()
+    await supply.close()
+    leases.stop()
   }
   if (failure !== null) throw (failure as { error: unknown }).error
   return { ...count, stop }

@@ -7,7 +7,7 @@ type Priority = 'urgent' | 'normal' | 'low'
 const ORDER = ['urgent', 'normal bulk', 'normal', 'low bulk', 'low'] as const
 type Rank = (typeof ORDER)[number]
 
-const rankOf = (priority: Priority, isBulk: boolean): Rank =>
+const toRank = (priority: Priority, isBulk: boolean): Rank =>
   isBulk && priority !== 'urgent' ? `${priority} bulk` : priority
 
 /**
@@ -15,11 +15,11 @@ const rankOf = (priority: Priority, isBulk: boolean): Rank =>
  * allows; slots, how many of them wait for their answers at the same time. Who waits is served by urgency, and some
  * can be kept for syncs, so that one never waits for the slow answers of a backfill.
  */
-export class Slots {
+export class PrioritySemaphore {
   readonly capacity: number
-  readonly #kept: number
+  readonly #reserved: number
   #used = 0
-  readonly #waiting: Record<Rank, Set<() => void>> = {
+  readonly #waiters: Record<Rank, Set<() => void>> = {
     urgent: new Set(),
     'normal bulk': new Set(),
     normal: new Set(),
@@ -30,20 +30,20 @@ export class Slots {
   /** @param kept of the capacity, for syncs alone; never all of it */
   constructor(capacity: number, kept = 0) {
     this.capacity = capacity
-    this.#kept = Math.min(kept, capacity - 1)
+    this.#reserved = Math.min(kept, capacity - 1)
   }
 
   /** How many one may take now; none while somebody more urgent waits. */
   free(priority: Priority, isBulk = false): number {
-    if (!this.mayKeep(priority, isBulk)) return 0
-    const room = priority === 'urgent' ? this.capacity : this.capacity - this.#kept
+    if (!this.mayContinue(priority, isBulk)) return 0
+    const room = priority === 'urgent' ? this.capacity : this.capacity - this.#reserved
     return Math.max(0, room - this.#used)
   }
 
   /** Whether a slot whose call is over may go on with the next: nobody more urgent waits for it. */
-  mayKeep(priority: Priority, isBulk = false): boolean {
-    const before = ORDER.slice(0, ORDER.indexOf(rankOf(priority, isBulk)))
-    return before.every((other) => this.#waiting[other].size === 0)
+  mayContinue(priority: Priority, isBulk = false): boolean {
+    const before = ORDER.slice(0, ORDER.indexOf(toRank(priority, isBulk)))
+    return before.every((other) => this.#waiters[other].size === 0)
   }
 
   /** @returns how many of the wanted slots were taken */
@@ -53,13 +53,13 @@ export class Slots {
     return taken
   }
 
-  give(slots: number): void {
+  release(slots: number): void {
     if (slots === 0) return
     this.#used -= slots
     // All look again, the most urgent first: whoever finds nothing left waits again.
     for (const rank of ORDER) {
-      const waiting = [...this.#waiting[rank]]
-      this.#waiting[rank].clear()
+      const waiting = [...this.#waiters[rank]]
+      this.#waiters[rank].clear()
       for (const wake of waiting) wake()
     }
   }
@@ -67,7 +67,7 @@ export class Slots {
   /** Resolves when there may be a slot, or at the signal. */
   async wait(priority: Priority, signal: AbortSignal, isBulk = false): Promise<void> {
     if (signal.aborted || this.free(priority, isBulk) > 0) return
-    const waiting = this.#waiting[rankOf(priority, isBulk)]
+    const waiting = this.#waiters[toRank(priority, isBulk)]
     await new Promise<void>((resolve) => {
       const done = (): void => {
         signal.removeEventListener('abort', done)
@@ -81,5 +81,8 @@ export class Slots {
 }
 
 /** A quarter is kept for syncs where any source is followed. */
-export const slotsOf = (concurrency: number, sources: readonly { readonly follow: boolean }[]): Slots =>
-  new Slots(concurrency, sources.some((source) => source.follow) ? Math.ceil(concurrency / 4) : 0)
+export const createSlots = (
+  concurrency: number,
+  sources: readonly { readonly follow: boolean }[],
+): PrioritySemaphore =>
+  new PrioritySemaphore(concurrency, sources.some((source) => source.follow) ? Math.ceil(concurrency / 4) : 0)

@@ -1,11 +1,17 @@
 import { sql, type RawBuilder } from 'kysely'
-import { cascades, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { Row } from '../../domain/row.ts'
-import { castable, keysQuery, pageQuery, type PageRow, type WrittenRelation } from '../../sources/page.ts'
+import {
+  filterCastableKeys,
+  keysQuery,
+  pageQuery,
+  type PageRow,
+  type LastWrittenRelation,
+} from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
-import { expected } from '../../store/rows.ts'
-import type { StoreTransaction } from '../../store/transaction.ts'
+import { awaitsDeliverySql } from '../../store/rows.ts'
+import type { Tx } from '../../store/transaction.ts'
 
 /**
  * What a row of a page is to a run:
@@ -15,27 +21,27 @@ import type { StoreTransaction } from '../../store/transaction.ts'
  * - `settled`: settled with the same inputs, and not due
  * - `held`: another live run has it, or (for a dry run) it is written as soon as its delivery comes
  */
-export type Fate = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
+export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
 
-export interface Candidate extends PageRow {
-  readonly fate: Fate
+export interface PickCandidate extends PageRow {
+  readonly fate: Disposition
   /** What a cascade has tried already with these inputs; null where nothing. */
-  readonly tried: Tried | null
+  readonly tried: MissedLookups | null
 }
 
 /** Lookups that found nothing, in the order in which they were asked. */
-export interface Tried {
+export interface MissedLookups {
   readonly ids: readonly number[]
   readonly kinds: readonly LookupKind[]
   /** When the last of them may be asked again. */
   readonly dueAt: string | null
 }
 
-export interface Page {
+export interface CandidatePage {
   /** The rows that are `open` or `left_behind`, in key order. */
-  readonly candidates: Candidate[]
+  readonly candidates: PickCandidate[]
   /** How many rows of the page met each fate; they sum to `scanned`. */
-  readonly fates: Partial<Record<Fate, number>>
+  readonly dispositions: Partial<Record<Disposition, number>>
   /** Where the next page begins; null when this one was the last. */
   readonly next: string | null
   readonly scanned: number
@@ -45,8 +51,8 @@ export interface Page {
  * One keyset page of a source. Rows that have nothing to fill, or were settled with the same inputs and are not due,
  * are left out in SQL, so that a pass over an enriched table moves no data.
  */
-export async function readPage(
-  db: Database | StoreTransaction,
+export async function readCandidates(
+  db: Database | Tx,
   source: Source,
   options: {
     readonly after: string | null
@@ -59,21 +65,23 @@ export async function readPage(
     /** For a dry run: what whoever receives a delivery will write is left to them. */
     readonly dry?: boolean
   },
-): Promise<Page> {
+): Promise<CandidatePage> {
   const { after, size, where, changedSince, service, dry = false } = options
-  const page = pageQuery(source, { after, limit: size, where, changedSince, ...writtenBefore(source) })
+  const page = pageQuery(source, { after, limit: size, where, changedSince, ...lastWrittenSql(source) })
   const live = sql`${[...options.live]}::bigint[]`
   // `offset 0` makes one look at the primary key a row. The planner, who takes a table that has just filled for a
   // small one, would rather read all of the source's rows for each page.
-  const { rows } = await sql<Candidate & { fates: Partial<Record<Fate, number>>; scanned: number }>`
+  const { rows } = await sql<
+    PickCandidate & { fates: Partial<Record<Disposition, number>>; scanned: number }
+  >`
     with page as materialized (${page}),
     judged as (
-      select page.*, ${triedBefore(source, service)} as tried, case
-               when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${live}) or (${dry} and ${expected('r')})) then 'held'
+      select page.*, ${missedLookupsSql(source, service)} as tried, case
+               when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${live}) or (${dry} and ${awaitsDeliverySql('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
-                    or ${isOfAnother(service)} then 'eligible'
+                    or ${isFromOtherServiceSql(service)} then 'eligible'
                else 'fresh'
              end as fate
         from page left join lateral (
@@ -91,23 +99,23 @@ export async function readPage(
   const scanned = last?.scanned ?? 0
   return {
     candidates: rows.filter((row) => row.fate === 'eligible' || row.fate === 'abandoned'),
-    fates: last?.fates ?? {},
+    dispositions: last?.fates ?? {},
     next: last && scanned === size ? last.key : null,
     scanned,
   }
 }
 
 /** Rows of a source by their keys; those that are gone, or no longer in the source, are not among them. */
-export async function readKeys(
-  tx: StoreTransaction,
+export async function readCandidatesByKey(
+  tx: Tx,
   source: Source,
   keys: readonly string[],
   service: number,
-): Promise<Candidate[]> {
+): Promise<PickCandidate[]> {
   if (keys.length === 0) return []
-  const page = keysQuery(source, await castable(tx, source, keys), writtenBefore(source).written)
-  const { rows } = await sql<PageRow & { tried: Tried | null }>`
-    select page.*, ${triedBefore(source, service)} as tried
+  const page = keysQuery(source, await filterCastableKeys(tx, source, keys), lastWrittenSql(source).written)
+  const { rows } = await sql<PageRow & { tried: MissedLookups | null }>`
+    select page.*, ${missedLookupsSql(source, service)} as tried
       from (${page}) as page left join lateral (
         select state, missed_lookup_ids, input_hash from fillrate.rows
          where source = ${source.name} and key = page.key offset 0
@@ -116,12 +124,12 @@ export async function readKeys(
 }
 
 /** Whether another service has settled the row `r`: what one answers says nothing of what another would. */
-export const isOfAnother = (service: number): RawBuilder<boolean> =>
+export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
   sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids <> '{}'))`
 
 /** What the row `r` has tried at a service, as long as it waits with the inputs that `page` shows. */
-export function triedBefore(source: Source, service: number): RawBuilder<Tried | null> {
-  if (!cascades(source.mapping)) return sql`null::jsonb`
+export function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
+  if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
                               'dueAt', max(l.refresh_at))
@@ -130,7 +138,7 @@ export function triedBefore(source: Source, service: number): RawBuilder<Tried |
 }
 
 /** What Fillrate wrote last: only a source with a tracked output needs it. */
-export function writtenBefore(source: Source): { written?: WrittenRelation } {
+export function lastWrittenSql(source: Source): { written?: LastWrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
   return {
     written: sql`select key, last_written as written from fillrate.rows where source = ${source.name}`,

@@ -1,14 +1,17 @@
-import { chooseLookup, type Choice, type RawInputs } from '../../domain/identifiers/choose.ts'
+import * as suppressions from '../../store/suppressions.ts'
+import { type ChosenLookup, type RawInputs, chooseLookup } from '../../domain/identifiers/choose.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { Source } from '../../sources/source.ts'
-import type { Wanted } from '../../store/lookups.ts'
-import type { Candidate } from './candidates.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
+import type { PickCandidate } from './candidates.ts'
+import type { Database } from '../../store/open.ts'
+import type { Tx } from '../../store/transaction.ts'
 
 /** A candidate with the question that its inputs make. */
-export interface Chosen {
-  readonly candidate: Candidate
+export interface LookupChoice {
+  readonly candidate: PickCandidate
   /** Null: no usable input; the notes say why. */
-  readonly lookup: Wanted | null
+  readonly lookup: LookupSpec | null
   readonly notes: readonly { readonly input: string; readonly reason: string }[]
 }
 
@@ -16,42 +19,46 @@ export interface Chosen {
  * Normalises a candidate's inputs and chooses the best identifier among them, in a cascade the best of those that have
  * not been tried. Pure.
  */
-export function choose(source: Source, candidate: Candidate): Chosen {
+export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
   const tried = candidate.tried?.kinds ?? []
   const notes: Note[] = []
-  for (const choice of identifiers(source, candidate)) {
+  for (const choice of listIdentifiers(source, candidate)) {
     notes.push(...choice.notes)
     if (choice.lookup === null || !tried.includes(choice.lookup.kind))
-      return { candidate, lookup: choice.lookup, notes: tried.length > 0 ? notes.filter(isTelling) : notes }
+      return {
+        candidate,
+        lookup: choice.lookup,
+        notes: tried.length > 0 ? notes.filter(isInformative) : notes,
+      }
   }
   throw new Error('the identifiers of a row came to no end')
 }
 
 /** A candidate's usable identifiers, the best first; the last one is none, with the reason. */
-export function* identifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
+export function* listIdentifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
   const inputs = { email, linkedin_url, name, company, domain }
   for (let after: LookupKind | null = null; ;) {
-    const choice: Choice = chooseLookup(source.mapping.kind, inputs, after === null ? {} : { after })
+    const choice: ChosenLookup = chooseLookup(source.mapping.kind, inputs, after === null ? {} : { after })
     yield choice
     if (choice.lookup === null) return
     after = choice.lookup.kind
   }
 }
 
-type Note = Chosen['notes'][number]
+type Note = LookupChoice['notes'][number]
 
 /** Where some identifier was asked with, a blank one is nothing to tell of. */
-const isTelling = (note: Note): boolean => note.reason !== 'no input'
+const isInformative = (note: Note): boolean => note.reason !== 'no input'
 
 /** Why a row can't be asked about, in words. */
-export function unusable(notes: Chosen['notes']): string {
+export function describeUnusable(notes: LookupChoice['notes']): string {
   if (notes.length === 0) return 'no input'
   return notes
     .map((note) => (note.reason === 'no input' ? note.reason : `${note.input}: ${note.reason}`))
     .join('; ')
 }
 
-const BY: Readonly<Record<LookupKind, string>> = {
+const KIND_NAMES: Readonly<Record<LookupKind, string>> = {
   email: 'email',
   linkedin_url: 'profile URL',
   name_company: 'name and company',
@@ -59,22 +66,39 @@ const BY: Readonly<Record<LookupKind, string>> = {
 }
 
 /** That nothing was found, and by what it was asked. */
-export function foundNothing(kinds: readonly LookupKind[]): string {
-  const by = kinds.map((kind) => `by ${BY[kind]}`)
+export function describeMiss(kinds: readonly LookupKind[]): string {
+  const by = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
   const last = by.at(-1) ?? ''
   return `the service found no match ${by.length < 2 ? last : `${by.slice(0, -1).join(', ')} or ${last}`}`
 }
 
 /** The distinct lookups of some rows, in the order of the rows. */
-export function distinctLookups(chosen: readonly Chosen[]): Map<string, Wanted> {
-  const distinct = new Map<string, Wanted>()
+export function distinctLookups(chosen: readonly LookupChoice[]): Map<string, LookupSpec> {
+  const distinct = new Map<string, LookupSpec>()
   for (const { lookup } of chosen) {
     if (lookup === null) continue
-    const id = lookupId(lookup)
+    const id = lookupKey(lookup)
     if (!distinct.has(id)) distinct.set(id, lookup)
   }
   return distinct
 }
 
-export const lookupId = (lookup: { readonly kind: string; readonly key: string }): string =>
+export const lookupKey = (lookup: { readonly kind: string; readonly key: string }): string =>
   `${lookup.kind}\n${lookup.key}`
+
+/**
+ * The rows that tell of somebody who was erased, by their place: those of which any identifier was, whether or not it
+ * is the one that would be asked. Holds the tombstones until the transaction ends, so that none can come in between.
+ */
+export async function findSuppressedRows(
+  db: Database | Tx,
+  source: Source,
+  rows: readonly RawInputs[],
+): Promise<ReadonlySet<number>> {
+  if (!(await suppressions.hasSuppressions(db))) return new Set()
+  const all = rows.flatMap((row, at) =>
+    [...listIdentifiers(source, row)].flatMap(({ lookup }) => (lookup === null ? [] : [{ at, ...lookup }])),
+  )
+  const flags = await suppressions.areSuppressed(db, all)
+  return new Set(all.filter((_, n) => flags[n]).map(({ at }) => at))
+}

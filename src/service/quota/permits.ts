@@ -1,9 +1,9 @@
-import type { AnswerHead, CallObserver } from '../call.ts'
+import type { ResponseHead, RequestObserver } from '../exchange.ts'
 import type { Call } from './calls.ts'
 import type { Quota } from './quota.ts'
 
 /** The observer of one call, which is also told when the call is over without having been sent. */
-export interface PermittedCall extends CallObserver {
+export interface PermittedCall extends RequestObserver {
   /**
    * The call is over, however it ended. Gives its permit back if nothing was sent (an open circuit, a refused
    * connection); does nothing otherwise, and nothing the second time.
@@ -66,7 +66,7 @@ class ObservedCall implements PermittedCall {
     this.#call = this.#quota.sent(this.#now())
   }
 
-  answered(answer: AnswerHead): void {
+  answered(answer: ResponseHead): void {
     this.sent()
     if (this.#call === null || this.#isOver) return
     this.#isOver = true

@@ -1,29 +1,29 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Column, Table } from '../catalogue.ts'
 import type { Fit } from '../column-type.ts'
-import { fitValue } from '../fit/value.ts'
-import type { Cell, Output, Touch } from '../mapped.ts'
+import { coerceValue } from '../coerce/value.ts'
+import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { didYouMean, listed } from '../near.ts'
 import { quoteName, splitName } from '../quote.ts'
 import { grantSelect } from './key.ts'
-import { plainColumns } from './plain-column.ts'
-import type { Report } from './report.ts'
+import { directInputColumns } from './input-columns.ts'
+import type { ProblemList } from '../problems.ts'
 
 /** Holds the columns that are to be written against the table. What can't be written is left out and reported. */
 export function resolveOutputs(
   table: Table,
   mapping: SourceMapping,
   keyNames: readonly string[],
-  report: Report,
-): Output[] {
-  const outputs: Output[] = []
+  report: ProblemList,
+): MappedOutput[] {
+  const outputs: MappedOutput[] = []
   for (const output of mapping.outputs) {
     const place = `outputs.${output.column}`
     const cell = resolveCell(table, output.column, place, keyNames, report)
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
-    const resolved: Output = { ...cell, mapping: output, fit, value: 'text' }
-    checkTwice(outputs, resolved, place, report)
+    const resolved: MappedOutput = { ...cell, mapping: output, fit, value: 'text' }
+    checkDuplicate(outputs, resolved, place, report)
     checkInputs(table, mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
@@ -35,16 +35,16 @@ export function resolveOutputs(
 export function resolveTouches(
   table: Table,
   mapping: SourceMapping,
-  outputs: readonly Output[],
+  outputs: readonly MappedOutput[],
   keyNames: readonly string[],
-  report: Report,
-): Touch[] {
-  const touches: Touch[] = []
+  report: ProblemList,
+): MappedTouch[] {
+  const touches: MappedTouch[] = []
   for (const [column, expression] of Object.entries(mapping.touch)) {
     const place = `touch.${column}`
     const cell = resolveCell(table, column, place, keyNames, report)
     if (!cell) continue
-    checkTwice([...outputs, ...touches], cell, place, report)
+    checkDuplicate([...outputs, ...touches], cell, place, report)
     touches.push({ ...cell, expression })
   }
   return touches
@@ -55,8 +55,8 @@ function resolveCell(
   name: string,
   place: string,
   keyNames: readonly string[],
-  report: Report,
-): Cell | null {
+  report: ProblemList,
+): MappedCell | null {
   const whole = table.columns.find((column) => column.name === name)
   const [first = '', ...rest] = splitName(name)
   const column = whole ?? table.columns.find((column) => column.name === first)
@@ -100,7 +100,7 @@ function isWritable(
   column: Column,
   place: string,
   keyNames: readonly string[],
-  report: Report,
+  report: ProblemList,
 ): boolean {
   const other = 'Take it out, or name another column.'
   if (keyNames.includes(column.name)) {
@@ -136,7 +136,12 @@ const jsonColumns = (table: Table): string[] => {
   return names.length > 0 ? names : ['none: this table has no such column']
 }
 
-function checkTwice(others: readonly Cell[], cell: Cell, place: string, report: Report): void {
+function checkDuplicate(
+  others: readonly MappedCell[],
+  cell: MappedCell,
+  place: string,
+  report: ProblemList,
+): void {
   const twin = others.find(
     (other) =>
       other.attribute === cell.attribute &&
@@ -157,12 +162,12 @@ function checkTwice(others: readonly Cell[], cell: Cell, place: string, report: 
 function checkInputs(
   table: Table,
   mapping: SourceMapping,
-  output: Output,
+  output: MappedOutput,
   place: string,
-  report: Report,
+  report: ProblemList,
 ): void {
   const names = table.columns.map((column) => column.name)
-  for (const { input, column, path } of plainColumns(mapping.inputs, names)) {
+  for (const { input, column, path } of directInputColumns(mapping.inputs, names)) {
     if (column !== output.attribute || !output.path.every((key, depth) => key === path[depth])) continue
     report.add(
       place,
@@ -174,12 +179,12 @@ function checkInputs(
 }
 
 /** Values that the map can give must fit the column. With `sql`, only the database knows what becomes of them. */
-function checkMap({ mapping, fit }: Output, place: string, report: Report): void {
+function checkMap({ mapping, fit }: MappedOutput, place: string, report: ProblemList): void {
   if (mapping.map === null || mapping.sql !== null) return
   for (const [from, to] of Object.entries(mapping.map)) {
-    const fitting = fitValue(to, fit, mapping.tooLong)
+    const fitting = coerceValue(to, fit, mapping.tooLong)
     if (fitting.ok) continue
-    const labels = labelsOf(fit)
+    const labels = listLabels(fit)
     report.add(
       `${place}.map.${from}`,
       labels
@@ -191,7 +196,7 @@ function checkMap({ mapping, fit }: Output, place: string, report: Report): void
   }
 }
 
-function labelsOf(fit: Fit): readonly string[] | null {
-  if (fit.kind === 'array') return labelsOf(fit.element)
+function listLabels(fit: Fit): readonly string[] | null {
+  if (fit.kind === 'array') return listLabels(fit.element)
   return fit.kind === 'enum' ? fit.labels : null
 }

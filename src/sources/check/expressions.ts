@@ -1,17 +1,17 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { query, type Db } from '../db.ts'
-import { faultIn, faultInJoins, render, withCaret, type ExpressionFault } from '../expression.ts'
-import { inputNames } from '../inputs.ts'
-import type { ChangedAtType, Output, Touch } from '../mapped.ts'
+import { type Db, query } from '../db.ts'
+import { type ExpressionFault, findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
+import { MAPPING_INPUTS, joinsSql } from '../inputs.ts'
+import type { ChangedAtType, MappedOutput, MappedTouch, Source } from '../source-model.ts'
 import { quoteLiteral } from '../quote.ts'
-import { addError, probe, type Failed, type Probe } from './probe.ts'
-import type { Report } from './report.ts'
+import { type ExpressionProbe, type ProbeFailure, addProbeError, probeExpression } from './probe.ts'
+import { ProblemList, SourceProblems } from '../problems.ts'
 
-const IN_OUTPUT = ['value', 'json', 'confidence']
+const OUTPUT_PLACEHOLDERS = ['value', 'json', 'confidence']
 
 /** Whether every expression can stand where it will be put; looks at the text alone. */
-export function scanExpressions(mapping: SourceMapping, report: Report): void {
+export function scanExpressions(mapping: SourceMapping, report: ProblemList): void {
   const add = (place: string, text: string | null | undefined, fault: ExpressionFault | null): void => {
     if (text && fault)
       report.add(
@@ -22,14 +22,14 @@ export function scanExpressions(mapping: SourceMapping, report: Report): void {
       )
   }
   const { joins, where, changedAt } = mapping
-  if (joins !== null) add('joins', joins, faultInJoins(joins))
-  if (where !== null) add('where', where, faultIn(where, []))
-  if (changedAt !== null) add('changedAt', changedAt, faultIn(changedAt, []))
-  for (const [name, text] of Object.entries(mapping.inputs)) add(`inputs.${name}`, text, faultIn(text, []))
+  if (joins !== null) add('joins', joins, findJoinFault(joins))
+  if (where !== null) add('where', where, findFault(where, []))
+  if (changedAt !== null) add('changedAt', changedAt, findFault(changedAt, []))
+  for (const [name, text] of Object.entries(mapping.inputs)) add(`inputs.${name}`, text, findFault(text, []))
   for (const { column, sql } of mapping.outputs)
-    if (sql !== null) add(`outputs.${column}.sql`, sql, faultIn(sql, IN_OUTPUT))
+    if (sql !== null) add(`outputs.${column}.sql`, sql, findFault(sql, OUTPUT_PLACEHOLDERS))
   for (const [column, text] of Object.entries(mapping.touch))
-    add(`touch.${column}`, text, faultIn(text, ['confidence']))
+    add(`touch.${column}`, text, findFault(text, ['confidence']))
 }
 
 /**
@@ -42,11 +42,11 @@ export async function probeExpressions(
   table: Table,
   mapping: SourceMapping,
   unsafe: ReadonlySet<string>,
-  report: Report,
+  report: ProblemList,
 ): Promise<boolean> {
-  const joined = mapping.joins === null ? '' : render(mapping.joins).sql
+  const joined = mapping.joins === null ? '' : renderExpression(mapping.joins).sql
   const from = `from ${table.sql} as t ${joined}`
-  const rows = await probe(db, {
+  const rows = await probeExpression(db, {
     place: mapping.joins === null ? 'table' : 'joins',
     text: mapping.joins ?? '',
     expected: mapping.joins === null ? 'a table that this role may read' : 'joins to the table, named t',
@@ -54,11 +54,11 @@ export async function probeExpressions(
     after: ' limit 0',
   })
   if (rows) {
-    addError(rows, report)
+    addProbeError(rows, report)
     return false
   }
-  const probes: Probe[] = []
-  for (const name of inputNames) {
+  const probes: ExpressionProbe[] = []
+  for (const name of MAPPING_INPUTS) {
     const text = mapping.inputs[name]
     const expected = 'an expression over t and the joins, one value a row'
     // Coalesce, because it refuses expressions that give a set of rows.
@@ -88,8 +88,8 @@ export async function probeExpressions(
       after: '\n) is null limit 0',
     })
   for (const one of probes) {
-    const failed = unsafe.has(one.place) ? null : await probe(db, one)
-    if (failed) addError(failed, report)
+    const failed = unsafe.has(one.place) ? null : await probeExpression(db, one)
+    if (failed) addProbeError(failed, report)
   }
   return true
 }
@@ -101,21 +101,21 @@ const CHANGED_AT_TYPES: Readonly<Record<string, ChangedAtType>> = {
 }
 
 /** What `changedAt` gives, which decides how it is held against a moment. Anything but a time is reported. */
-export async function changedAtType(
+export async function resolveChangedAtType(
   db: Db,
   table: Table,
   mapping: SourceMapping,
-  report: Report,
+  report: ProblemList,
 ): Promise<ChangedAtType | null> {
   const { joins, changedAt } = mapping
   if (changedAt === null || report.problems.some(({ place }) => place === 'changedAt')) return null
-  const joined = joins === null ? '' : render(joins).sql
+  const joined = joins === null ? '' : renderExpression(joins).sql
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as what it is over.
   const [row] = await query<{ type: string }>(
     db,
     `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
        from (select 1) as one
-       left join (select (${render(changedAt).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
+       left join (select (${renderExpression(changedAt).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
   )
   const found = row?.type ?? 'unknown'
@@ -135,24 +135,24 @@ export async function probeCells(
   db: Db,
   table: Table,
   mapping: SourceMapping,
-  outputs: readonly Output[],
-  touches: readonly Touch[],
+  outputs: readonly MappedOutput[],
+  touches: readonly MappedTouch[],
   unsafe: ReadonlySet<string>,
-  report: Report,
-): Promise<Output[]> {
-  const joined = mapping.joins === null ? '' : render(mapping.joins).sql
+  report: ProblemList,
+): Promise<MappedOutput[]> {
+  const joined = mapping.joins === null ? '' : renderExpression(mapping.joins).sql
   const tail =
     `from ${table.sql} as t ${joined} cross join lateral ` +
     `(select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
-  const checked: Output[] = []
+  const checked: MappedOutput[] = []
   for (const output of outputs) {
     const { sql, column } = output.mapping
     if (sql === null || unsafe.has(`outputs.${column}.sql`)) {
       checked.push(output)
       continue
     }
-    const ask = (value: string): Promise<Failed | null> =>
-      probe(db, {
+    const ask = (value: string): Promise<ProbeFailure | null> =>
+      probeExpression(db, {
         place: `outputs.${column}.sql`,
         text: sql,
         expected: `an expression that gives ${output.path.length > 0 ? 'a value for json' : output.type.name}`,
@@ -163,12 +163,12 @@ export async function probeCells(
     const asText = `("~v" ->> ${quoteLiteral(column)})`
     const failed = await ask(asText)
     const asNumber = failed ? await ask(`(${asText}::numeric)`) : null
-    if (failed && asNumber) addError(failed, report)
+    if (failed && asNumber) addProbeError(failed, report)
     checked.push(failed && !asNumber ? { ...output, value: 'number' } : output)
   }
   for (const touch of touches) {
     if (unsafe.has(`touch.${touch.column}`)) continue
-    const failed = await probe(db, {
+    const failed = await probeExpression(db, {
       place: `touch.${touch.column}`,
       text: touch.expression,
       expected: `an expression that gives ${touch.type.name}`,
@@ -176,7 +176,36 @@ export async function probeCells(
       after: `\n) end ${tail}`,
       references: { confidence: '"~c"' },
     })
-    if (failed) addError(failed, report)
+    if (failed) addProbeError(failed, report)
   }
   return checked
+}
+
+/**
+ * Looks at a condition that is given with `--where`, before a run begins.
+ * @throws SourceProblems with a caret at the place, when it can't stand in this source's pages
+ */
+export async function checkWhere(db: Db, source: Source, where: string): Promise<void> {
+  const report = new ProblemList(source.name)
+  const fault = findFault(where, [])
+  const expected = 'a condition over t and the joins'
+  if (fault) {
+    report.add(
+      '--where',
+      `${withCaret(where, fault.at)}\n${fault.message}`,
+      expected,
+      'Correct the condition.',
+    )
+  } else {
+    const before = `select 1 from ${source.table.sql} as t ${joinsSql(source)} where (`
+    const failed = await probeExpression(db, {
+      place: '--where',
+      text: where,
+      expected,
+      before,
+      after: '\n) limit 0',
+    })
+    if (failed) addProbeError(failed, report)
+  }
+  if (report.problems.length > 0) throw new SourceProblems(report.problems)
 }

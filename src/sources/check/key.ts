@@ -1,11 +1,11 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { KeyOperators, Table } from '../catalogue.ts'
-import type { KeyColumn } from '../mapped.ts'
+import type { KeyColumn } from '../source-model.ts'
 import { didYouMean, listed } from '../near.ts'
 import { splitName } from '../quote.ts'
-import type { Report } from './report.ts'
+import type { ProblemList } from '../problems.ts'
 
-export interface Key {
+export interface ResolvedKey {
   readonly keyColumns: readonly KeyColumn[]
   readonly keyOrder: readonly KeyColumn[]
 }
@@ -14,18 +14,18 @@ export interface Key {
  * Finds the columns that identify a row. A unique index must stand behind them: without it nothing says that a
  * record goes to one row, and each page would sort the whole table.
  */
-export function resolveKey(table: Table, mapping: SourceMapping, report: Report): Key | null {
+export function resolveKey(table: Table, mapping: SourceMapping, report: ProblemList): ResolvedKey | null {
   const wanted = mapping.key ?? table.primaryKey
   if (wanted.length === 0) {
     report.add(
       'key',
       `nothing, and ${table.schema}.${table.name} has no primary key`,
       'the column or columns that identify a row',
-      candidates(table),
+      describeKeyCandidates(table),
     )
     return null
   }
-  const names = wanted.map((name) => resolve(table, name, report))
+  const names = wanted.map((name) => resolveColumnName(table, name, report))
   const found = names.filter((name) => name !== null)
   if (found.length < names.length) return null
   const at = table.uniqueKeys.findIndex((key) => key.every((column) => found.includes(column)))
@@ -36,7 +36,7 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Report)
       'key',
       `${list}, on which there is no unique index`,
       'a key that the database itself keeps unique',
-      `${candidates(table)} Or: create unique index concurrently on ${table.sql} (${found.map((name) => `"${name}"`).join(', ')})`,
+      `${describeKeyCandidates(table)} Or: create unique index concurrently on ${table.sql} (${found.map((name) => `"${name}"`).join(', ')})`,
     )
     return null
   }
@@ -50,7 +50,7 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Report)
   return keyColumns.length === found.length ? { keyColumns, keyOrder } : null
 }
 
-function resolve(table: Table, name: string, report: Report): string | null {
+function resolveColumnName(table: Table, name: string, report: ProblemList): string | null {
   const columns = table.columns.map((column) => column.name)
   if (columns.includes(name)) return name
   const [unquoted = ''] = splitName(name)
@@ -67,7 +67,12 @@ function resolve(table: Table, name: string, report: Report): string | null {
 /** Types of which the text depends on the session's settings: one row would have two keys, or two rows one. */
 const SESSION_TEXT = /^(?:real|double precision|money|tstz(?:multi)?range|timestamp with time zone(?=\[))/
 
-function toKeyColumn(table: Table, name: string, operators: KeyOperators, report: Report): KeyColumn | null {
+function toKeyColumn(
+  table: Table,
+  name: string,
+  operators: KeyOperators,
+  report: ProblemList,
+): KeyColumn | null {
   const column = table.columns.find((column) => column.name === name)
   if (!column) return null
   if (column.type.fit.kind === 'float' || SESSION_TEXT.test(column.type.cast)) {
@@ -94,7 +99,7 @@ function toKeyColumn(table: Table, name: string, operators: KeyOperators, report
 export const grantSelect = (table: Table): string =>
   `grant select on ${table.sql} to the role in DATABASE_URL`
 
-function candidates(table: Table): string {
+function describeKeyCandidates(table: Table): string {
   const [first] = table.uniqueKeys
   return first ? `Set \`key\` to ${first.join(', ')}, which is unique.` : 'No unique index is on the table.'
 }

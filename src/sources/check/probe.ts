@@ -1,10 +1,10 @@
-import { attempt, type Db } from '../db.ts'
-import { render, withCaret } from '../expression.ts'
-import type { DatabaseError } from '../refused.ts'
-import type { Report } from './report.ts'
+import { tryQuery, type Db } from '../db.ts'
+import { renderExpression, withCaret } from '../expression.ts'
+import type { DatabaseError } from '../pg-errors.ts'
+import type { ProblemList } from '../problems.ts'
 
 /** One expression of a mapping, and the statement in which the database is asked about it. */
-export interface Probe {
+export interface ExpressionProbe {
   readonly place: string
   readonly text: string
   readonly expected: string
@@ -14,41 +14,41 @@ export interface Probe {
 }
 
 /** What the database said of a probe. */
-export interface Failed {
-  readonly probe: Probe
+export interface ProbeFailure {
+  readonly probe: ExpressionProbe
   readonly error: DatabaseError & { readonly hint?: string; readonly position?: string }
   /** Index in the configured text. */
-  readonly at: number | null
+  readonly index: number | null
 }
 
 /** Asks the database about one expression. Gives null when there is nothing to say. */
-export async function probe(db: Db, probe: Probe): Promise<Failed | null> {
-  const rendered = render(probe.text, probe.references)
+export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<ProbeFailure | null> {
+  const rendered = renderExpression(probe.text, probe.references)
   const statement = probe.before + rendered.sql + probe.after
-  const error = await attempt(db, statement)
+  const error = await tryQuery(db, statement)
   if (error === null) return null
   if (!isDatabaseError(error)) throw error
   const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
   const inside = index - probe.before.length
   const isInside = inside >= 0 && inside < rendered.sql.length
-  return { probe, error, at: isInside ? rendered.origin(inside) : null }
+  return { probe, error, index: isInside ? rendered.origin(inside) : null }
 }
 
 /** Postgres counts characters, JavaScript UTF-16 units. */
 const characters = (text: string, count: number): number => [...text].slice(0, count).join('').length
 
-const isDatabaseError = (error: unknown): error is Failed['error'] =>
+const isDatabaseError = (error: unknown): error is ProbeFailure['error'] =>
   error instanceof Error && 'code' in error && /^[\dA-Z]{5}$/.test(String(error.code))
 
 /** Reports it, with a caret where the database saw the fault. What says nothing of the expression is thrown. */
-export function addError({ probe, error, at }: Failed, report: Report): void {
+export function addProbeError({ probe, error, index }: ProbeFailure, report: ProblemList): void {
   if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
-  const shown = at === null ? probe.text : withCaret(probe.text, at)
+  const shown = index === null ? probe.text : withCaret(probe.text, index)
   const found = [shown, error.message].filter((line) => line !== '').join('\n')
-  report.add(probe.place, found, probe.expected, todo(error))
+  report.add(probe.place, found, probe.expected, describeFix(error))
 }
 
-function todo({ code, hint, message }: Failed['error']): string {
+function describeFix({ code, hint, message }: ProbeFailure['error']): string {
   if (code === '42501') return `Grant what is missing to the role in DATABASE_URL (${message}).`
   if (hint) return hint
   if (code === '42P01') return 'Check the table’s name and schema.'

@@ -1,18 +1,18 @@
 import { listTables, readTable, type Table } from '../catalogue.ts'
 import type { Db } from '../db.ts'
 import { nearest } from '../near.ts'
-import { parseTableName, tableNameInWords } from '../quote.ts'
-import type { Report } from './report.ts'
+import { parseTableName, formatTableName } from '../quote.ts'
+import type { ProblemList } from '../problems.ts'
 
 /** Finds the source's table, or says what was meant. Only a table itself can be locked, keyed and written. */
-export async function findTable(db: Db, name: string, report: Report): Promise<Table | null> {
+export async function findTable(db: Db, name: string, report: ProblemList): Promise<Table | null> {
   const table = await readTable(db, name)
   if (table === null) {
     report.add(
       'table',
       `'${name}', which this database does not have`,
       'a table of it',
-      await whatWasMeant(db, name),
+      await suggestTable(db, name),
     )
     return null
   }
@@ -37,23 +37,23 @@ export async function findTable(db: Db, name: string, report: Report): Promise<T
   return table
 }
 
-async function whatWasMeant(db: Db, name: string): Promise<string> {
+async function suggestTable(db: Db, name: string): Promise<string> {
   const { schema, table } = parseTableName(name)
   const all = await listTables(db)
   const same = all.filter((other) => other.table === table)
   const [elsewhere] = same.length === 1 ? same : []
-  if (elsewhere) return `Did you mean ${tableNameInWords(elsewhere.schema, elsewhere.table)}?`
+  if (elsewhere) return `Did you mean ${formatTableName(elsewhere.schema, elsewhere.table)}?`
   const asWritten = schema === null ? table : `${schema}.${table}`
   const written = (other: { schema: string; table: string }): string =>
     schema === null ? other.table : `${other.schema}.${other.table}`
   const near = nearest(asWritten, all.map(written))
   const meant = all.find((other) => written(other) === near)
   if (meant)
-    return `Did you mean ${tableNameInWords(meant.schema, meant.table)}?${caseNote(name, meant.table)}`
+    return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`
   return 'Check the name, its schema, and that DATABASE_URL leads to the right database.'
 }
 
-const caseNote = (name: string, meant: string): string =>
+const describeCase = (name: string, meant: string): string =>
   /[A-Z]/.test(meant) && !name.includes('"')
     ? ' Postgres reads a name without quotes as lower case, so the quotes belong to it.'
     : ''

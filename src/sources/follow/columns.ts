@@ -1,18 +1,21 @@
 import type { Column } from '../catalogue.ts'
-import { isFiller } from '../expression.ts'
-import type { Source } from '../mapped.ts'
-import { scan, type Token } from '../scan.ts'
+import { type Token, isFiller, tokenize } from '../expression.ts'
+import type { Source } from '../source-model.ts'
 
 /**
  * The columns of a source's table whose change may change what is asked about a row, or whether it belongs to the
  * source. Read off the expressions: a column too many costs a look at a row, one too few would miss it. What is only
  * in `where` and is written by Fillrate itself is left out, or each of its own writes would be looked at again.
  */
-export function followedColumns(source: Pick<Source, 'mapping' | 'table' | 'outputs' | 'touches'>): Column[] {
+export function listFollowedColumns(
+  source: Pick<Source, 'mapping' | 'table' | 'outputs' | 'touches'>,
+): Column[] {
   const { mapping, table, outputs, touches } = source
   const written = new Set([...outputs, ...touches].map((cell) => cell.attribute))
-  const asked = [...Object.values(mapping.inputs), mapping.joins ?? ''].flatMap((text) => named(text, table))
-  const belongs = named(mapping.where ?? '', table).filter((column) => !written.has(column.name))
+  const asked = [...Object.values(mapping.inputs), mapping.joins ?? ''].flatMap((text) =>
+    findNamedColumns(text, table),
+  )
+  const belongs = findNamedColumns(mapping.where ?? '', table).filter((column) => !written.has(column.name))
   const names = new Set([...asked, ...belongs].map((column) => column.name))
   const columns = table.columns.filter((column) => names.has(column.name))
   // What a generated column is made of is not told here, and a virtual one is not in a trigger's tables.
@@ -21,18 +24,18 @@ export function followedColumns(source: Pick<Source, 'mapping' | 'table' | 'outp
     : columns
 }
 
-type Columns = { readonly columns: readonly Column[] }
+type ColumnList = { readonly columns: readonly Column[] }
 
 /** The columns that an SQL text may mean: all of them where it names the row as a whole. */
-function named(text: string, { columns }: Columns): readonly Column[] {
-  const tokens = scan(text).tokens.filter((token) => !isFiller(token))
+function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
+  const tokens = tokenize(text).tokens.filter((token) => !isFiller(token))
   const found: Column[] = []
   for (const [at, token] of tokens.entries()) {
-    const name = nameIn(token)
+    const name = columnNameIn(token)
     if (name === null) continue
-    const qualifier = tokens[at - 1]?.text === '.' ? nameIn(tokens[at - 2]) : null
+    const qualifier = tokens[at - 1]?.text === '.' ? columnNameIn(tokens[at - 2]) : null
     if (name === 't' && qualifier === null) {
-      const part = tokens[at + 1]?.text === '.' ? nameIn(tokens[at + 2]) : null
+      const part = tokens[at + 1]?.text === '.' ? columnNameIn(tokens[at + 2]) : null
       // `t`, `t.*`, and `t.f` for a function of the row.
       if (part === null || !columns.some((column) => column.name === part)) return columns
     }
@@ -43,7 +46,7 @@ function named(text: string, { columns }: Columns): readonly Column[] {
 }
 
 /** A name as Postgres reads it: without quotes it is folded to lower case. */
-function nameIn(token: Token | undefined): string | null {
+function columnNameIn(token: Token | undefined): string | null {
   if (token?.kind === 'word') return token.text.toLowerCase()
   if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')
   return null

@@ -1,10 +1,10 @@
 import { query, type Db } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
-import type { Source } from '../mapped.ts'
-import { followSql, LISTS } from './triggers.ts'
+import type { Source } from '../source-model.ts'
+import { triggerSql, CHANGE_TABLES } from '../triggers/sql.ts'
 
 /** What is there of a source's triggers. `wrong` says in words what is not as it should be. */
-export type FollowState =
+export type TriggerState =
   | { readonly state: 'right' }
   | { readonly state: 'missing' }
   | { readonly state: 'wrong'; readonly why: string }
@@ -15,15 +15,15 @@ export type FollowState =
  * the first time and later: `create or replace trigger` demands no more, and `drop trigger` the owner of the table.
  * @throws SourceProblems where this role may not
  */
-export async function installFollow(tx: Db, source: Source): Promise<void> {
-  const { create, function: name, functionName, triggers, probe } = followSql(source)
-  await allowed(tx, source, async () => {
-    const there = await triggersOf(tx, functionName)
+export async function installTriggers(tx: Db, source: Source): Promise<void> {
+  const { create, function: name, functionName, triggers, probe } = triggerSql(source)
+  await withPrivilegeHelp(tx, source, async () => {
+    const there = await findTriggers(tx, functionName)
     const isKept = (one: FoundTrigger): boolean =>
-      isOnTable(source, one) && triggers.some((trigger) => trigger.name === one.name)
+      isOnSourceTable(source, one) && triggers.some((trigger) => trigger.name === one.name)
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
-    for (const { role } of await executors(tx, functionName))
+    for (const { role } of await listExecutors(tx, functionName))
       await query(tx, `revoke all on function ${name}() from ${role}`)
     for (const trigger of triggers) await query(tx, trigger.sql)
     await query(tx, 'set local search_path = pg_catalog, pg_temp')
@@ -32,12 +32,13 @@ export async function installFollow(tx: Db, source: Source): Promise<void> {
 }
 
 /** Takes them off, wherever they are, with what they have recorded. @returns whether there were any */
-export async function removeFollow(tx: Db, source: Source): Promise<boolean> {
-  const { function: name, functionName } = followSql(source)
-  return allowed(tx, source, async () => {
-    const there = await triggersOf(tx, functionName)
+export async function removeTriggers(tx: Db, source: Source): Promise<boolean> {
+  const { function: name, functionName } = triggerSql(source)
+  return withPrivilegeHelp(tx, source, async () => {
+    const there = await findTriggers(tx, functionName)
     await dropFunction(tx, name)
-    for (const list of LISTS) await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
+    for (const list of CHANGE_TABLES)
+      await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
     return there.length > 0
   })
 }
@@ -47,17 +48,17 @@ const dropFunction = (tx: Db, name: string): Promise<unknown> =>
   query(tx, `drop function if exists ${name}() cascade`)
 
 /** Whether a source's triggers are there, on the right table, switched on, safe, and made from the mapping as it is now. */
-export async function followState(db: Db, source: Source): Promise<FollowState> {
-  const { functionName, body, settings, triggers } = followSql(source)
-  const there = await triggersOf(db, functionName)
+export async function readTriggerState(db: Db, source: Source): Promise<TriggerState> {
+  const { functionName, body, settings, triggers } = triggerSql(source)
+  const there = await findTriggers(db, functionName)
   if (there.length === 0) return { state: 'missing' }
-  const executor = (await executors(db, functionName))[0]
+  const executor = (await listExecutors(db, functionName))[0]
   if (executor !== undefined)
     return {
       state: 'wrong',
       why: `${executor.role} may execute their function, and with it gain the rights of the role that installed it`,
     }
-  const onTable = there.filter((one) => isOnTable(source, one))
+  const onTable = there.filter((one) => isOnSourceTable(source, one))
   const elsewhere = there.find((one) => !onTable.includes(one))
   if (elsewhere)
     return { state: 'wrong', why: `they are on ${elsewhere.schema}.${elsewhere.table}, another table` }
@@ -73,12 +74,12 @@ export async function followState(db: Db, source: Source): Promise<FollowState> 
   if (mute)
     return {
       state: 'wrong',
-      why: `${mute.owner}, which installed them, may not INSERT into ${LISTS.map((list) => `fillrate.${list}`).join(' and ')}`,
+      why: `${mute.owner}, which installed them, may not INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}`,
     }
   return { state: 'right' }
 }
 
-const isOnTable = ({ table }: Source, found: FoundTrigger): boolean =>
+const isOnSourceTable = ({ table }: Source, found: FoundTrigger): boolean =>
   found.schema === table.schema && found.table === table.name
 
 interface FoundTrigger {
@@ -95,7 +96,7 @@ interface FoundTrigger {
   readonly records: boolean
 }
 
-const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger[]> =>
+const findTriggers = (db: Db, functionName: string): Promise<readonly FoundTrigger[]> =>
   query(
     db,
     `select n.nspname as schema, c.relname as "table", t.tgname as name, t.tgenabled::text as enabled, p.prosrc as body,
@@ -108,7 +109,7 @@ const triggersOf = (db: Db, functionName: string): Promise<readonly FoundTrigger
        join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
        join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
       where f.nspname = 'fillrate' and p.proname = $1 and not t.tgisinternal`,
-    [functionName, [...LISTS]],
+    [functionName, [...CHANGE_TABLES]],
   )
 
 /** A function of the schema fillrate, and a role that may execute it, both as SQL names them. */
@@ -123,7 +124,10 @@ export interface Executor {
  * function's owner. A trigger that is there fires without the privilege.
  * @param functionName only of this one
  */
-export async function executors(db: Db, functionName: string | null = null): Promise<readonly Executor[]> {
+export async function listExecutors(
+  db: Db,
+  functionName: string | null = null,
+): Promise<readonly Executor[]> {
   return query<Executor>(
     db,
     `select distinct p.oid::regprocedure::text as name,
@@ -137,8 +141,12 @@ export async function executors(db: Db, functionName: string | null = null): Pro
   )
 }
 
-async function allowed<Result>(tx: Db, source: Source, act: () => Promise<Result>): Promise<Result> {
-  const { functionName } = followSql(source)
+async function withPrivilegeHelp<Result>(
+  tx: Db,
+  source: Source,
+  act: () => Promise<Result>,
+): Promise<Result> {
+  const { functionName } = triggerSql(source)
   const [installed] = await query<{ owner: string }>(
     tx,
     `select pg_get_userbyid(p.proowner) as owner from pg_proc p join pg_namespace f on f.oid = p.pronamespace
@@ -160,7 +168,7 @@ async function allowed<Result>(tx: Db, source: Source, act: () => Promise<Result
         found: error.message,
         expected:
           `a role that has the privilege TRIGGER on ${source.mapping.table} and CREATE on the schema fillrate, ` +
-          `that may INSERT into ${LISTS.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
+          `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
           `Run this as such a role: \`grant trigger on ${source.table.sql} to …\`, \`grant create on schema fillrate to …\`.` +
           `${again} Without triggers, a source with \`changedAt\` is polled.`,

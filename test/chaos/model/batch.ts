@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import type { Deps } from '../../../src/pipeline/deps.ts'
-import { Budget } from '../../../src/pipeline/pick/budget.ts'
-import { beginPass, pickAgain, tick as pick } from '../../../src/pipeline/pick/pick.ts'
+import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
+import { createPass, repick, pickPage as pick } from '../../../src/pipeline/pick/pick.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
-import * as settle from '../../../src/pipeline/settle/settle.ts'
-import { undo } from '../../../src/pipeline/undo/undo.ts'
-import * as writeBack from '../../../src/pipeline/write-back/write-back.ts'
+import * as settle from '../../../src/pipeline/settle.ts'
+import { undoRun } from '../../../src/actions/undo/undo.ts'
+import * as writeBack from '../../../src/pipeline/write-back.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-import * as leases from '../../../src/store/leases.ts'
+import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
@@ -109,7 +109,7 @@ export class Batch {
           record: record(key, service),
           confidence: 0.9,
         }))
-        if (name === 'repeat') await leases.answer(this.#deps.db, answers)
+        if (name === 'repeat') await leases.completeLookups(this.#deps.db, answers)
         return
       }
       case 'not_found':
@@ -126,7 +126,7 @@ export class Batch {
         return this.#calls.crash(worlds)
       case 'expire':
         await this.#calls.expire(worlds)
-        await recover.tick(this.#deps, null)
+        await recover.recoverAbandoned(this.#deps, null)
         return
       case 'hold':
         return this.#calls.hold(worlds)
@@ -161,7 +161,7 @@ export class Batch {
         return this.#jobs.deliver(name)
       case 'settle':
         this.#calls.unsure(this.#model.given)
-        while ((await settle.tick(this.#deps)).deliveries > 0);
+        while ((await settle.settleReceived(this.#deps)).deliveries > 0);
         return
       case 'write_back':
         return this.#writeBack()
@@ -171,8 +171,8 @@ export class Batch {
         await this.#database.pool
           .query(`update fillrate.jobs set leased_until = now() - interval '1 s' where leased_until is not null;
           update fillrate.jobs set deadline_at = now() - interval '1 s' where finished_at is null`)
-        await recover.tick(this.#deps, null)
-        await recover.tick(this.#deps, null)
+        await recover.recoverAbandoned(this.#deps, null)
+        await recover.recoverAbandoned(this.#deps, null)
         return
       case 'worker_dies':
         await this.#die(worker)
@@ -188,7 +188,7 @@ export class Batch {
   }
 
   #start(worker: number): Promise<number> {
-    return runs.start(this.#deps.db, {
+    return runs.insertRun(this.#deps.db, {
       trigger: 'manual',
       sources: ['worlds'],
       options: { limit: null, budget: null, where: null, route: 'auto' },
@@ -202,16 +202,18 @@ export class Batch {
 
   async #begin(worlds: readonly number[]): Promise<void> {
     const ahead = this.#calls.takeAhead(worlds)
-    const begun = new Set((await leases.begin(this.#deps.db, ahead)).map(({ id, token }) => `${id} ${token}`))
+    const begun = new Set(
+      (await leases.markInFlight(this.#deps.db, ahead)).map(({ id, token }) => `${id} ${token}`),
+    )
     this.#calls.begin(ahead.filter(({ id, token }) => begun.has(`${id} ${token}`)))
   }
 
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
     const options = { limit: null, where: where(worlds) }
-    const pass = await beginPass(this.#deps, this.#source, options)
+    const pass = await createPass(this.#deps, this.#source, options)
     const run = {
       id: this.#runs[worker] ?? 0,
-      budget: new Budget(null),
+      budget: new RunBudget(null),
       dry: false,
       service: serviceOf(worker),
     }
@@ -222,21 +224,21 @@ export class Batch {
   async #pickAgain(worker: number): Promise<void> {
     const run = {
       id: this.#runs[worker] ?? 0,
-      budget: new Budget(null),
+      budget: new RunBudget(null),
       dry: false,
       service: serviceOf(worker),
     }
     const { signal } = new AbortController()
-    const live = (await runs.live(this.#deps.db)).map((one) => one.id)
-    await lookups.adopt(this.#deps.db, run.id, live, 10_000)
-    await pickAgain(this.#deps, run, this.#source, { leftBehind: true, signal })
+    const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
+    await lookups.adoptLookups(this.#deps.db, run.id, live, 10_000)
+    await repick(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
   /** All that is answered, but for what people have locked. */
   async #writeBack(): Promise<void> {
     await this.#people.passTime()
     for (let did = { rows: 1, more: true }; did.rows > 0 || did.more;)
-      did = await writeBack.tick(this.#deps, this.#source)
+      did = await writeBack.writeBackBatch(this.#deps, this.#source)
     await this.#people.judgeLeft()
   }
 
@@ -244,8 +246,8 @@ export class Batch {
     return this.#people.unlock()
   }
 
-  /** Each service's caller leases for the live runs of its scope. @param asking fewer than all are asked at once */
-  async #lease(worlds: readonly number[] | null, asking?: number): Promise<Leased[]> {
+  /** Each service's caller leases for the live runs of its scope. @param startImmediately fewer than all are asked at once */
+  async #lease(worlds: readonly number[] | null, startImmediately?: number): Promise<Leased[]> {
     // A lease takes what waits: the other worlds' lookups do not, for this moment.
     if (worlds !== null)
       await this.#database.pool.query(
@@ -255,16 +257,16 @@ export class Batch {
       )
     const leased: Leased[] = []
     for (const service of SERVICES)
-      for (const { id: run } of await runs.live(this.#deps.db, scopeOf(service)))
+      for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service)))
         leased.push(
           ...(
-            await leases.lease(this.#deps.db, {
+            await leases.leaseLookups(this.#deps.db, {
               run,
               emails: true,
               limit: 100_000,
               token: randomUUID(),
               leaseMs: HOUR,
-              ...(asking !== undefined && { asking }),
+              ...(startImmediately !== undefined && { startImmediately }),
             })
           ).map((lookup) => ({ ...lookup, service })),
         )
@@ -281,11 +283,11 @@ export class Batch {
       `update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,
       [dead],
     )
-    await recover.tick(this.#deps, null)
+    await recover.recoverAbandoned(this.#deps, null)
     this.#runs[worker] = await this.#start(worker)
     if (!andUndo) return false
     const signal = new AbortController().signal
-    await undo({ ...this.#deps, owner: 'model' }, { run: dead, dryRun: false, signal })
+    await undoRun({ ...this.#deps, owner: 'model' }, { run: dead, dryRun: false, signal })
     return true
   }
 

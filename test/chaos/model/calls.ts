@@ -1,5 +1,5 @@
-import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
-import * as leases from '../../../src/store/leases.ts'
+import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
+import * as leases from '../../../src/store/lookup-leases.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import type { Model } from './model.ts'
 import { questionOf, record, RULES, worldOf, type Service } from './world.ts'
@@ -18,7 +18,7 @@ export class Calls {
   readonly #held = new Map<number, Held[]>()
   /** Leased, and not asked yet. */
   readonly #ahead = new Map<number, Leased[]>()
-  readonly #late = new Map<number, { readonly answer: leases.Answer; readonly question: string }[]>()
+  readonly #late = new Map<number, { readonly answer: leases.LookupResult; readonly question: string }[]>()
   /** By question: the token under which it is asked now, as far as that is certain. */
   readonly #holders = new Map<string, string>()
 
@@ -79,11 +79,11 @@ export class Calls {
   async answer(
     worlds: readonly number[],
     which: Which,
-    event: (key: string, service: Service) => AskEvent,
-  ): Promise<readonly leases.Answer[]> {
+    event: (key: string, service: Service) => CallEvent,
+  ): Promise<readonly leases.LookupResult[]> {
     const held = worlds.flatMap((world) => this.#take(world, which))
     const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key, lookup.service)))
-    for (const batch of onceEach(answers)) await leases.answer(this.#database.db, batch)
+    for (const batch of onceEach(answers)) await leases.completeLookups(this.#database.db, batch)
     const stale = new Set(held.filter((lookup, n) => answers[n]?.state !== 'found' && this.#isStale(lookup)))
     for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.question)
     await this.#expectHeld([...stale])
@@ -110,7 +110,7 @@ export class Calls {
       this.#holders.delete(question)
     }
     for (const batch of onceEach(late.map(({ answer }) => answer)))
-      await leases.answer(this.#database.db, batch)
+      await leases.completeLookups(this.#database.db, batch)
   }
 
   #take(world: number, which: Which): Held[] {
@@ -124,11 +124,11 @@ export class Calls {
     return held.filter(isTaken)
   }
 
-  #found = (lookup: Held): leases.Answer => ({
+  #found = (lookup: Held): leases.LookupResult => ({
     id: lookup.id,
     token: lookup.token,
     askedAt: new Date(),
-    ...afterAsk(
+    ...afterCall(
       lookup,
       { type: 'found', record: record(lookup.key, lookup.service), confidence: 0.9 },
       RULES,
@@ -137,7 +137,7 @@ export class Calls {
     ),
   })
 
-  #answerTo(lookup: Held, event: AskEvent): leases.Answer {
+  #answerTo(lookup: Held, event: CallEvent): leases.LookupResult {
     if (event.type === 'found') this.#model.given.add(lookup.question)
     if (event.type === 'transient_error') this.#model.pay(lookup.question, -1)
     const { id, token } = lookup
@@ -145,7 +145,7 @@ export class Calls {
       id,
       token,
       askedAt: new Date(),
-      ...afterAsk(lookup, event, RULES, Date.now(), 0),
+      ...afterCall(lookup, event, RULES, Date.now(), 0),
       notBefore: null,
     }
   }
@@ -170,8 +170,8 @@ export class Calls {
 }
 
 /** One lookup's answers under two tokens never go together in the product, either. */
-function onceEach(answers: readonly leases.Answer[]): leases.Answer[][] {
-  const batches: Map<number, leases.Answer>[] = []
+function onceEach(answers: readonly leases.LookupResult[]): leases.LookupResult[][] {
+  const batches: Map<number, leases.LookupResult>[] = []
   for (const answer of answers) {
     const batch = batches.find((one) => !one.has(answer.id))
     if (batch) batch.set(answer.id, answer)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterSubmit, type SubmitEvent } from '../../../src/domain/job.ts'
-import { createReceiver, type Receive } from '../../../src/pipeline/receive.ts'
+import { createWebhookReceiver, type ReceiveWebhook } from '../../../src/pipeline/receive.ts'
 import * as store from '../../../src/store/jobs.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import type { TestDatabase } from '../../support/clone.ts'
@@ -23,19 +23,19 @@ interface OpenJob {
 export class Jobs {
   readonly #database: TestDatabase
   readonly #model: Model
-  readonly #receive: Receive
+  readonly #receive: ReceiveWebhook
   readonly #jobs: OpenJob[] = []
 
   constructor(database: TestDatabase, model: Model) {
     this.#database = database
     this.#model = model
-    this.#receive = createReceiver(database.db, [SECRET])
+    this.#receive = createWebhookReceiver(database.db, [SECRET])
   }
 
   /** @param posted false: the process dies before the post */
   async submit(run: number, service: Service, posted: boolean): Promise<void> {
     const token = randomUUID()
-    const made = await store.create(this.#database.db, {
+    const made = await store.createJobs(this.#database.db, {
       run,
       ids: [randomUUID(), randomUUID()],
       least: 1,
@@ -53,7 +53,7 @@ export class Jobs {
   async tell(event: SubmitEvent): Promise<void> {
     const waiting = this.#jobs.filter((job) => !job.told)
     for (const job of waiting) job.told = true
-    await store.submitted(
+    await store.recordJobSubmissions(
       this.#database.db,
       waiting.map(({ id, token }) => ({
         id,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { keyIdOf } from '../../../src/service/keys.ts'
+import { toKeyId } from '../../../src/service/api-keys.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
@@ -363,7 +363,7 @@ test('a run that is at work with another service or key is named', async () => {
        values ('manual', '{people}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour', $1)`,
       [scope],
     )
-  await start(`${new URL(sandbox.url).host} ${keyIdOf(sandbox.keys[0] ?? '')}`)
+  await start(`${new URL(sandbox.url).host} ${toKeyId(sandbox.keys[0] ?? '')}`)
   expect((await checks({})).has('scope')).toBe(false)
   await start('api.test.example 0123abcd')
   const found = (await checks({})).get('scope')

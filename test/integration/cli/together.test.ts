@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { RunReport } from '../../../src/pipeline/run/report.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'

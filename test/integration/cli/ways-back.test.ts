@@ -4,7 +4,7 @@ import { createCommandLine, type CommandLine, type Ended } from '../../support/c
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
-import { checksum, scalar, withContacts } from '../trust/tables.ts'
+import { checksum, scalar, withContacts } from '../audit/tables.ts'
 
 let database: TestDatabase
 let sandbox: Sandbox

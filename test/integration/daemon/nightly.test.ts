@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import type { Notice } from '../../../src/daemon/notice.ts'
-import { scheduleName } from '../../../src/daemon/times.ts'
+import type { RunNotification } from '../../../src/daemon/notifier.ts'
+import { scheduleName } from '../../../src/daemon/scheduler.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
@@ -15,7 +15,7 @@ const entries = [
 
 let harness: Harness
 let target: Server
-const notices: Notice[] = []
+const notices: RunNotification[] = []
 const stop = new AbortController()
 let started: Promise<void> = Promise.resolve()
 const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
@@ -26,7 +26,7 @@ beforeAll(async () => {
     let body = ''
     request.on('data', (text) => (body += text))
     request.on('end', () => {
-      notices.push(JSON.parse(body) as Notice)
+      notices.push(JSON.parse(body) as RunNotification)
       response.end()
     })
   })

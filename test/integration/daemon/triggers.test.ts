@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import { followState } from '../../../src/sources/follow/install.ts'
+import { readTriggerState } from '../../../src/sources/follow/install.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
@@ -30,7 +30,7 @@ const keys = async (): Promise<string[]> =>
 const state = async (): Promise<unknown> => {
   const source = app.sources.get('contacts')
   if (!source) throw new Error('no source')
-  return followState(app.db, source)
+  return readTriggerState(app.db, source)
 }
 
 test('a statement is recorded with all its keys, and each time anew', async () => {
@@ -73,13 +73,13 @@ test('a change that is not committed yet is not taken for done', async () => {
   await query(`update crm.contacts set email = 'one@example.com' where id = 5`)
   await user.query('begin')
   await user.query(`update crm.contacts set email = 'two@example.com' where id = 5`)
-  const { next, done } = await import('../../../src/store/followed.ts')
-  const read = await next(app.db, ['contacts'], 10)
+  const { listChangedRows, removeChanges } = await import('../../../src/store/changed-rows.ts')
+  const read = await listChangedRows(app.db, ['contacts'], 10)
   expect(read).toHaveLength(1)
-  await done(app.db, read)
+  await removeChanges(app.db, read)
   await user.query('commit')
   await user.end()
-  expect((await next(app.db, ['contacts'], 10)).flatMap((one) => one.keys)).toEqual(['5'])
+  expect((await listChangedRows(app.db, ['contacts'], 10)).flatMap((one) => one.keys)).toEqual(['5'])
   await query('truncate fillrate.changed_rows')
 })
 

@@ -1,4 +1,4 @@
-import { openPostgres } from '../../../src/cli/demo/postgres/open.ts'
+import { openPostgres } from '../../../src/demo/postgres/open.ts'
 
 /** Opens the demo's Postgres, says so, and holds it until it is killed: a demo that dies. */
 const postgres = await openPostgres(process.argv[2] ?? '', process.env)

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { openPostgres } from '../../../src/cli/demo/postgres/open.ts'
-import { isAlive, isServerOf, parsePostmaster } from '../../../src/cli/demo/postgres/postmaster.ts'
+import { openPostgres } from '../../../src/demo/postgres/open.ts'
+import { isAlive, isServerRunning, parsePostmaster } from '../../../src/demo/postgres/server.ts'
 import { removeDemo } from './remove.ts'
 
 // mkdtemp makes a folder that nobody else may enter: as root, Postgres could not live in it.
@@ -134,4 +134,4 @@ const postmaster = async () =>
   parsePostmaster(await readFile(join(state, 'postgres', 'data', 'postmaster.pid'), 'utf8'))
 const postmasterPid = async (): Promise<number> => (await postmaster())?.pid ?? 0
 const isTheServer = (pid: number): Promise<boolean> =>
-  isServerOf(join(state, 'postgres', 'data'), { pid, port: 0 }, process.env)
+  isServerRunning(join(state, 'postgres', 'data'), { pid, port: 0 }, process.env)

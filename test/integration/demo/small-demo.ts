@@ -1,5 +1,5 @@
-import { showDemo } from '../../../src/cli/demo/demo.ts'
-import type { DemoSettings } from '../../../src/cli/demo/settings.ts'
+import { showDemo } from '../../../src/demo/demo.ts'
+import type { DemoSettings } from '../../../src/demo/settings.ts'
 import { Output } from '../../../src/cli/output.ts'
 
 /** Seconds instead of half a minute. */

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
 import { crmConfig } from '../../support/crm.ts'
-import type { RunReport } from '../../../src/pipeline/run/report.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
 
 // What docker-compose.yml brings up, as far as it goes without Docker: its CRM, its configuration and its commands.
 

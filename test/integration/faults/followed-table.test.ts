@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import * as followed from '../../../src/store/followed.ts'
+import * as followed from '../../../src/store/changed-rows.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
@@ -109,10 +109,10 @@ test('while the list is locked no statement waits, and its keys go to the spare 
   await locker.query('rollback')
   expect(await recorded()).toEqual([])
   expect(await recorded('changed_rows_spare')).toHaveLength(20)
-  const read = await followed.next(app.db, ['contacts'], 100)
+  const read = await followed.listChangedRows(app.db, ['contacts'], 100)
   expect(new Set(read.flatMap((one) => one.keys)).size).toBe(20)
-  await followed.done(app.db, read)
-  expect(await followed.next(app.db, ['contacts'], 100)).toEqual([])
+  await followed.removeChanges(app.db, read)
+  expect(await followed.listChangedRows(app.db, ['contacts'], 100)).toEqual([])
 })
 
 test('while both lists are locked no statement waits or fails', async () => {
@@ -204,10 +204,10 @@ test('whoever reads the list keeps no user waiting, also from within a transacti
   const client = await user()
   await client.query(`set statement_timeout = '8s'`)
   await inTransaction(app.db, async (tx) => {
-    const read = await followed.next(tx, ['contacts'], 10)
+    const read = await followed.listChangedRows(tx, ['contacts'], 10)
     expect(read.flatMap((one) => one.keys)).toEqual(['11'])
     await client.query(change(11, 'once.more@example.com'))
-    await followed.done(tx, read)
+    await followed.removeChanges(tx, read)
   })
   // What was changed after it was read is still there.
   expect(await recorded()).toEqual(['11'])
@@ -216,12 +216,12 @@ test('whoever reads the list keeps no user waiting, also from within a transacti
 test('what waits is merged, each key once, so that the list does not grow with every change', async () => {
   await query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)
-  await followed.merge(app.db, ['contacts'], 100)
-  expect(await followed.next(app.db, ['contacts'], 2_000)).toHaveLength(999)
+  await followed.mergeChanges(app.db, ['contacts'], 100)
+  expect(await followed.listChangedRows(app.db, ['contacts'], 2_000)).toHaveLength(999)
   await query(change(1))
-  await followed.merge(app.db, ['others'], 100)
-  expect(await followed.next(app.db, ['contacts'], 2_000)).toHaveLength(1_000)
-  await followed.merge(app.db, ['contacts'], 100)
-  const merged = await followed.next(app.db, ['contacts'], 2_000)
+  await followed.mergeChanges(app.db, ['others'], 100)
+  expect(await followed.listChangedRows(app.db, ['contacts'], 2_000)).toHaveLength(1_000)
+  await followed.mergeChanges(app.db, ['contacts'], 100)
+  const merged = await followed.listChangedRows(app.db, ['contacts'], 2_000)
   expect(merged.map((one) => one.keys.toSorted())).toEqual([['0', '1', '2', '3', '4', '5', '6']])
 })

@@ -1,13 +1,17 @@
-import { randomUUID } from 'node:crypto'
 import pino from 'pino'
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { forget, type ForgetReport } from '../../../src/pipeline/forget/forget.ts'
-import { readTarget, type Target } from '../../../src/pipeline/forget/target.ts'
-import { createReceiver } from '../../../src/pipeline/receive.ts'
+import {
+  type ForgetReport,
+  type ForgetTarget,
+  forgetSubject,
+  parseForgetTarget,
+} from '../../../src/actions/forget.ts'
+import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 import { whileOpen } from '../../support/people.ts'
 
 /** Two rows share it. */
@@ -64,13 +68,15 @@ async function mentions(text: string): Promise<Record<string, number>> {
 const post = (event: object): Promise<string> => {
   const body = Buffer.from(JSON.stringify(event))
   const { webhookSecret } = harness.sandbox
-  const receive = createReceiver(harness.database.db, [webhookSecret])
+  const receive = createWebhookReceiver(harness.database.db, [webhookSecret])
   return receive({ body, signature: signWebhook(body, webhookSecret), job: null })
 }
-const erase = (kind: Target['kind'], typed: string): Promise<ForgetReport> => {
-  const target = readTarget(kind, typed)
+const erase = (kind: ForgetTarget['kind'], typed: string): Promise<ForgetReport> => {
+  const target = parseForgetTarget(kind, typed)
   if (typeof target === 'string') throw new Error(target)
-  return forget({ db: harness.database.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
+  return forgetSubject({ db: harness.database.db, log: pino({ level: 'silent' }) }, [target], {
+    dryRun: false,
+  })
 }
 const rowState = async (where: string): Promise<unknown> =>
   (await harness.database.pool.query(`select state, reason from fillrate.rows where ${where}`)).rows

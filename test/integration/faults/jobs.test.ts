@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import pino from 'pino'
-import { actOnJob } from '../../../src/pipeline/act-on-job.ts'
-import { createReceiver, type Receipt } from '../../../src/pipeline/receive.ts'
+import { performJobAction } from '../../../src/actions/job-actions.ts'
+import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
@@ -42,12 +42,12 @@ const emails = async (): Promise<string[]> =>
   (
     await harness.database.pool.query<{ key: string }>('select key from fillrate.lookups order by id')
   ).rows.map((row) => row.key)
-const deliver = (changes: object, path: string | null): Promise<Receipt> => {
+const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> => {
   const body = Buffer.from(
     JSON.stringify({ event_id: randomUUID(), status: 'completed', results: [], ...changes }),
   )
   const secret = harness.sandbox.webhookSecret
-  return createReceiver(harness.database.db, [secret])({
+  return createWebhookReceiver(harness.database.db, [secret])({
     body,
     signature: signWebhook(body, secret),
     job: path,
@@ -144,18 +144,18 @@ test('a delivery for a job of another database is kept as an orphan and touches 
 test('a job can be given up by hand: its inputs are asked singly; it is never posted again', async () => {
   const { id } = await submitOnly()
   const { db } = harness.database
-  expect(await actOnJob({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
+  expect(await performJobAction({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
   const open = (await emails()).length
-  expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
+  expect(await performJobAction({ db, log }, 'expire', id)).toMatchObject({
     state: 'expired',
     requeued: open,
     possibly_billed: open,
   })
-  expect(await actOnJob({ db, log }, 'expire', id)).toMatchObject({
+  expect(await performJobAction({ db, log }, 'expire', id)).toMatchObject({
     state: null,
     message: 'it has ended already',
   })
-  expect(await actOnJob({ db, log }, 'expire', 'nobody')).toBeNull()
+  expect(await performJobAction({ db, log }, 'expire', 'nobody')).toBeNull()
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { bulk: 0, person: open } })
 })

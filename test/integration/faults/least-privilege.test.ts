@@ -1,11 +1,10 @@
+import pino from 'pino'
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import pino from 'pino'
-import { forget } from '../../../src/pipeline/forget/forget.ts'
-import { readTarget } from '../../../src/pipeline/forget/target.ts'
-import { followState } from '../../../src/sources/follow/install.ts'
+import { forgetSubject, parseForgetTarget } from '../../../src/actions/forget.ts'
+import { readTriggerState } from '../../../src/sources/follow/install.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 import { onServer } from '../../support/server.ts'
 
 const ROLE = 'fillrate_least'
@@ -63,9 +62,11 @@ test('the whole pipeline runs as the role of docs/security.md, which can do noth
   }
   const undone = await app.undo({ run: 1, dryRun: false, signal: new AbortController().signal })
   expect(undone.changes.restored).toBeGreaterThan(0)
-  const target = readTarget('email', 'person1@example.com')
+  const target = parseForgetTarget('email', 'person1@example.com')
   if (typeof target === 'string') throw new Error(target)
-  const forgotten = await forget({ db: app.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
+  const forgotten = await forgetSubject({ db: app.db, log: pino({ level: 'silent' }) }, [target], {
+    dryRun: false,
+  })
   expect(forgotten).toMatchObject({ erased: { lookups: 1 }, left: [] })
   await onServer(url, async (client) => {
     for (const forbidden of [
@@ -86,11 +87,11 @@ test('the role of docs/security.md installs triggers, installs them again and re
   if (!source) throw new Error('no source')
   for (let time = 0; time < 2; time++) {
     await app.follow('install', 'contacts')
-    expect(await followState(app.db, source)).toEqual({ state: 'right' })
+    expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   }
   await harness.database.pool.query('alter table crm.contacts disable trigger user')
   await app.follow('install', 'contacts')
-  expect(await followState(app.db, source)).toEqual({ state: 'right' })
+  expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   await harness.database.pool.query(`update crm.contacts set email = 'followed@example.com' where id = 1`)
   expect((await harness.database.pool.query('select keys from fillrate.changed_rows')).rows).toEqual([
     { keys: ['1'] },
@@ -98,7 +99,7 @@ test('the role of docs/security.md installs triggers, installs them again and re
   // As after an upgrade with new tables, before the grants are given again: nothing would be recorded.
   const { pool } = harness.database
   await pool.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
-  expect(await followState(app.db, source)).toMatchObject({
+  expect(await readTriggerState(app.db, source)).toMatchObject({
     state: 'wrong',
     why: expect.stringContaining(`${OWNER}, which installed them, may not INSERT`),
   })
@@ -107,7 +108,7 @@ test('the role of docs/security.md installs triggers, installs them again and re
   )
   await pool.query(`grant insert on fillrate.changed_rows_spare to ${OWNER}, ${ROLE}`)
   expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
-  expect(await followState(app.db, source)).toEqual({ state: 'missing' })
+  expect(await readTriggerState(app.db, source)).toEqual({ state: 'missing' })
 })
 
 test('who did not install the triggers is told who did', async () => {
@@ -148,14 +149,14 @@ test('nobody gains the rights of the role that installed the triggers', async ()
     [ROLE, ROLE],
   ] as const) {
     await pool.query(`grant execute on function fillrate.follow_contacts to ${grantee}`)
-    expect(await followState(app.db, source)).toMatchObject({
+    expect(await readTriggerState(app.db, source)).toMatchObject({
       state: 'wrong',
       why: expect.stringContaining(`${named} may execute`),
     })
     await app.follow('install', 'contacts')
-    expect(await followState(app.db, source)).toEqual({ state: 'right' })
+    expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   }
   await pool.query('alter function fillrate.follow_contacts reset search_path')
-  expect(await followState(app.db, source)).toMatchObject({ state: 'wrong' })
+  expect(await readTriggerState(app.db, source)).toMatchObject({ state: 'wrong' })
   await app.follow('install', 'contacts')
 })

@@ -5,9 +5,9 @@ import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer, type HttpServer } from '../../../src/daemon/http/server.ts'
-import { createReceiver } from '../../../src/pipeline/receive.ts'
-import * as settle from '../../../src/pipeline/settle/settle.ts'
+import { openHttpServer, type HttpServer } from '../../../src/http/server.ts'
+import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
+import * as settle from '../../../src/pipeline/settle.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -20,13 +20,13 @@ let server: HttpServer
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  server = await openServer({
+  server = await openHttpServer({
     host: '127.0.0.1',
     port: 0,
-    receive: createReceiver(database.db, [SECRET]),
+    receive: createWebhookReceiver(database.db, [SECRET]),
     onDelivered: () => {},
-    notReady: async () => null,
-    board: null,
+    notReadyReason: async () => null,
+    dashboard: null,
     log,
   })
 })
@@ -76,7 +76,10 @@ test('whatever is signed is answered 200, kept, and settled without harm', async
   const statuses: Record<string, number> = {}
   for (const [name, body] of Object.entries(bodies)) statuses[name] = await post(body)
   expect(Object.entries(statuses).filter(([, status]) => status !== 200)).toEqual([])
-  while ((await settle.tick({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries > 0);
+  while (
+    (await settle.settleReceived({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries >
+    0
+  );
   const states = await stored()
   expect(states).toHaveLength(Object.keys(bodies).length)
   expect(new Set(states.map((one) => one.state))).toEqual(new Set(['orphaned', 'quarantined']))
@@ -106,7 +109,8 @@ test('an old body under a new event_id is signed, and so it is taken: it changes
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
     while (
-      (await settle.tick({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries > 0
+      (await settle.settleReceived({ db: database.db, log, rules: rules as never, now: Date.now }))
+        .deliveries > 0
     );
     return (
       await database.pool.query(

@@ -1,18 +1,23 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Rules } from '../../../src/pipeline/deps.ts'
-import { createReceiver, type Receipt } from '../../../src/pipeline/receive.ts'
+import type { RunPolicy } from '../../../src/pipeline/deps.ts'
+import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
-import * as settle from '../../../src/pipeline/settle/settle.ts'
-import { acceptSingle } from '../../../src/store/jobs.ts'
-import { insert as insertSuppressions } from '../../../src/store/suppressions.ts'
+import * as settle from '../../../src/pipeline/settle.ts'
+import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
+import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
-const rules = { attempts: 5, bulkGraceMs: 300_000, refreshAfterMs: 1e9, retryNotFoundAfterMs: 1e9 } as Rules
+const rules = {
+  attempts: 5,
+  bulkGraceMs: 300_000,
+  refreshAfterMs: 1e9,
+  retryNotFoundAfterMs: 1e9,
+} as RunPolicy
 let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -42,20 +47,20 @@ async function submittedJob(jobId: string | null, emails: readonly string[] = EM
   return id
 }
 
-const deliver = (changes: object, path: string | null): Promise<Receipt> => {
+const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> => {
   const event = { event_id: randomUUID(), job_id: 'j', status: 'completed', results: [], ...changes }
   const body = Buffer.from(JSON.stringify(event))
   const signature = signWebhook(body, SECRET)
-  return createReceiver(database.db, [SECRET])({ body, signature, job: path })
+  return createWebhookReceiver(database.db, [SECRET])({ body, signature, job: path })
 }
 const resultsFor = (list: readonly string[]): object[] =>
   list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
 const settleAll = async (): Promise<number> => {
   let ticks = 0
-  while ((await settle.tick({ db: database.db, log, rules, now: Date.now })).deliveries > 0) ticks++
+  while ((await settle.settleReceived({ db: database.db, log, rules, now: Date.now })).deliveries > 0) ticks++
   return ticks
 }
-const recoverOnce = () => recover.tick({ db: database.db, log, rules }, [])
+const recoverOnce = () => recover.recoverAbandoned({ db: database.db, log, rules }, [])
 const passGrace = () => database.pool.query(`update fillrate.jobs set release_at = now() - interval '1 s'`)
 
 /** `a found: T a@x.example` … */
@@ -225,7 +230,7 @@ test('a single lookup that is accepted for later is settled by its only result, 
 test('a service that accepts a single lookup for later and never delivers uses up its attempts', async () => {
   await acceptedSingles()
   await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
-  await recover.tick({ db: database.db, log, rules: { attempts: 1 } }, [])
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 1 } }, [])
   const { rows } = await database.pool.query('select state, reason, attempts from fillrate.lookups')
   const failed = { state: 'failed', reason: 'its job was not delivered in time (1 tries)', attempts: 1 }
   expect(rows).toEqual([failed, failed])
@@ -240,5 +245,5 @@ async function acceptedSingles(): Promise<void> {
      returning id, kind, lease_token as token`,
   )
   for (const { id, kind, token } of rows)
-    await acceptSingle(database.db, { id: Number(id), token }, `single ${kind}`, null, 3_600_000)
+    await createFromAsyncAnswer(database.db, { id: Number(id), token }, `single ${kind}`, null, 3_600_000)
 }

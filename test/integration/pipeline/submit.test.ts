@@ -3,8 +3,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
-import { Slots } from '../../../src/pipeline/look-up/slots.ts'
-import * as submit from '../../../src/pipeline/submit/submit.ts'
+import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
+import * as submit from '../../../src/pipeline/submit.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -16,7 +16,7 @@ afterAll(() => database.drop())
 
 test('bulk calls take the slots of single calls, no more of them at once, and give them back', async () => {
   const { db, pool } = database
-  await runs.start(db, {
+  await runs.insertRun(db, {
     trigger: 'manual',
     sources: ['contacts'],
     options: { limit: null, budget: null, where: null, route: 'bulk' },
@@ -29,9 +29,9 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
      select 'email', e, jsonb_build_object('email', e), 'pending', 1
        from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
   )
-  const [run] = await runs.live(db)
+  const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
-  const slots = new Slots(2)
+  const slots = new PrioritySemaphore(2)
   let [posted, underWay, most] = [0, 0, 0]
   const deps = {
     db,
@@ -65,10 +65,10 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
 
   // Two single calls are under way.
   slots.take(2, 'normal')
-  const ticking = submit.tick(deps, run, { signal: new AbortController().signal })
-  await expect.poll(() => slots.mayKeep('normal')).toBe(false)
+  const ticking = submit.submitJobs(deps, run, { signal: new AbortController().signal })
+  await expect.poll(() => slots.mayContinue('normal')).toBe(false)
   expect(posted).toBe(0)
-  slots.give(2)
+  slots.release(2)
   expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
   expect(posted).toBe(5)
   expect(most).toBe(2)

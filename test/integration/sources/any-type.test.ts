@@ -2,9 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
-import { rehearseRestore, restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/restore.ts'
+import {
+  previewRestore,
+  restoreBatch,
+  type UndoResult,
+  type UndoRow,
+} from '../../../src/sources/write/restore.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-import { writeBatch, type WriteResult } from '../../../src/sources/write.ts'
+import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
@@ -140,7 +145,7 @@ describe('undo and its undo, to the byte', () => {
     const after = await bytes()
     let rows = written.flatMap(toUndo)
     for (const expected of [before, after, before]) {
-      const rehearsed = await inTransaction(database.db, (tx) => rehearseRestore(tx, source, rows))
+      const rehearsed = await inTransaction(database.db, (tx) => previewRestore(tx, source, rows))
       expect(rehearsed.map((one) => [one.outcome, one.keptColumns])).toEqual(rows.map(() => ['restored', []]))
       const results = await undo(source, rows)
       expect(results.map((one) => [one.outcome, one.reason, one.keptColumns])).toEqual(

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-import { writeBatch, type WriteResult } from '../../../src/sources/write.ts'
+import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, transact } from './writing.ts'

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { coverage } from '../../../src/sources/coverage.ts'
+import { countFilled } from '../../../src/sources/fill-counts.ts'
 import {
-  duplicateKey,
+  parseDuplicateKey,
   keysQuery,
   pageQuery,
-  type PageOptions,
+  type SourcePageOptions,
   type PageRow,
 } from '../../../src/sources/page.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
@@ -33,7 +33,7 @@ beforeEach(async () => {
 
 const execute = (text: string): Promise<unknown> => database.pool.query(text)
 
-async function page(source: Source, options: Partial<PageOptions> = {}): Promise<PageRow[]> {
+async function page(source: Source, options: Partial<SourcePageOptions> = {}): Promise<PageRow[]> {
   const all = { after: null, limit: 100, where: null, changedSince: null, ...options }
   const { rows } =
     await sql<PageRow>`with page as (${pageQuery(source, all)}) select * from page order by n`.execute(
@@ -118,7 +118,8 @@ describe('a page', () => {
       database.db,
       mapping({ where: 't.deleted is false or false', changedAt: 't.updated_at' }),
     )
-    const keys = async (options: Partial<PageOptions>) => (await page(source, options)).map((row) => row.key)
+    const keys = async (options: Partial<SourcePageOptions>) =>
+      (await page(source, options)).map((row) => row.key)
     expect(await keys({})).toEqual(['1', '3', '4'])
     expect(await keys({ where: 't.id > 3 or t.id = 2 -- x' })).toEqual(['4'])
     expect(await keys({ changedSince: new Date('2026-01-02T00:00:00Z') })).toEqual(['3'])
@@ -140,9 +141,14 @@ describe('a page', () => {
   test('tells the rows that lack something by each policy', async () => {
     await execute(`insert into people (id, email, title, phone, attributes) values
       (1, 'a', 'x', '1', '{"d": 1}'), (2, 'b', 'x', '1', null), (3, 'c', 'x', '1', '"text"'), (4, 'd', 'x', ' ', '{"d": 1}')`)
-    const lacking = async (outputs: ReturnType<typeof output>[], written?: PageOptions['written']) => {
+    const lacking = async (
+      outputs: ReturnType<typeof output>[],
+      lastWritten?: SourcePageOptions['lastWritten'],
+    ) => {
       const source = await openSource(database.db, mapping({ outputs }))
-      return (await page(source, written ? { written } : {})).filter((row) => row.lacks).map((row) => row.key)
+      return (await page(source, lastWritten ? { lastWritten } : {}))
+        .filter((row) => row.lacks)
+        .map((row) => row.key)
     }
     expect(await lacking([output('title', 'title'), output('attributes.d', 'department')])).toEqual(['2'])
     expect(await lacking([output('title', 'title', { policy: 'always' })])).toEqual(['1', '2', '3', '4'])
@@ -269,13 +275,13 @@ describe('a key for which the joins give two rows', () => {
     )
     for (const limit of [2, 100]) {
       const error: unknown = await page(source, { limit }).catch((error: unknown) => error)
-      expect(duplicateKey(error)).toBe('7')
+      expect(parseDuplicateKey(error)).toBe('7')
     }
-    expect(duplicateKey(new Error('invalid input syntax for type integer: "x"'))).toBeNull()
+    expect(parseDuplicateKey(new Error('invalid input syntax for type integer: "x"'))).toBeNull()
     const error: unknown = await keysQuery(source, ['7'])
       .execute(database.db)
       .catch((error: unknown) => error)
-    expect(duplicateKey(error)).toBe('7')
+    expect(parseDuplicateKey(error)).toBe('7')
   })
 })
 
@@ -289,7 +295,7 @@ test('coverage counts the eligible rows and those that are not blank', async () 
       outputs: [output('title', 'title'), output('attributes.d', 'department')],
     }),
   )
-  expect(await coverage(database.db, source)).toEqual({
+  expect(await countFilled(database.db, source)).toEqual({
     eligible: 3,
     columns: [
       { column: 'title', filled: 1 },

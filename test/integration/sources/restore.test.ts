@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Policy } from '../../../src/domain/mapping.ts'
-import { restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/restore.ts'
+import type { WritePolicy } from '../../../src/domain/mapping.ts'
+import { restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/write/restore.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
@@ -23,7 +23,7 @@ beforeEach(async () => {
       attributes jsonb, more jsonb, level int constraint small check (level < 100), updated_at timestamptz)`)
 })
 
-const open = (policy: Policy = 'blank'): Promise<Source> =>
+const open = (policy: WritePolicy = 'blank'): Promise<Source> =>
   openSource(
     database.db,
     mapping({
@@ -91,7 +91,7 @@ test('an undo restores the table to the byte, and can itself be undone, again an
   await fc.assert(
     fc.asyncProperty(
       fc.array(person, { minLength: 1, maxLength: 12 }),
-      fc.constantFrom<Policy>('blank', 'always'),
+      fc.constantFrom<WritePolicy>('blank', 'always'),
       async (people, policy) => {
         await database.pool.query('truncate people')
         await database.pool.query(

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/sources/source.ts'
-import { rehearseBatch, writeBatch } from '../../../src/sources/write.ts'
+import { previewWrites, writeBatch } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, transact, write } from './writing.ts'
@@ -132,7 +132,7 @@ describe('a batch', () => {
     const before = await versions()
     const holder = await database.pool.connect()
     await holder.query('begin; select from people for update')
-    const rehearsed = await transact(database, (tx) => rehearseBatch(tx, source, batch))
+    const rehearsed = await transact(database, (tx) => previewWrites(tx, source, batch))
     await holder.query('rollback')
     holder.release()
     expect(await versions()).toEqual(before)

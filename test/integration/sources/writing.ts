@@ -1,8 +1,8 @@
 import type { Transaction } from 'kysely'
-import { fitRecord } from '../../../src/sources/fit/record.ts'
+import { coerceRecord } from '../../../src/sources/fit/record.ts'
 import { keysQuery } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source.ts'
-import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write.ts'
+import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write/write.ts'
 import type { Schema } from '../../../src/store/schema.ts'
 import type { TestDatabase } from '../../support/database.ts'
 
@@ -26,7 +26,7 @@ export async function prepare(
       .map((row) => ({
         key,
         inputHash: row.input_hash,
-        values: fitRecord(source, typeof record === 'function' ? record(key) : record, confidence).values,
+        values: coerceRecord(source, typeof record === 'function' ? record(key) : record, confidence).values,
         written: written ?? null,
         confidence,
       })),

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { countLeftOutCells, countReasons, latest, pages } from '../../../src/store/failures.ts'
-import { sourceNames } from '../../../src/store/source-names.ts'
+import {
+  countSkippedCells,
+  countFailureReasons,
+  latestFailures,
+  iterateFailures,
+} from '../../../src/store/failures.ts'
+import { listSourceNames } from '../../../src/store/rows.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -18,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test('reasons are counted once each, whatever the confidence was; a miss is none', async () => {
-  expect(await countReasons(database.db, all)).toEqual([
+  expect(await countFailureReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'contacts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'accounts', state: 'rejected', reason: 'reason 2', rows: 10 },
@@ -27,19 +32,19 @@ test('reasons are counted once each, whatever the confidence was; a miss is none
     { source: 'contacts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
   ])
   expect(
-    await countReasons(database.db, { source: 'contacts', states: ['rejected', 'failed'] }),
+    await countFailureReasons(database.db, { source: 'contacts', states: ['rejected', 'failed'] }),
   ).toHaveLength(2)
 })
 
 test('the latest come first', async () => {
-  const rows = await latest(database.db, all, 3)
+  const rows = await latestFailures(database.db, all, 3)
   expect(rows.map((row) => row.key)).toEqual(['99', '98', '97'])
 })
 
 test('pages hold each failed row once, in order, and no more than the limit', async () => {
   const keysOf = async (source: string | null, limit: number | null): Promise<string[]> => {
     const keys: string[] = []
-    for await (const page of pages(database.db, { source, states: null }, limit, 7)) {
+    for await (const page of iterateFailures(database.db, { source, states: null }, limit, 7)) {
       expect(page.length).toBeLessThanOrEqual(7)
       keys.push(...page.map((row) => `${row.source} ${row.key}`))
     }
@@ -58,13 +63,13 @@ test('cells that were left out are counted by column and reason, but for those t
     update fillrate.rows set notes = '{"cells": [{"column": "title", "reason": "absent"}, {"column": "phone", "reason": "too_long"}]}'
      where state = 'enriched';
     update fillrate.rows set notes = '{"inputs": [{"input": "email", "reason": "no host"}]}' where state = 'not_found'`)
-  expect(await countLeftOutCells(database.db, null)).toEqual([
+  expect(await countSkippedCells(database.db, null)).toEqual([
     { source: 'accounts', column: 'phone', reason: 'too_long', rows: 10 },
     { source: 'contacts', column: 'phone', reason: 'too_long', rows: 10 },
   ])
-  expect(await countLeftOutCells(database.db, 'accounts')).toHaveLength(1)
+  expect(await countSkippedCells(database.db, 'accounts')).toHaveLength(1)
 })
 
 test('the sources that rows were picked from', async () => {
-  expect(await sourceNames(database.db)).toEqual(['accounts', 'contacts'])
+  expect(await listSourceNames(database.db)).toEqual(['accounts', 'contacts'])
 })

@@ -1,17 +1,17 @@
+import * as followed from '../../../src/store/changed-rows.ts'
+import * as jobs from '../../../src/store/jobs.ts'
+import * as leases from '../../../src/store/lookup-leases.ts'
+import * as lookups from '../../../src/store/lookups.ts'
+import * as remap from '../../../src/store/requeue-rows.ts'
+import * as retry from '../../../src/store/requeue-rows.ts'
+import * as rows from '../../../src/store/rows.ts'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { answerFromResults } from '../../../src/store/answers.ts'
-import * as followed from '../../../src/store/followed.ts'
-import * as jobs from '../../../src/store/jobs.ts'
-import * as leases from '../../../src/store/leases.ts'
-import * as lookups from '../../../src/store/lookups.ts'
-import * as remap from '../../../src/store/remap.ts'
-import * as retry from '../../../src/store/retry.ts'
-import * as rows from '../../../src/store/rows.ts'
-import { inTransaction, type StoreTransaction } from '../../../src/store/transaction.ts'
-import { anySentBack, anyWaiting } from '../../../src/store/waiting.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { completeFromDelivery } from '../../../src/store/complete-lookups.ts'
+import { type Tx, inTransaction } from '../../../src/store/transaction.ts'
+import { hasRequeuedRows, hasWaitingRows } from '../../../src/store/run-progress.ts'
+import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
 
 /** Rows that were written long ago, and rows that wait: their lookups have the highest identifiers. */
 const WRITTEN = 20_000
@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 /** By this connection, since it last told the server. */
-async function lookedAtSoFar(tx: StoreTransaction): Promise<number> {
+async function lookedAtSoFar(tx: Tx): Promise<number> {
   const { rows: told } = await sql<{ looked: number }>`
     select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as looked
       from pg_stat_xact_user_tables where schemaname = 'fillrate'`.execute(tx)
@@ -46,7 +46,7 @@ async function lookedAtSoFar(tx: StoreTransaction): Promise<number> {
 }
 
 /** How many rows of our tables a step looked at, whatever it did. It is rolled back. */
-async function lookedAt(step: (tx: StoreTransaction) => Promise<unknown>): Promise<number> {
+async function lookedAt(step: (tx: Tx) => Promise<unknown>): Promise<number> {
   const rolledBack = new Error('rolled back')
   let looked = 0
   await inTransaction(database.db, async (tx) => {
@@ -61,7 +61,7 @@ async function lookedAt(step: (tx: StoreTransaction) => Promise<unknown>): Promi
 }
 
 const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
-const settled: rows.SettledRow[] = keys.map((key) => ({
+const settled: rows.FinishedRow[] = keys.map((key) => ({
   key,
   state: 'enriched',
   reason: null,
@@ -81,18 +81,18 @@ describe.each([
     for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)
   })
 
-  test.each<[string, (tx: StoreTransaction) => Promise<unknown>]>([
-    ['claim what is answered', (tx) => rows.claimAnswered(tx, 'contacts', 1_000)],
-    ['settle', (tx) => rows.settle(tx, 'contacts', settled)],
-    ['clear what is written', (tx) => rows.clearWritten(tx, keys.map(Number))],
-    ['clear what nobody wants', (tx) => rows.clearUnwanted(tx, 1_000)],
-    ['lease', (tx) => leases.lease(tx, { ...options, token: randomUUID() })],
+  test.each<[string, (tx: Tx) => Promise<unknown>]>([
+    ['claim what is answered', (tx) => rows.claimForWriteBack(tx, 'contacts', 1_000)],
+    ['settle', (tx) => rows.finishRows(tx, 'contacts', settled)],
+    ['clear what is written', (tx) => rows.dequeueWritten(tx, keys.map(Number))],
+    ['clear what nobody wants', (tx) => rows.dequeueOrphaned(tx, 1_000)],
+    ['lease', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
     [
       'lease and store answers',
       async (tx) => {
-        const leased = await leases.lease(tx, { ...options, token: randomUUID() })
+        const leased = await leases.leaseLookups(tx, { ...options, token: randomUUID() })
         const now = new Date()
-        const answers = leased.map(({ id, token }): leases.Answer => ({
+        const answers = leased.map(({ id, token }): leases.LookupResult => ({
           id,
           token,
           state: 'found',
@@ -101,11 +101,11 @@ describe.each([
           notBefore: null,
           askedAt: now,
           resolvedAt: now,
-          dueAt: now,
+          refreshAt: now,
           record: { title: 'Engineer' },
           confidence: 1,
         }))
-        const { unstored } = await leases.answer(tx, answers)
+        const { unstored } = await leases.completeLookups(tx, answers)
         expect(unstored).toEqual([])
       },
     ],
@@ -114,15 +114,15 @@ describe.each([
       async (tx) => {
         const ids = Array.from({ length: PENDING }, (_, n) => WRITTEN + WAITING + 1 + n)
         const result = { reason: null, attempts: 1, notBefore: null, confidence: 1, job: randomUUID() }
-        const at = { resolvedAt: new Date(), dueAt: new Date() }
+        const at = { resolvedAt: new Date(), refreshAt: new Date() }
         const answers = ids.map((id) => ({ id, state: 'found' as const, record: {}, ...result, ...at }))
-        expect(await answerFromResults(tx, answers)).toBe(PENDING)
+        expect(await completeFromDelivery(tx, answers)).toBe(PENDING)
       },
     ],
     [
       'make a job',
       async (tx) => {
-        const made = await jobs.create(tx, {
+        const made = await jobs.createJobs(tx, {
           run: 1,
           ids: [randomUUID()],
           least: 1,
@@ -133,17 +133,17 @@ describe.each([
         expect(made).toHaveLength(1)
       },
     ],
-    ['look whether there is a job to make', (tx) => jobs.toSubmit(tx, 1, 50)],
-    ['find what was left behind', (tx) => rows.leftBehind(tx, 'contacts', [], '', 1_000)],
-    ['find what was sent back', (tx) => rows.sentBack(tx, 'contacts', 1, '', 1_000)],
-    ['find what is due', (tx) => rows.due(tx, 'contacts', '', 1_000)],
-    ['look whether a row waits', (tx) => anyWaiting(tx, 1)],
-    ['look whether a row was sent back', (tx) => anySentBack(tx, 1, ['contacts'])],
-    ['adopt', (tx) => lookups.adopt(tx, 1, [1], 1_000)],
+    ['look whether there is a job to make', (tx) => jobs.findSubmittable(tx, 1, 50)],
+    ['find what was left behind', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
+    ['find what was sent back', (tx) => rows.listRequeuedRows(tx, 'contacts', 1, '', 1_000)],
+    ['find what is due', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
+    ['look whether a row waits', (tx) => hasWaitingRows(tx, 1)],
+    ['look whether a row was sent back', (tx) => hasRequeuedRows(tx, 1, ['contacts'])],
+    ['adopt', (tx) => lookups.adoptLookups(tx, 1, [1], 1_000)],
     [
       'make rows due',
       (tx) =>
-        retry.makeDue(
+        retry.makeRowsDue(
           tx,
           'contacts',
           keys.map((key) => ({ key, lookup: Number(key) })),
@@ -151,10 +151,10 @@ describe.each([
     ],
     [
       'look whether there is something to write again',
-      (tx) => remap.anyToWrite(tx, 'contacts', 1, { left: true }),
+      (tx) => remap.hasRowsToWrite(tx, 'contacts', 1, { left: true }),
     ],
-    ['look whether a sync has something to ask', (tx) => followed.anyToAsk(tx, 1)],
-    ['return what has expired', (tx) => lookups.returnExpired(tx, 1_000)],
+    ['look whether a sync has something to ask', (tx) => followed.hasPendingLookups(tx, 1)],
+    ['return what has expired', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
   ])('%s', async (_name, step) => {
     expect(await lookedAt(step)).toBeLessThan(10 * WAITING)
   })

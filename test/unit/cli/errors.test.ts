@@ -3,7 +3,7 @@ import { showError, type ErrorView } from '../../../src/cli/render/errors.ts'
 import { painter } from '../../../src/cli/render/paint.ts'
 import { UsageError } from '../../../src/cli/command.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import { TakenForDead } from '../../../src/domain/taken-for-dead.ts'
+import { LeaseLostError } from '../../../src/domain/run.ts'
 import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
 
@@ -111,7 +111,7 @@ describe('what somebody can put right names the place and what to do', () => {
   })
 
   test('a run that another process took over is nothing unexpected', () => {
-    const shown = showError(new TakenForDead(7, 15_000), view)
+    const shown = showError(new LeaseLostError(7, 15_000), view)
     expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'taken_for_dead' } } })
     expect(shown.text).toMatch(/run 7 was taken for dead .* run again to finish what is left\./s)
     expect(shown.text).not.toMatch(/unexpected/)

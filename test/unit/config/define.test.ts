@@ -11,7 +11,7 @@ import type {
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { configSchema } from '../../../src/config/schema.ts'
-import { good } from './good.ts'
+import { good } from './valid-config.ts'
 
 /** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
 type Writable<T> = T extends RegExp

@@ -3,7 +3,7 @@ import Fastify from 'fastify'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { configJsonSchema } from '../../../src/config/json-schema.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { good } from './good.ts'
+import { good } from './valid-config.ts'
 
 const root = new URL('../../../', import.meta.url)
 

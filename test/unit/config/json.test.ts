@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { excerpt, positionOf } from '../../../src/config/excerpt.ts'
-import { JsonProblem, parseConfigJson } from '../../../src/config/json.ts'
+import { codeFrame, positionAt } from '../../../src/config/location.ts'
+import { JsonSyntaxError, parseConfigJson } from '../../../src/config/json.ts'
 
 type Attempt = { ok: true; value: unknown } | { ok: false; error: unknown }
 
@@ -36,7 +36,7 @@ describe('JSON', () => {
     const agrees = (text: string): boolean => {
       const [expected, actual] = [attempt(JSON.parse, text), attempt(parseConfigJson, text)]
       if (expected.ok && actual.ok) return isDeepStrictEqual(actual.value, expected.value)
-      if (actual.ok || !(actual.error instanceof JsonProblem)) return false
+      if (actual.ok || !(actual.error instanceof JsonSyntaxError)) return false
       // JSON.parse keeps the last of two equal keys.
       if (expected.ok) return actual.error.expected === 'each key once'
       refused++
@@ -75,19 +75,21 @@ describe('the place in a text', () => {
   test('is a line and a column, and a caret under it', () => {
     const text = '{\r\n\t"a": 1\r\n  "b": 2\n}'
     const offset = text.indexOf('"b"')
-    expect(positionOf(text, offset)).toEqual({ line: 3, column: 3 })
-    expect(excerpt(text, 3, 3)).toBe('3 |   "b": 2\n      ^')
-    expect(excerpt(text, 2, 2)).toBe('2 |  "a": 1\n     ^')
-    expect(excerpt(text, 9, 1)).toBeNull()
+    expect(positionAt(text, offset)).toEqual({ line: 3, column: 3 })
+    expect(codeFrame(text, 3, 3)).toBe('3 |   "b": 2\n      ^')
+    expect(codeFrame(text, 2, 2)).toBe('2 |  "a": 1\n     ^')
+    expect(codeFrame(text, 9, 1)).toBeNull()
   })
 
   test('stays in sight on a long line', () => {
-    const [line, caret] = (excerpt(`${'x'.repeat(5000)}!${'y'.repeat(5000)}`, 1, 5001) ?? '').split('\n')
+    const [line, caret] = (codeFrame(`${'x'.repeat(5000)}!${'y'.repeat(5000)}`, 1, 5001) ?? '').split('\n')
     expect(line?.length).toBeLessThan(100)
     expect(line?.[caret?.indexOf('^') ?? -1]).toBe('!')
   })
 
   test('shows no password', () => {
-    expect(excerpt('"postgres://jane:s3cret@host/crm" :', 1, 36)).toBe('1 | "postgres://jane:***@host/crm" :')
+    expect(codeFrame('"postgres://jane:s3cret@host/crm" :', 1, 36)).toBe(
+      '1 | "postgres://jane:***@host/crm" :',
+    )
   })
 })

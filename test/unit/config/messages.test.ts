@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConfigProblems, formatProblems } from '../../../src/config/problems.ts'
-import { maskPasswords, show } from '../../../src/config/show.ts'
-import { didYouMean, editDistance } from '../../../src/config/suggest.ts'
+import { describeValue, didYouMean, editDistance, maskPasswords } from '../../../src/util/text.ts'
 
 describe('problems', () => {
   const problem = {
@@ -64,14 +63,14 @@ describe('a value in a message', () => {
     [5n, '5'],
     ['postgres://jane:s3cret@host/crm', "'postgres://jane:***@host/crm'"],
   ])('%o', (value, shown) => {
-    expect(show(value)).toBe(shown)
+    expect(describeValue(value)).toBe(shown)
   })
 
   test('holds no control character and no password', () => {
     const password = fc.stringMatching(/^[a-z@:/?#%]{8,20}$/)
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), password, (text, secret) => {
-        expect(show(text)).not.toMatch(/\p{Cc}/u)
+        expect(describeValue(text)).not.toMatch(/\p{Cc}/u)
         expect(maskPasswords(`postgres://jane:${secret}@host/crm?sslpassword=${secret}`)).not.toContain(
           secret,
         )

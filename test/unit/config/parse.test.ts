@@ -4,7 +4,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { Problem } from '../../../src/config/problems.ts'
 import { configSchema } from '../../../src/config/schema.ts'
-import { good } from './good.ts'
+import { good } from './valid-config.ts'
 
 describe('a right configuration', () => {
   test('gets every default', () => {

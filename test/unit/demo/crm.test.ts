@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { company, makeAccounts } from '../../../src/cli/demo/crm/accounts.ts'
-import { makeContacts } from '../../../src/cli/demo/crm/contacts.ts'
-import { FULL } from '../../../src/cli/demo/settings.ts'
+import { companyAt, createAccounts } from '../../../src/demo/crm/accounts.ts'
+import { createContacts } from '../../../src/demo/crm/contacts.ts'
+import { FULL_DEMO } from '../../../src/demo/settings.ts'
 import { chooseLookup } from '../../../src/domain/identifiers/choose.ts'
 
-const { accounts, companies } = makeAccounts(FULL.seed, FULL.accounts)
-const contacts = makeContacts(FULL.seed, FULL.contacts, companies)
+const { accounts, companies } = createAccounts(FULL_DEMO.seed, FULL_DEMO.accounts)
+const contacts = createContacts(FULL_DEMO.seed, FULL_DEMO.contacts, companies)
 
 const questions = contacts.map((contact) =>
   chooseLookup('person', {
@@ -18,20 +18,22 @@ const questions = contacts.map((contact) =>
 )
 
 test('the same seed makes the same CRM, another seed another', () => {
-  const again = makeAccounts(FULL.seed, FULL.accounts)
+  const again = createAccounts(FULL_DEMO.seed, FULL_DEMO.accounts)
   expect(again.accounts).toEqual(accounts)
-  expect(makeContacts(FULL.seed, FULL.contacts, again.companies)).toEqual(contacts)
-  expect(makeAccounts(FULL.seed + 1, FULL.accounts).accounts).not.toEqual(accounts)
+  expect(createContacts(FULL_DEMO.seed, FULL_DEMO.contacts, again.companies)).toEqual(contacts)
+  expect(createAccounts(FULL_DEMO.seed + 1, FULL_DEMO.accounts).accounts).not.toEqual(accounts)
 })
 
 test('it has as many rows as it was asked for, each with a key of its own', () => {
-  expect(new Set(accounts.map((account) => account.id)).size).toBe(FULL.accounts)
-  expect(new Set(contacts.map((contact) => contact.id)).size).toBe(FULL.contacts)
-  expect(contacts.every(({ account_id: id }) => id === null || (id >= 1 && id <= FULL.accounts))).toBe(true)
+  expect(new Set(accounts.map((account) => account.id)).size).toBe(FULL_DEMO.accounts)
+  expect(new Set(contacts.map((contact) => contact.id)).size).toBe(FULL_DEMO.contacts)
+  expect(contacts.every(({ account_id: id }) => id === null || (id >= 1 && id <= FULL_DEMO.accounts))).toBe(
+    true,
+  )
 })
 
 test('no two companies share a name or a host', () => {
-  const made = Array.from({ length: 1_600 }, (_, n) => company(FULL.seed, n).host)
+  const made = Array.from({ length: 1_600 }, (_, n) => companyAt(FULL_DEMO.seed, n).host)
   expect(new Set(made).size).toBe(made.length)
 })
 

@@ -2,7 +2,7 @@ import { mkdtemp, readlink, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { linkLibraries, missingLinks } from '../../../src/cli/demo/postgres/libraries.ts'
+import { linkLibraries, missingLinks } from '../../../src/demo/postgres/binaries.ts'
 
 test('a library gets the short name that programs ask it by, on Linux and on macOS', () => {
   expect(missingLinks(['libicuuc.so.60.2', 'libpq.so.5.18', 'README'])).toEqual([

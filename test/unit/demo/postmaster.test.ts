@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { isAlive, isServerOf, parsePostmaster } from '../../../src/cli/demo/postgres/postmaster.ts'
-import { withoutPostgresSettings } from '../../../src/cli/demo/postgres/program.ts'
+import { isAlive, isServerRunning, parsePostmaster } from '../../../src/demo/postgres/server.ts'
+import { withoutPostgresSettings } from '../../../src/demo/postgres/program.ts'
 
 test('the process and the port are read from postmaster.pid', () => {
   const text = '4711\n/work/.fillrate/postgres/data\n1790000000\n34123\n\n127.0.0.1\n  12345   6\nready   \n'
@@ -25,7 +25,7 @@ test('a process that has the number of a dead server is not taken for it', async
   const data = await mkdtemp(join(tmpdir(), 'fillrate-data-'))
   onTestFinished(() => rm(data, { recursive: true }))
   expect(isAlive(process.pid)).toBe(true)
-  expect(await isServerOf(data, { pid: process.pid, port: 5432 }, process.env)).toBe(false)
+  expect(await isServerRunning(data, { pid: process.pid, port: 5432 }, process.env)).toBe(false)
 })
 
 test("settings for the user's own Postgres do not reach the demo's", () => {

@@ -5,7 +5,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { dockerfileStages } from '../../../scripts/dockerfile.ts'
 import { parseCommandLine } from '../../../src/cli/parse.ts'
 import { ENVIRONMENT } from '../../../src/cli/environment-help.ts'
-import { exposition } from '../../../src/daemon/http/metrics.ts'
+import { renderMetrics } from '../../../src/http/metrics.ts'
 
 const read = (path: string): string => readFileSync(path, 'utf8')
 const wordsOf = (command: string | string[]): string[] =>
@@ -106,7 +106,7 @@ const empty = {
   spent: { asked: 0, written: 0, runs: 0 },
 }
 const known = new Set(
-  [...exposition(empty, [], 0).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+  [...renderMetrics(empty, [], 0).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   ),
 )

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { changedUntil, readSince, type Cursor, type PassStart } from '../../../src/domain/cursor.ts'
+import { advanceCursor, readSince, type SourceCursor, type PassStart } from '../../../src/domain/cursor.ts'
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
 const now = new Date('2026-11-22T12:00:00Z')
 const ago = (ms: number): Date => new Date(now.getTime() - ms)
 
-const cursor: Cursor = {
+const cursor: SourceCursor = {
   changedUntil: ago(DAY + 5 * MINUTE),
   startedAt: ago(DAY),
   snapshotXmax: 100n,
@@ -36,29 +36,29 @@ describe('from when on changes are read', () => {
 
 describe('how far a pass has read', () => {
   test('up to its start, where no transaction is open', () => {
-    expect(changedUntil(start, cursor)).toEqual(now)
-    expect(changedUntil(start, null)).toEqual(now)
+    expect(advanceCursor(start, cursor)).toEqual(now)
+    expect(advanceCursor(start, null)).toEqual(now)
   })
   test('up to the start of the oldest open transaction', () => {
     const open = { ...start, oldestTransactionAt: ago(40 * MINUTE), snapshotXmin: 150n }
-    expect(changedUntil(open, cursor)).toEqual(ago(40 * MINUTE))
+    expect(advanceCursor(open, cursor)).toEqual(ago(40 * MINUTE))
   })
 
   const hidden = { ...start, hasHidden: true }
   test('up to its start, where a hidden session writes nothing', () => {
-    expect(changedUntil(hidden, cursor)).toEqual(now)
+    expect(advanceCursor(hidden, cursor)).toEqual(now)
   })
   test('up to the start of the pass before, where a hidden transaction began to write since', () => {
-    expect(changedUntil({ ...hidden, snapshotXmin: 100n }, cursor)).toEqual(cursor.startedAt)
+    expect(advanceCursor({ ...hidden, snapshotXmin: 100n }, cursor)).toEqual(cursor.startedAt)
   })
   test('no further than before, where a hidden transaction writes since before the pass before', () => {
-    expect(changedUntil({ ...hidden, snapshotXmin: 99n }, cursor)).toEqual(cursor.changedUntil)
+    expect(advanceCursor({ ...hidden, snapshotXmin: 99n }, cursor)).toEqual(cursor.changedUntil)
   })
   test('nothing is said by a first pass beside a hidden transaction that writes', () => {
-    expect(changedUntil({ ...hidden, snapshotXmin: 99n }, null)).toBeNull()
+    expect(advanceCursor({ ...hidden, snapshotXmin: 99n }, null)).toBeNull()
   })
   test('the oldest visible transaction bounds it there too', () => {
     const both = { ...hidden, snapshotXmin: 100n, oldestTransactionAt: ago(2 * DAY) }
-    expect(changedUntil(both, cursor)).toEqual(ago(2 * DAY))
+    expect(advanceCursor(both, cursor)).toEqual(ago(2 * DAY))
   })
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cleanText } from '../../../src/domain/clean-text.ts'
-import { identifier, parseJson } from '../../../src/domain/json.ts'
+import { cleanText } from '../../../src/domain/text.ts'
+import { toIdentifier, parseJson } from '../../../src/domain/json.ts'
 
 const ok = (value: unknown): unknown => ({ ok: true, value })
 
@@ -65,7 +65,7 @@ describe('parseJson', () => {
 })
 
 test('an identifier of 20 digits is read to the last one', () => {
-  expect(identifier((parseJson('[12345678901234567890]') as { value: unknown[] }).value[0])).toBe(
+  expect(toIdentifier((parseJson('[12345678901234567890]') as { value: unknown[] }).value[0])).toBe(
     '12345678901234567890',
   )
 })
@@ -81,5 +81,5 @@ test.each([
   [{}, null],
   [true, null],
 ])('the identifier of %j is %j', (value, id) => {
-  expect(identifier(value)).toBe(id)
+  expect(toIdentifier(value)).toBe(id)
 })

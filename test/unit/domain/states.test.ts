@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff.ts'
-import { afterDelivery, afterSubmit, isTerminal, jobIdentifier } from '../../../src/domain/job.ts'
-import { afterAsk, type AskEvent } from '../../../src/domain/lookup.ts'
+import { afterDelivery, afterSubmit, isTerminalStatus, toJobId } from '../../../src/domain/job.ts'
+import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
 import { routeEmails } from '../../../src/domain/route.ts'
 
 const rules = { attempts: 3, refreshAfterMs: 90_000, retryNotFoundAfterMs: 30_000 }
-const ask = (event: AskEvent, attempts = 0) => afterAsk({ attempts }, event, rules, 1_000, 0.5)
+const ask = (event: CallEvent, attempts = 0) => afterCall({ attempts }, event, rules, 1_000, 0.5)
 
 describe('a lookup', () => {
   test('that found is due again after refreshAfter, and keeps the record', () => {
@@ -15,21 +15,21 @@ describe('a lookup', () => {
       state: 'found',
       record: { id: 1 },
       confidence: 0.9,
-      dueAt: new Date(91_000),
+      refreshAt: new Date(91_000),
       resolvedAt: new Date(1_000),
     })
   })
   test('that found nothing is due after retryNotFoundAfter', () => {
-    expect(ask({ type: 'not_found' })).toMatchObject({ state: 'not_found', dueAt: new Date(31_000) })
+    expect(ask({ type: 'not_found' })).toMatchObject({ state: 'not_found', refreshAt: new Date(31_000) })
   })
   test('that was refused is never due by itself', () => {
     expect(ask({ type: 'rejected', reason: 'unprocessable (422)' })).toMatchObject({
       state: 'rejected',
-      dueAt: null,
+      refreshAt: null,
     })
   })
   test('is tried again after a fault of the service, later and later, and failed when its attempts are used up', () => {
-    const fault: AskEvent = { type: 'transient_error', reason: 'server (500)', retryAfterMs: null }
+    const fault: CallEvent = { type: 'transient_error', reason: 'server (500)', retryAfterMs: null }
     const first = ask(fault, 0)
     expect(first).toMatchObject({ state: 'pending', attempts: 1 })
     expect(first.notBefore?.getTime()).toBeGreaterThan(1_000)
@@ -40,7 +40,7 @@ describe('a lookup', () => {
     expect(notBefore?.getTime()).toBeGreaterThanOrEqual(61_000)
   })
   test('that was cut off after it was sent is in doubt, and is tried again fewer times and later', () => {
-    const lost: AskEvent = {
+    const lost: CallEvent = {
       type: 'transient_error',
       reason: 'timeout',
       retryAfterMs: null,
@@ -48,24 +48,24 @@ describe('a lookup', () => {
       isLost: true,
     }
     const many = { ...rules, attempts: 5 }
-    const first = afterAsk({ attempts: 0 }, lost, many, 0, 0.999)
-    expect(first).toMatchObject({ state: 'pending', attempts: 1, inDoubt: 1 })
+    const first = afterCall({ attempts: 0 }, lost, many, 0, 0.999)
+    expect(first).toMatchObject({ state: 'pending', attempts: 1, unconfirmedCalls: 1 })
     expect(first.notBefore?.getTime()).toBeGreaterThan(29_000)
-    const second = afterAsk({ attempts: 1 }, lost, many, 0, 0.999)
+    const second = afterCall({ attempts: 1 }, lost, many, 0, 0.999)
     expect(second.notBefore?.getTime()).toBeGreaterThan(29 * 60_000)
-    expect(afterAsk({ attempts: 2 }, lost, many, 0, 0)).toMatchObject({
+    expect(afterCall({ attempts: 2 }, lost, many, 0, 0)).toMatchObject({
       state: 'failed',
       reason: 'timeout (3 tries)',
-      inDoubt: 1,
+      unconfirmedCalls: 1,
     })
   })
   test('for which no connection could be made has made no attempt, and is tried again within a second', () => {
-    const next = afterAsk({ attempts: 2 }, { type: 'not_sent', reason: 'connection' }, rules, 0, 0.999)
+    const next = afterCall({ attempts: 2 }, { type: 'not_sent', reason: 'connection' }, rules, 0, 0.999)
     expect(next).toMatchObject({ state: 'pending', attempts: 2 })
     expect(next.notBefore?.getTime()).toBeLessThanOrEqual(1_000)
   })
   test('is not failed by a service that fails every call', () => {
-    const down: AskEvent = {
+    const down: CallEvent = {
       type: 'transient_error',
       reason: 'server (500)',
       retryAfterMs: null,
@@ -117,15 +117,20 @@ describe('a job', () => {
     expect(afterDelivery('failed', 0).state).toBe('failed')
   })
   test('is not ended by a status that is not terminal, but by the last of its results', () => {
-    expect(['completed', 'failed', 'processing', null].map(isTerminal)).toEqual([true, true, false, false])
+    expect(['completed', 'failed', 'processing', null].map(isTerminalStatus)).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ])
     expect(afterDelivery(null, 3)).toEqual({ state: null, reason: null })
     expect(afterDelivery(null, 0)).toEqual({ state: 'completed', reason: null })
   })
   test('has an identifier that an index can hold, whatever the service calls it', () => {
-    expect(jobIdentifier(42)).toBe('42')
-    expect(jobIdentifier('x'.repeat(512))).toBe('x'.repeat(512))
-    expect(jobIdentifier('é'.repeat(6_000))).toMatch(/^sha256:[0-9a-f]{64}$/)
-    expect(jobIdentifier('é'.repeat(6_000))).not.toBe(jobIdentifier('é'.repeat(6_001)))
+    expect(toJobId(42)).toBe('42')
+    expect(toJobId('x'.repeat(512))).toBe('x'.repeat(512))
+    expect(toJobId('é'.repeat(6_000))).toMatch(/^sha256:[0-9a-f]{64}$/)
+    expect(toJobId('é'.repeat(6_000))).not.toBe(toJobId('é'.repeat(6_001)))
   })
 })
 

@@ -1,60 +1,60 @@
 import { expect, test } from 'vitest'
-import { Slots, slotsOf } from '../../../src/pipeline/look-up/slots.ts'
+import { PrioritySemaphore, createSlots } from '../../../src/pipeline/look-up/slots.ts'
 
 const never = new AbortController().signal
 
 test('a quarter is kept for syncs where there are any', () => {
-  const slots = slotsOf(32, [{ follow: false }, { follow: true }])
+  const slots = createSlots(32, [{ follow: false }, { follow: true }])
   expect(slots.take(100, 'low')).toBe(24)
   expect(slots.take(100, 'normal')).toBe(0)
   expect(slots.take(100, 'urgent')).toBe(8)
-  expect(slotsOf(32, [{ follow: false }]).take(100, 'low')).toBe(32)
+  expect(createSlots(32, [{ follow: false }]).take(100, 'low')).toBe(32)
 })
 
 test('a single slot is for everybody', () => {
-  expect(new Slots(1, 1).take(1, 'low')).toBe(1)
+  expect(new PrioritySemaphore(1, 1).take(1, 'low')).toBe(1)
 })
 
 test('who waits is served by urgency, whoever came first', async () => {
-  const slots = new Slots(1)
+  const slots = new PrioritySemaphore(1)
   slots.take(1, 'low')
   const order: string[] = []
   const wait = async (priority: 'urgent' | 'normal' | 'low'): Promise<void> => {
     while (slots.take(1, priority) === 0) await slots.wait(priority, never)
     order.push(priority)
     await Promise.resolve()
-    slots.give(1)
+    slots.release(1)
   }
   const all = [wait('low'), wait('normal'), wait('urgent')]
-  slots.give(1)
+  slots.release(1)
   await Promise.all(all)
   expect(order).toEqual(['urgent', 'normal', 'low'])
 })
 
 test('who stops waiting leaves nothing behind', async () => {
-  const slots = new Slots(1)
+  const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
   const stop = new AbortController()
   const waiting = slots.wait('urgent', stop.signal)
   stop.abort()
   await waiting
-  slots.give(1)
+  slots.release(1)
   expect(slots.free('low')).toBe(1)
 })
 
 test('a bulk call is served before the single calls of its priority, and after what is more urgent', async () => {
-  const slots = new Slots(1)
+  const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
   const order: string[] = []
   const wait = async (priority: 'urgent' | 'normal', isBulk: boolean): Promise<void> => {
     while (slots.take(1, priority, isBulk) === 0) await slots.wait(priority, never, isBulk)
     order.push(isBulk ? `${priority} bulk` : priority)
     await Promise.resolve()
-    slots.give(1)
+    slots.release(1)
   }
   const all = [wait('normal', false), wait('normal', true), wait('urgent', false)]
-  expect(slots.mayKeep('normal')).toBe(false)
-  slots.give(1)
+  expect(slots.mayContinue('normal')).toBe(false)
+  slots.release(1)
   await Promise.all(all)
   expect(order).toEqual(['urgent', 'normal bulk', 'normal'])
 })

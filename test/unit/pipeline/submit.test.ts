@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { afterFailure, submitLeaseMs } from '../../../src/pipeline/submit/submit.ts'
+import { classifySubmitError, submitLeaseMs } from '../../../src/pipeline/submit.ts'
 import {
   AbortedError,
   BadRequestError,
@@ -15,60 +15,68 @@ const endpoint = 'POST /v1/person/bulk'
 
 describe('a bulk call that failed', () => {
   test('is in doubt where it may have arrived and nobody answered', () => {
-    expect(afterFailure(new TimeoutError('too long', { endpoint }))).toMatchObject({ type: 'unconfirmed' })
-    expect(afterFailure(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
+    expect(classifySubmitError(new TimeoutError('too long', { endpoint }))).toMatchObject({
+      type: 'unconfirmed',
+    })
+    expect(classifySubmitError(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
       type: 'unconfirmed',
     })
   })
   test.each([502, 504, 520, 524, 599])('is in doubt where a gateway answered it: %i', (status) => {
-    expect(afterFailure(new ServerError('broken', { endpoint, status }))).toMatchObject({
+    expect(classifySubmitError(new ServerError('broken', { endpoint, status }))).toMatchObject({
       type: 'unconfirmed',
     })
   })
   test('is in doubt where it was aborted after it was sent', () => {
-    expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
+    expect(classifySubmitError(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
       type: 'unconfirmed',
     })
-    expect(afterFailure(new AbortedError('stop', { endpoint, maybeSent: false }))).toMatchObject({
+    expect(classifySubmitError(new AbortedError('stop', { endpoint, maybeSent: false }))).toMatchObject({
       type: 'not_accepted',
     })
   })
   test('is posted again after a 500, as the interface says, and counted as possibly billed', () => {
-    const failure = (status: number) => afterFailure(new ServerError('broken', { endpoint, status }))
+    const failure = (status: number) => classifySubmitError(new ServerError('broken', { endpoint, status }))
     expect(failure(500)).toMatchObject({ type: 'not_accepted', mayBeBilled: true })
     expect(failure(503)).toMatchObject({ type: 'not_accepted', mayBeBilled: false })
   })
   test('is posted again where it certainly was not taken', () => {
-    expect(afterFailure(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject({
+    expect(classifySubmitError(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject(
+      {
+        type: 'not_accepted',
+        countsAsAttempt: true,
+      },
+    )
+    expect(classifySubmitError(new ServerError('broken', { endpoint, status: 500 }))).toMatchObject({
       type: 'not_accepted',
       countsAsAttempt: true,
     })
-    expect(afterFailure(new ServerError('broken', { endpoint, status: 500 }))).toMatchObject({
-      type: 'not_accepted',
-      countsAsAttempt: true,
-    })
-    expect(afterFailure(new RateLimitedError('slow down', { endpoint, status: 429 }))).toMatchObject({
+    expect(classifySubmitError(new RateLimitedError('slow down', { endpoint, status: 429 }))).toMatchObject({
       type: 'not_accepted',
       countsAsAttempt: false,
     })
-    expect(afterFailure(new CircuitOpenError('not sent', { endpoint, maybeSent: false }))).toMatchObject({
+    expect(
+      classifySubmitError(new CircuitOpenError('not sent', { endpoint, maybeSent: false })),
+    ).toMatchObject({
       type: 'not_accepted',
       countsAsAttempt: false,
     })
   })
   test('uses up no attempt of the job while the service is down', () => {
     const failed = new ServerError('broken', { endpoint, status: 500 })
-    expect(afterFailure(failed, true)).toMatchObject({ type: 'not_accepted', countsAsAttempt: false })
+    expect(classifySubmitError(failed, true)).toMatchObject({ type: 'not_accepted', countsAsAttempt: false })
   })
   test('is rejected where the service will not have it', () => {
-    expect(afterFailure(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
+    expect(classifySubmitError(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
       type: 'rejected',
     })
     const refused = { endpoint, status: 401, keyId: 'k' }
-    expect(afterFailure(new UnauthorizedError('no', { ...refused, hasNextKey: false }))).toMatchObject({
-      type: 'rejected',
-    })
-    expect(afterFailure(new UnauthorizedError('no', { ...refused, hasNextKey: true }))).toMatchObject({
+    expect(classifySubmitError(new UnauthorizedError('no', { ...refused, hasNextKey: false }))).toMatchObject(
+      {
+        type: 'rejected',
+      },
+    )
+    expect(classifySubmitError(new UnauthorizedError('no', { ...refused, hasNextKey: true }))).toMatchObject({
       type: 'not_accepted',
       countsAsAttempt: false,
     })

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import type { AuthStyle } from '../../../src/sandbox/options.ts'
+import type { SandboxAuthStyle } from '../../../src/sandbox/options.ts'
 import { call, sandboxWith } from './support.ts'
 
 const body = { email: 'a@acme.com' }
 const path = '/v1/person/enrich'
 const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` })
 
-const styles: readonly (readonly [AuthStyle, string, Record<string, string>])[] = [
+const styles: readonly (readonly [SandboxAuthStyle, string, Record<string, string>])[] = [
   ['bearer', path, { authorization: 'Bearer key-one' }],
   ['x-api-key', path, { 'x-api-key': 'key-one' }],
   ['basic', path, basic('key-one:')],

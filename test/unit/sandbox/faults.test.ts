@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { faultNames, isMade, parseFaults } from '../../../src/sandbox/faults.ts'
-import type { FaultName, Moment } from '../../../src/sandbox/faults.ts'
+import { faultNames, isFaultInjected, parseFaults } from '../../../src/sandbox/faults.ts'
+import type { FaultName, FaultPoint } from '../../../src/sandbox/faults.ts'
 import {
   bulk,
   call,
@@ -19,13 +19,13 @@ import type { Received } from './support.ts'
 const isSigned = ({ body, signature }: Received) =>
   signature === createHmac('sha256', 'sandbox-webhook-secret').update(body).digest('hex')
 
-const moment = (input: string, nth = 0): Moment => ({ endpoint: 'POST /v1/person', inputs: [input], nth })
+const moment = (input: string, nth = 0): FaultPoint => ({ endpoint: 'POST /v1/person', inputs: [input], nth })
 
 describe('the draw of a fault', () => {
   it.each(faultNames)('makes %s at its share, and never at 0 or always at 1', (fault) => {
     const made = (share: number) =>
       emailsFrom(10_000).filter((email) =>
-        isMade(fault, moment(email), { seed: 1, faults: { [fault]: share }, plan: null }),
+        isFaultInjected(fault, moment(email), { seed: 1, faults: { [fault]: share }, plan: null }),
       ).length
     expect([made(0), made(1)]).toEqual([0, 10_000])
     expect(Math.abs(made(0.05) - 500)).toBeLessThan(90)
@@ -34,7 +34,7 @@ describe('the draw of a fault', () => {
   it('is another for a second try, another fault and another seed, and the same for the same', () => {
     const settings = { seed: 1, faults: { 500: 0.5, 503: 0.5 }, plan: null }
     const draws = (fault: FaultName, nth: number, seed = 1) =>
-      emailsFrom(200).map((email) => isMade(fault, moment(email, nth), { ...settings, seed }))
+      emailsFrom(200).map((email) => isFaultInjected(fault, moment(email, nth), { ...settings, seed }))
     expect(draws('500', 0)).toEqual(draws('500', 0))
     expect(draws('500', 1)).not.toEqual(draws('500', 0))
     expect(draws('503', 0)).not.toEqual(draws('500', 0))
@@ -187,7 +187,8 @@ describe('faults of deliveries', () => {
 
   it('delay a delivery', async () => {
     const receiver = await startReceiver()
-    const plan = (fault: FaultName, { inputs }: Moment) => fault === 'late' && inputs[0] === 'late@acme.com'
+    const plan = (fault: FaultName, { inputs }: FaultPoint) =>
+      fault === 'late' && inputs[0] === 'late@acme.com'
     const sandbox = await sandboxWith({ plan, lateMs: 3_600_000 })
     await submit(sandbox, ['late@acme.com'], receiver.url)
     const other = await submit(sandbox, ['other@acme.com'], receiver.url)

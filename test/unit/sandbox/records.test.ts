@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { companyRecord, findCompany } from '../../../src/sandbox/companies.ts'
-import { readEmail } from '../../../src/sandbox/normal.ts'
-import { defaultOptions } from '../../../src/sandbox/options.ts'
+import { canonicalEmail } from '../../../src/sandbox/normalize.ts'
+import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
 import { findPerson, personRecord } from '../../../src/sandbox/people.ts'
 import type { PersonRecord } from '../../../src/sandbox/records.ts'
 import { call, company, person, sandboxWith } from './support.ts'
 
 const count = 20_000
-const ofEmail = (email: string, options = defaultOptions) =>
-  findPerson({ kind: 'email', key: readEmail(email) ?? '' }, options)
+const ofEmail = (email: string, options = DEFAULT_OPTIONS) =>
+  findPerson({ kind: 'email', key: canonicalEmail(email) ?? '' }, options)
 const many = (): (PersonRecord | undefined)[] =>
   Array.from({ length: count }, (_, at) => ofEmail(`p${at}@firm${at % 500}.com`))
 const share = <T>(all: readonly T[], is: (one: T) => boolean) => all.filter(is).length / all.length
@@ -47,11 +47,11 @@ const golden = {
 describe('a record', () => {
   it('is made from the input alone: the same in another process, on another day', () => {
     expect(ofEmail('anna.berg@acme.com')).toEqual(golden.person)
-    expect(findCompany({ kind: 'domain', key: 'acme.com' }, defaultOptions)).toEqual(golden.company)
+    expect(findCompany({ kind: 'domain', key: 'acme.com' }, DEFAULT_OPTIONS)).toEqual(golden.company)
   })
 
   it('is another with another seed', () => {
-    const other = personRecord({ kind: 'email', key: 'anna.berg@acme.com' }, { ...defaultOptions, seed: 2 })
+    const other = personRecord({ kind: 'email', key: 'anna.berg@acme.com' }, { ...DEFAULT_OPTIONS, seed: 2 })
     expect(other.id).not.toBe(golden.person.id)
   })
 
@@ -130,7 +130,7 @@ describe('many records', () => {
   it('have identifiers of their own', () => {
     const ids = Array.from(
       { length: 100_000 },
-      (_, at) => personRecord({ kind: 'email', key: `${at}@acme.com` }, defaultOptions).id,
+      (_, at) => personRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
     )
     expect(new Set(ids).size).toBe(ids.length)
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { limitHeaders, look, retryAfterHeader, take } from '../../../src/sandbox/windows.ts'
-import type { Verdict, Window, WindowRules } from '../../../src/sandbox/windows.ts'
+import { limitHeaders, peek, retryAfterHeader, consume } from '../../../src/sandbox/windows.ts'
+import type { WindowDecision, RateWindow, WindowRules } from '../../../src/sandbox/windows.ts'
 
 const rules = fc.record({
   limit: fc.integer({ min: 1, max: 20 }),
@@ -18,12 +18,12 @@ const waits = fc.array(fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ mi
 
 const firstCall = 1_700_000_000_123
 
-function takeAll(gaps: readonly number[], applied: WindowRules): { now: number; verdict: Verdict }[] {
-  let window: Window | undefined
+function takeAll(gaps: readonly number[], applied: WindowRules): { now: number; verdict: WindowDecision }[] {
+  let window: RateWindow | undefined
   let now = firstCall
   return gaps.map((gap) => {
     now += gap
-    const verdict = take(window, now, applied)
+    const verdict = consume(window, now, applied)
     window = verdict.window
     return { now, verdict }
   })
@@ -92,11 +92,11 @@ describe('fixed windows', () => {
 
   it('follow a limit that is changed in the middle', () => {
     const base = { windowMs: 1_000, windows: 'first', clockSkewMs: 0, banAfter: null, banMs: 0 } as const
-    const first = take(undefined, 0, { ...base, limit: 2 })
-    const second = take(first.window, 1, { ...base, limit: 2 })
-    expect(take(second.window, 2, { ...base, limit: 2 }).accepted).toBe(false)
-    expect(take(second.window, 2, { ...base, limit: 3 })).toMatchObject({ accepted: true, remaining: 0 })
-    expect(look(second.window, 2, { ...base, limit: 1 })).toMatchObject({ remaining: 0 })
+    const first = consume(undefined, 0, { ...base, limit: 2 })
+    const second = consume(first.window, 1, { ...base, limit: 2 })
+    expect(consume(second.window, 2, { ...base, limit: 2 }).accepted).toBe(false)
+    expect(consume(second.window, 2, { ...base, limit: 3 })).toMatchObject({ accepted: true, remaining: 0 })
+    expect(peek(second.window, 2, { ...base, limit: 1 })).toMatchObject({ remaining: 0 })
   })
 
   it('ban a key that goes on after being refused', () => {

@@ -6,7 +6,7 @@ import {
   BadRequestError,
   CircuitOpenError,
   ConnectionError,
-  MalformedAnswerError,
+  MalformedResponseError,
   RateLimitedError,
   ServerError,
   TimeoutError,
@@ -30,7 +30,7 @@ beforeEach(() => {
 
 describe('the breaker', () => {
   test('opens after faults in a row, refuses without calling, and closes after a probe that went well', async () => {
-    const breaker = createBreaker({ failures: 3 })
+    const breaker = createBreaker({ failureThreshold: 3 })
     const seen: BreakerState[] = []
     breaker.onChange((state) => seen.push(state))
     await failTimes(breaker, 2)
@@ -41,7 +41,7 @@ describe('the breaker', () => {
     vi.setSystemTime(4_000)
     const call = vi.fn<typeof fine>(fine)
     const error = await rejection(breaker.execute(call), CircuitOpenError)
-    expect(error).toMatchObject({ remedy: 'release', maybeSent: false, retryAfterMs: 1_000 })
+    expect(error).toMatchObject({ action: 'release', maybeSent: false, retryAfterMs: 1_000 })
     expect(call).not.toHaveBeenCalled()
 
     vi.setSystemTime(5_000)
@@ -51,7 +51,7 @@ describe('the breaker', () => {
   })
 
   test('the pause doubles up to a minute, and begins anew after it closed', async () => {
-    const breaker = createBreaker({ failures: 1 })
+    const breaker = createBreaker({ failureThreshold: 1 })
     const pauses: number[] = []
     await failTimes(breaker, 1)
     for (let i = 0; i < 6; i++) {
@@ -67,7 +67,7 @@ describe('the breaker', () => {
   })
 
   test('a Retry-After is the least pause', async () => {
-    const breaker = createBreaker({ failures: 1 })
+    const breaker = createBreaker({ failureThreshold: 1 })
     const asked = new UnavailableError('later', { endpoint, status: 503, retryAfterMs: 90_000 })
     await rejection(
       breaker.execute(() => Promise.reject(asked)),
@@ -82,7 +82,7 @@ describe('the breaker', () => {
   })
 
   test('one call probes; the others are refused at once and do not wait for it', async () => {
-    const breaker = createBreaker({ failures: 1 })
+    const breaker = createBreaker({ failureThreshold: 1 })
     await failTimes(breaker, 1)
     vi.setSystemTime(5_000)
     const probe = Promise.withResolvers<string>()
@@ -95,7 +95,7 @@ describe('the breaker', () => {
   })
 
   test('every fault of the service counts', async () => {
-    const breaker = createBreaker({ failures: 5, failuresAlone: 5 })
+    const breaker = createBreaker({ failureThreshold: 5, idleFailureThreshold: 5 })
     for (const error of [
       new ServerError('', { endpoint, status: 502 }),
       new UnavailableError('', { endpoint, status: 503 }),
@@ -108,16 +108,16 @@ describe('the breaker', () => {
       )
     }
     expect(breaker.state).toBe('closed')
-    const last = new MalformedAnswerError('', { endpoint, status: 200, body: Buffer.alloc(0) })
+    const last = new MalformedResponseError('', { endpoint, status: 200, body: Buffer.alloc(0) })
     await rejection(
       breaker.execute(() => Promise.reject(last)),
-      MalformedAnswerError,
+      MalformedResponseError,
     )
     expect(breaker.state).toBe('open')
   })
 
   test('a 4xx shows that the service lives: it never opens, and ends a row of faults', async () => {
-    const breaker = createBreaker({ failures: 2 })
+    const breaker = createBreaker({ failureThreshold: 2 })
     const limited = new RateLimitedError('', { endpoint, status: 429 })
     const refused = new BadRequestError('', { endpoint, status: 400 })
     for (let i = 0; i < 5; i++) {
@@ -136,7 +136,7 @@ describe('the breaker', () => {
   })
 
   test('an aborted call neither counts nor ends a row, and an aborted probe does not close it', async () => {
-    const breaker = createBreaker({ failures: 2 })
+    const breaker = createBreaker({ failureThreshold: 2 })
     const abort = (): Promise<never> => Promise.reject(new AbortedError('', { endpoint, maybeSent: true }))
     await failTimes(breaker, 1)
     await rejection(breaker.execute(abort), AbortedError)
@@ -165,7 +165,7 @@ describe('the breaker', () => {
   })
 
   test('an outage that another process met is taken over: one probe when its time has come, longer pauses', async () => {
-    const before = createBreaker({ failures: 1 })
+    const before = createBreaker({ failureThreshold: 1 })
     await failTimes(before, 1)
     vi.setSystemTime(2_000)
     const kept = before.kept()
@@ -204,7 +204,7 @@ describe('the breaker', () => {
   })
 
   test('an input that failed while others were answered never opens it', async () => {
-    const breaker = createBreaker({ failures: 3 })
+    const breaker = createBreaker({ failureThreshold: 3 })
     const bad = [1, 2, 3, 4, 5].map((id) => ({ id, attempts: 0 }))
     for (const subject of bad) {
       await rejection(breaker.execute(fault, subject), ServerError)
@@ -225,7 +225,7 @@ describe('the breaker', () => {
   })
 
   test('a listener that left is told nothing', async () => {
-    const breaker = createBreaker({ failures: 1 })
+    const breaker = createBreaker({ failureThreshold: 1 })
     const listener = vi.fn<(state: BreakerState) => void>()
     breaker.onChange(listener)()
     await failTimes(breaker, 1)

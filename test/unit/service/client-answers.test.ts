@@ -199,9 +199,9 @@ describe('a single lookup', () => {
       response.writeEarlyHints({ link: '</x>; rel=preload' })
       response.writeHead(404).end()
     })
-    const call = recordingCall()
-    await clientOf(service).enrichPerson({ email: 'a@x.example' }, { call })
-    expect(call.told).toEqual(['sent', 'answered 404'])
+    const observer = recordingCall()
+    await clientOf(service).enrichPerson({ email: 'a@x.example' }, { observer })
+    expect(observer.told).toEqual(['sent', 'answered 404'])
   })
 
   test('an observer hears the head before the body is there', async () => {
@@ -212,8 +212,8 @@ describe('a single lookup', () => {
       finish = () => response.end('"confidence":1}')
     })
     const answered = new Promise<unknown>((resolve) => {
-      const call = { sent: () => {}, answered: resolve, lost: () => {} }
-      void clientOf(service).enrichPerson({ email: 'a@x.example' }, { call })
+      const observer = { sent: () => {}, answered: resolve, lost: () => {} }
+      void clientOf(service).enrichPerson({ email: 'a@x.example' }, { observer })
     })
     expect(await answered).toMatchObject({ status: 200, headers: { 'x-ratelimit-remaining': '41' } })
     finish()

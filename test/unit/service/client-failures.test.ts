@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   BadRequestError,
   ForbiddenError,
-  MalformedAnswerError,
+  MalformedResponseError,
   RateLimitedError,
   ServerError,
   ServiceError,
@@ -36,17 +36,18 @@ describe('a status for each failure', () => {
     [204, UnexpectedStatusError, 'retry'],
     [301, UnexpectedStatusError, 'abort_run'],
     [307, UnexpectedStatusError, 'abort_run'],
-  ])('%i', async (status, kind, remedy) => {
+  ])('%i', async (status, kind, action) => {
     const service = await serveAlways(status, '', { location: 'http://127.0.0.1:1/else' })
-    const call = recordingCall()
+    const observer = recordingCall()
     for (const client of [clientOf(service), clientOf(service)]) {
-      const ask = service.heard.length === 0 ? client.enrichPerson(input, { call }) : client.submitBulk(bulk)
+      const ask =
+        service.heard.length === 0 ? client.enrichPerson(input, { observer }) : client.submitBulk(bulk)
       const error = await rejection<ServiceError>(ask, kind)
-      expect(error).toMatchObject({ name: kind.name, status, remedy, maybeSent: true, retryAfterMs: null })
+      expect(error).toMatchObject({ name: kind.name, status, action, maybeSent: true, retryAfterMs: null })
       expect(error.message).toContain(String(status))
     }
     expect(service.heard).toHaveLength(2)
-    expect(call.told).toEqual(['sent', `answered ${status}`])
+    expect(observer.told).toEqual(['sent', `answered ${status}`])
   })
 
   test('Retry-After is read from every failure, a date by the clock of the service', async () => {
@@ -71,7 +72,7 @@ describe('a status for each failure', () => {
     const service = await serveAlways(403, body, headers)
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), RateLimitedError)
-    expect(client.allKeysRefused).toBe(false)
+    expect(client.allKeysRejected).toBe(false)
   })
 
   test('a 403 with room in the limit is no rate limit', async () => {
@@ -79,7 +80,7 @@ describe('a status for each failure', () => {
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
     await rejection(client.enrichPerson({ email: 'another@x.example' }), UnauthorizedError)
-    expect(client.allKeysRefused).toBe(true)
+    expect(client.allKeysRejected).toBe(true)
   })
 
   test.each<[string, Record<string, string>, string]>([
@@ -90,7 +91,7 @@ describe('a status for each failure', () => {
   ])('a 404 from %s is a wrong address and not a miss', async (_, headers, body) => {
     const service = await serveAlways(404, body, headers)
     const error = await rejection(clientOf(service).enrichPerson(input), UnexpectedStatusError)
-    expect(error.remedy).toBe('abort_run')
+    expect(error.action).toBe('abort_run')
     expect(error.message).toContain('FILLRATE_BASE_URL')
   })
 
@@ -126,17 +127,17 @@ describe('a 200 that is no answer', () => {
     ['Latin-1', Buffer.from('{"confidence":1,"title":"Rådgiver"}', 'latin1'), 'not UTF-8'],
   ])('%s', async (_, body, reason) => {
     const service = await serveAlways(200, body)
-    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
     expect(error.message).toMatch(/^POST \/v1\/person\/enrich: the service answered 200 with /)
     expect(error.message).toContain(reason)
-    expect(error).toMatchObject({ status: 200, remedy: 'retry', maybeSent: true })
+    expect(error).toMatchObject({ status: 200, action: 'retry', maybeSent: true })
     const sent = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
     expect(error.body).toEqual(Buffer.from(sent))
   })
 
   test('gzip, which was not asked for, is named', async () => {
     const service = await serveAlways(200, gzipSync('{"confidence":1}'), { 'content-encoding': 'gzip' })
-    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
     expect(error.message).toContain('encoded')
   })
 
@@ -149,14 +150,14 @@ describe('a 200 that is no answer', () => {
       response.on('drain', write)
       write()
     })
-    const error = await rejection(clientOf(service).enrichPerson(input), MalformedAnswerError)
+    const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
     expect(error.message).toContain('larger than')
     expect(error.body).toHaveLength(64 * 1024)
   })
 
   test('a 200 to a submission without a job', async () => {
     const service = await serveAlways(200, { ok: true })
-    const error = await rejection(clientOf(service).submitBulk(bulk), MalformedAnswerError)
+    const error = await rejection(clientOf(service).submitBulk(bulk), MalformedResponseError)
     expect(error.message).toContain('no job identifier')
   })
 })

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { EnrichmentClient } from '../../../src/service/client.ts'
-import type { KeyRefusal } from '../../../src/service/client.ts'
+import type { KeyRejection } from '../../../src/service/client.ts'
 import { ForbiddenError, KeyOnTrialError, UnauthorizedError } from '../../../src/service/errors.ts'
-import { keyIdOf, KeyRing } from '../../../src/service/keys.ts'
+import { toKeyId, KeyRing } from '../../../src/service/api-keys.ts'
 import { clientOf, recordingCall, rejection, serve } from './loopback-service.ts'
 
 const input = { email: 'a@x.example' }
@@ -17,43 +17,45 @@ const serveKeys = (valid: ReadonlySet<string>) =>
 describe('several keys', () => {
   test('a refused key gives way to the next, which only the next call uses', async () => {
     const service = await serveKeys(new Set(['old']))
-    const refusals: KeyRefusal[] = []
+    const refusals: KeyRejection[] = []
     const client = clientOf(service, {
       apiKey: ['new', 'old'],
-      onKeyRefused: (refusal) => refusals.push(refusal),
+      onKeyRejected: (refusal) => refusals.push(refusal),
     })
-    expect([client.keyCount, client.keyId]).toEqual([2, keyIdOf('new')])
+    expect([client.keyCount, client.keyId]).toEqual([2, toKeyId('new')])
 
-    const call = recordingCall()
-    const error = await rejection(client.enrichPerson(input, { call }), UnauthorizedError)
+    const observer = recordingCall()
+    const error = await rejection(client.enrichPerson(input, { observer }), UnauthorizedError)
     expect(error).toMatchObject({
       status: 401,
       hasNextKey: true,
-      remedy: 'rotate_key',
-      keyId: keyIdOf('new'),
+      action: 'rotate_key',
+      keyId: toKeyId('new'),
     })
-    expect(call.told).toEqual(['sent', 'answered 401'])
+    expect(observer.told).toEqual(['sent', 'answered 401'])
     expect(service.heard).toHaveLength(1)
-    expect(client.keyId).toBe(keyIdOf('old'))
-    expect(refusals).toEqual([{ keyId: keyIdOf('new'), status: 401, nextKeyId: keyIdOf('old'), usable: 1 }])
+    expect(client.keyId).toBe(toKeyId('old'))
+    expect(refusals).toEqual([
+      { keyId: toKeyId('new'), status: 401, nextKeyId: toKeyId('old'), usableKeys: 1 },
+    ])
 
     expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
-    expect(client.allKeysRefused).toBe(false)
+    expect(client.allKeysRejected).toBe(false)
   })
 
   test('many calls on the wire with one refused key skip no key', async () => {
     const service = await serveKeys(new Set(['second', 'third']))
-    const refusals: KeyRefusal[] = []
+    const refusals: KeyRejection[] = []
     const client = clientOf(service, {
       apiKey: ['first', 'second', 'third'],
-      onKeyRefused: (refusal) => refusals.push(refusal),
+      onKeyRejected: (refusal) => refusals.push(refusal),
     })
     const errors = await Promise.all(
       Array.from({ length: 20 }, () => rejection(client.enrichPerson(input), UnauthorizedError)),
     )
     expect(errors.every(({ hasNextKey }) => hasNextKey)).toBe(true)
     expect(refusals).toHaveLength(1)
-    expect(client.keyId).toBe(keyIdOf('second'))
+    expect(client.keyId).toBe(toKeyId('second'))
   })
 
   test('when all are refused, further calls are not sent until the keys are tried again', async () => {
@@ -62,18 +64,18 @@ describe('several keys', () => {
     const client = clientOf(service, { apiKey: ['new', 'old'] })
     await rejection(client.enrichPerson(input), UnauthorizedError)
     const last = await rejection(client.enrichPerson(input), UnauthorizedError)
-    expect(last).toMatchObject({ hasNextKey: false, remedy: 'abort_run', maybeSent: true })
+    expect(last).toMatchObject({ hasNextKey: false, action: 'abort_run', maybeSent: true })
     expect(last.message).toContain('FILLRATE_API_KEY')
-    expect(client.allKeysRefused).toBe(true)
+    expect(client.allKeysRejected).toBe(true)
 
     const unsent = await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(unsent).toMatchObject({ hasNextKey: false, status: null, maybeSent: false })
     expect(service.heard).toHaveLength(2)
 
     valid.add('new')
-    client.retryKeys()
+    client.resetKeys()
     expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
-    expect(client.keyId).toBe(keyIdOf('new'))
+    expect(client.keyId).toBe(toKeyId('new'))
   })
 })
 
@@ -84,25 +86,25 @@ describe('refused keys that are tried again', () => {
     const told: string[] = []
     const client = clientOf(service, {
       apiKey: 'only',
-      onKeyRefused: () => told.push('refused'),
+      onKeyRejected: () => told.push('refused'),
       onKeyAccepted: () => told.push('accepted'),
     })
     await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(client.openCalls).toBe(0)
     for (let again = 0; again < 3; again++) {
-      client.retryKeys()
+      client.resetKeys()
       expect(client.openCalls).toBe(1)
       const first = client.enrichPerson(input)
       expect(client.openCalls).toBe(0)
       expect(await rejection(client.enrichPerson(input), KeyOnTrialError)).toMatchObject({
-        remedy: 'release',
+        action: 'release',
         maybeSent: false,
       })
       await rejection(first, UnauthorizedError)
     }
     expect(service.heard).toHaveLength(4)
     valid.add('only')
-    client.retryKeys()
+    client.resetKeys()
     await client.enrichPerson(input)
     await client.enrichPerson(input)
     expect(client.openCalls).toBe(Number.POSITIVE_INFINITY)
@@ -114,16 +116,16 @@ describe('refused keys that are tried again', () => {
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
     await rejection(client.enrichPerson({ email: 'b@x.example' }), UnauthorizedError)
-    client.retryKeys()
+    client.resetKeys()
     await rejection(client.enrichPerson(input), UnauthorizedError)
-    expect(client.allKeysRefused).toBe(true)
+    expect(client.allKeysRejected).toBe(true)
   })
 })
 
 describe('options that cannot be right', () => {
   test('the name of a key is the beginning of its SHA-256', () => {
     // printf abc | sha256sum
-    expect(keyIdOf('abc')).toBe('ba7816bf')
+    expect(toKeyId('abc')).toBe('ba7816bf')
   })
 
   test('the same key twice is one', () => {

@@ -11,14 +11,14 @@ const input = { email: 'secret.person@x.example' }
 describe('a lost call', () => {
   test('no answer within the time-out, which may have been sent', async () => {
     const service = await serve(() => {})
-    const call = recordingCall()
+    const observer = recordingCall()
     const error = await rejection(
-      clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { call }),
+      clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { observer }),
       TimeoutError,
     )
-    expect(error).toMatchObject({ status: null, maybeSent: true, remedy: 'retry' })
+    expect(error).toMatchObject({ status: null, maybeSent: true, action: 'retry' })
     expect(error.message).toContain('no answer came within 1000 ms')
-    expect(call.told).toEqual(['sent', 'lost'])
+    expect(observer.told).toEqual(['sent', 'lost'])
   })
 
   test('a body that stops is a time-out after an answer', async () => {
@@ -26,23 +26,26 @@ describe('a lost call', () => {
       response.writeHead(200)
       response.write('{')
     })
-    const call = recordingCall()
+    const observer = recordingCall()
     const error = await rejection(
-      clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { call }),
+      clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { observer }),
       TimeoutError,
     )
     expect(error).toMatchObject({ status: 200, maybeSent: true })
-    expect(call.told).toEqual(['sent', 'answered 200'])
+    expect(observer.told).toEqual(['sent', 'answered 200'])
   })
 
   test('a call that waits for a connection until it is given up was not sent', async () => {
     const service = await serve(() => {})
     const client = clientOf(service, { connections: 1, timeoutMs: 1_000 })
     const [first, second] = [recordingCall(), recordingCall()]
-    const onTheWire = rejection(client.enrichPerson(input, { call: first }), TimeoutError)
+    const onTheWire = rejection(client.enrichPerson(input, { observer: first }), TimeoutError)
     // Not by its own time-out: the first may be over before, and leave it the connection.
     const stop = new AbortController()
-    const waiting = rejection(client.enrichPerson(input, { call: second, signal: stop.signal }), AbortedError)
+    const waiting = rejection(
+      client.enrichPerson(input, { observer: second, signal: stop.signal }),
+      AbortedError,
+    )
     stop.abort()
     expect((await waiting).maybeSent).toBe(false)
     expect((await onTheWire).maybeSent).toBe(true)
@@ -56,13 +59,13 @@ describe('a lost call', () => {
     const { port } = closed.address() as AddressInfo
     closed.close()
     await once(closed, 'close')
-    const call = recordingCall()
+    const observer = recordingCall()
     const client = clientOf({ baseUrl: `http://127.0.0.1:${port}` })
-    const error = await rejection(client.enrichPerson(input, { call }), ConnectionError)
-    expect(error).toMatchObject({ status: null, maybeSent: false, remedy: 'retry' })
+    const error = await rejection(client.enrichPerson(input, { observer }), ConnectionError)
+    expect(error).toMatchObject({ status: null, maybeSent: false, action: 'retry' })
     expect(error.message).toContain('ECONNREFUSED')
     expect(error.cause).toMatchObject({ code: 'ECONNREFUSED' })
-    expect(call.told).toEqual([])
+    expect(observer.told).toEqual([])
   })
 
   test('TLS where there is none was not sent', async () => {
@@ -75,11 +78,11 @@ describe('a lost call', () => {
 
   test('a connection reset before the answer may have been sent', async () => {
     const service = await serve(({ socket }) => socket.resetAndDestroy())
-    const call = recordingCall()
-    const error = await rejection(clientOf(service).enrichPerson(input, { call }), ConnectionError)
+    const observer = recordingCall()
+    const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: null, maybeSent: true })
     expect(error.message).toContain('the connection was lost')
-    expect(call.told).toEqual(['sent', 'lost'])
+    expect(observer.told).toEqual(['sent', 'lost'])
   })
 
   test('a connection reset in the middle of the body', async () => {
@@ -87,11 +90,11 @@ describe('a lost call', () => {
       response.writeHead(200, { 'content-length': '100' })
       response.write('{"confidence":1', () => socket.resetAndDestroy())
     })
-    const call = recordingCall()
-    const error = await rejection(clientOf(service).enrichPerson(input, { call }), ConnectionError)
+    const observer = recordingCall()
+    const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: 200, maybeSent: true })
     expect(error.message).toContain('the answer broke off')
-    expect(call.told).toEqual(['sent', 'answered 200'])
+    expect(observer.told).toEqual(['sent', 'answered 200'])
   })
 
   test('bytes that are no HTTP are kept out of the error', async () => {
@@ -152,20 +155,20 @@ describe('an aborted call', () => {
       clientOf(service).enrichPerson(input, { signal: AbortSignal.abort(new Error('enough')) }),
       AbortedError,
     )
-    expect(error).toMatchObject({ maybeSent: false, remedy: 'release', cause: { message: 'enough' } })
+    expect(error).toMatchObject({ maybeSent: false, action: 'release', cause: { message: 'enough' } })
     expect(service.heard).toEqual([])
   })
 
   test('on the wire may have been sent', async () => {
     const controller = new AbortController()
     const service = await serve(() => controller.abort())
-    const call = recordingCall()
+    const observer = recordingCall()
     const error = await rejection(
-      clientOf(service).enrichPerson(input, { call, signal: controller.signal }),
+      clientOf(service).enrichPerson(input, { observer, signal: controller.signal }),
       AbortedError,
     )
     expect(error.maybeSent).toBe(true)
-    expect(call.told).toEqual(['sent', 'lost'])
+    expect(observer.told).toEqual(['sent', 'lost'])
   })
 
   test('while it waits for a connection is not sent, and frees its place', async () => {

@@ -5,7 +5,7 @@ import {
   RateLimitedError,
   UnauthorizedError,
 } from '../../../src/service/errors.ts'
-import { ForbiddenAnswers } from '../../../src/service/forbidden.ts'
+import { ForbiddenClassifier } from '../../../src/service/forbidden.ts'
 import { clientOf, rejection, serve, type Heard } from './loopback-service.ts'
 
 const person = (name: string) => ({ email: `${name}@x.example` })
@@ -29,8 +29,8 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('blocked')), ForbiddenError)
     expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
     const error = await rejection(client.enrichPerson(person('blocked')), InputForbiddenError)
-    expect(error).toMatchObject({ remedy: 'reject', status: 403 })
-    expect(client.allKeysRefused).toBe(false)
+    expect(error).toMatchObject({ action: 'reject', status: 403 })
+    expect(client.allKeysRejected).toBe(false)
   })
 
   test('to two inputs in a row is the key, to two with an answer between them is not', async () => {
@@ -38,24 +38,26 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('a')), ForbiddenError)
     await client.enrichPerson(person('fine'))
     await rejection(client.enrichPerson(person('b')), ForbiddenError)
-    expect(client.allKeysRefused).toBe(false)
+    expect(client.allKeysRejected).toBe(false)
     const error = await rejection(client.enrichPerson(person('c')), UnauthorizedError)
-    expect(error).toMatchObject({ remedy: 'abort_run', status: 403 })
-    expect(client.allKeysRefused).toBe(true)
+    expect(error).toMatchObject({ action: 'abort_run', status: 403 })
+    expect(client.allKeysRejected).toBe(true)
   })
 
   test('to one input that nothing else is asked beside decides nothing, however often it comes', async () => {
     const client = await serveStatuses({ alone: 403 })
     for (let times = 1; times <= 4; times++)
-      expect(await rejection(client.enrichPerson(person('alone')), ForbiddenError)).toMatchObject({ times })
-    expect(client.allKeysRefused).toBe(false)
+      expect(await rejection(client.enrichPerson(person('alone')), ForbiddenError)).toMatchObject({
+        occurrences: times,
+      })
+    expect(client.allKeysRejected).toBe(false)
   })
 
   test('with a page of a firewall refuses its input at the second time', async () => {
     const client = await serveStatuses({ alone: 403 }, { 'content-type': 'text/html' })
     await rejection(client.enrichPerson(person('alone')), ForbiddenError)
     await rejection(client.enrichPerson(person('alone')), InputForbiddenError)
-    expect(client.allKeysRefused).toBe(false)
+    expect(client.allKeysRejected).toBe(false)
   })
 
   test('after a 429 is a ban: waited out, and held against neither key nor input', async () => {
@@ -63,30 +65,30 @@ describe('a 403', () => {
     await rejection(client.enrichPerson(person('often')), RateLimitedError)
     for (const name of ['a', 'b', 'a', 'b'])
       expect(await rejection(client.enrichPerson(person(name)), RateLimitedError)).toMatchObject({
-        remedy: 'release',
+        action: 'release',
       })
-    expect(client.allKeysRefused).toBe(false)
+    expect(client.allKeysRejected).toBe(false)
     // It is over.
     await client.enrichPerson(person('fine'))
   })
 })
 
 test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none', () => {
-  const forbidden = new ForbiddenAnswers()
+  const forbidden = new ForbiddenClassifier()
   const judge = (input: string, now: number) =>
-    forbidden.judge(input, { began: forbidden.begin(), isHtml: false, now }).meaning
-  forbidden.limited(0)
+    forbidden.classify(input, { began: forbidden.startCall(), isHtml: false, now }).meaning
+  forbidden.recordRateLimited(0)
   expect(judge('a', 60_000)).toBe('ban')
   expect(judge('b', 600_000)).toBe('ban')
-  forbidden.accepted()
+  forbidden.recordAccepted()
   expect(judge('a', 600_000)).toBe('unknown')
 })
 
 test('a 403 during which others were answered does not speak against the key', () => {
-  const forbidden = new ForbiddenAnswers()
-  const began = forbidden.begin()
-  forbidden.accepted()
-  const judge = (input: string) => forbidden.judge(input, { began, isHtml: false, now: 0 }).meaning
+  const forbidden = new ForbiddenClassifier()
+  const began = forbidden.startCall()
+  forbidden.recordAccepted()
+  const judge = (input: string) => forbidden.classify(input, { began, isHtml: false, now: 0 }).meaning
   expect([judge('a'), judge('b'), judge('c')]).toEqual(['unknown', 'unknown', 'unknown'])
   expect(judge('a')).toBe('input')
 })

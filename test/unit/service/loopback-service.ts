@@ -1,11 +1,9 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { type IncomingMessage, type RequestListener, type ServerResponse, createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { CallObserver } from '../../../src/service/call.ts'
-import { EnrichmentClient } from '../../../src/service/client.ts'
-import type { ClientOptions } from '../../../src/service/client.ts'
+import type { RequestObserver } from '../../../src/service/exchange.ts'
+import { type ClientOptions, EnrichmentClient } from '../../../src/service/client.ts'
 
 export type Heard = {
   method: string
@@ -66,7 +64,7 @@ export function clientOf(
 }
 
 /** Writes down what an observer is told, in order. */
-export function recordingCall(): CallObserver & { told: string[] } {
+export function recordingCall(): RequestObserver & { told: string[] } {
   const told: string[] = []
   return {
     told,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { faultIn, faultInJoins, render, withCaret } from '../../../src/sources/expression.ts'
+import { findFault, findJoinFault, renderExpression, withCaret } from '../../../src/sources/expression.ts'
 
 describe('an expression is refused', () => {
   test.each<[string, string, number]>([
@@ -17,12 +17,12 @@ describe('an expression is refused', () => {
     ['upper($valeu)', "'$valeu' is not one of $value, $json. Did you mean '$value'?", 6],
     ['$1', "'$1' is not one of $value, $json.", 0],
   ])('%s', (text, message, at) => {
-    expect(faultIn(text, ['value', 'json'])).toEqual({ message, at })
+    expect(findFault(text, ['value', 'json'])).toEqual({ message, at })
   })
 
   test('but not for what stands in a string, a quoted name or a comment', () => {
-    expect(faultIn(`';(' || ")" || $$;$x$$ /* ( */ -- ;)`, [])).toBeNull()
-    expect(faultIn('$value || $json', ['value', 'json'])).toBeNull()
+    expect(findFault(`';(' || ")" || $$;$x$$ /* ( */ -- ;)`, [])).toBeNull()
+    expect(findFault('$value || $json', ['value', 'json'])).toBeNull()
   })
 })
 
@@ -33,7 +33,7 @@ describe('joins', () => {
     'join b on true limit 1',
     'join b on $value',
   ])('%s is refused', (joins) => {
-    expect(faultInJoins(joins)).not.toBeNull()
+    expect(findJoinFault(joins)).not.toBeNull()
   })
   test.each([
     'left join a on a.id = t.a',
@@ -41,22 +41,25 @@ describe('joins', () => {
     `left join a on a."where" = 'limit' /* where */`,
     ', accounts a',
   ])('%s is not', (joins) => {
-    expect(faultInJoins(joins)).toBeNull()
+    expect(findJoinFault(joins)).toBeNull()
   })
 })
 
 describe('render', () => {
   test('replaces placeholders in code only, and blanks comments out', () => {
-    const { sql } = render(`upper($value) || '$value' || "$value" || $$ $value $$ -- $value\n|| $json`, {
-      value: 'b.v',
-      json: 'b.j',
-    })
+    const { sql } = renderExpression(
+      `upper($value) || '$value' || "$value" || $$ $value $$ -- $value\n|| $json`,
+      {
+        value: 'b.v',
+        json: 'b.j',
+      },
+    )
     expect(sql).toBe(`upper(b.v) || '$value' || "$value" || $$ $value $$          \n|| b.j`)
   })
 
   test('knows where each part of the SQL came from', () => {
     const text = 'f($value) /* é */ + nothing + $value'
-    const { sql, origin } = render(text, { value: '("~b".v ->> $$x$$)' })
+    const { sql, origin } = renderExpression(text, { value: '("~b".v ->> $$x$$)' })
     expect(text.slice(origin(sql.indexOf('nothing')))).toBe('nothing + $value')
     expect(origin(sql.indexOf('->>'))).toBe(text.indexOf('$value'))
     expect(origin(sql.lastIndexOf('->>'))).toBe(text.lastIndexOf('$value'))
@@ -85,8 +88,8 @@ describe('render', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
         const text = pieces.join('')
-        fc.pre(faultIn(text, ['value']) === null)
-        expect(faultIn(`(${render(text, { value: 'b' }).sql}\n)`, [])).toBeNull()
+        fc.pre(findFault(text, ['value']) === null)
+        expect(findFault(`(${renderExpression(text, { value: 'b' }).sql}\n)`, [])).toBeNull()
       }),
       { numRuns: 5_000 },
     )

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Column } from '../../../src/sources/catalogue.ts'
-import { followedColumns } from '../../../src/sources/follow/columns.ts'
+import { listFollowedColumns } from '../../../src/sources/follow/columns.ts'
 
 const column = (name: string, isGenerated = false) => ({ name, isGenerated }) as Column
 const columns = ['id', 'email', 'first_name', 'Last Name', 'account_id', 'deleted_at', 'title', 'enriched_at']
@@ -19,7 +19,9 @@ function followed(
     outputs: [{ attribute: 'title' }],
     touches: [{ attribute: 'enriched_at' }],
   }
-  return followedColumns(source as unknown as Parameters<typeof followedColumns>[0]).map((one) => one.name)
+  return listFollowedColumns(source as unknown as Parameters<typeof listFollowedColumns>[0]).map(
+    (one) => one.name,
+  )
 }
 
 test('those that the inputs name, in whatever way', () => {

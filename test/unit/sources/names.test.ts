@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { nearest } from '../../../src/sources/near.ts'
-import { joinName, parseTableName, splitName, tableNameInWords } from '../../../src/sources/quote.ts'
-import { isRefusal, refusalInWords } from '../../../src/sources/refused.ts'
+import { joinName, parseTableName, splitName, formatTableName } from '../../../src/sources/quote.ts'
+import { isRowError, describeRowError } from '../../../src/sources/pg-errors.ts'
 
 describe('names', () => {
   test.each<[string, string | null, string]>([
@@ -17,7 +17,7 @@ describe('names', () => {
   test('of a table can be read as they were shown', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (schema, table) => {
-        expect(parseTableName(tableNameInWords(schema, table))).toEqual({ schema, table })
+        expect(parseTableName(formatTableName(schema, table))).toEqual({ schema, table })
       }),
     )
   })
@@ -47,21 +47,21 @@ describe('what the database refuses', () => {
   test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000', '42501', '42703', 'XX000'])(
     '%s may be a row’s fault',
     (code) => {
-      expect(isRefusal(error(code))).toBe(true)
+      expect(isRowError(error(code))).toBe(true)
     },
   )
   test.each(['08006', '40001', '40P01', '53300', '55P03', '57014', 'ECONNRESET'])(
     '%s is no row’s fault',
     (code) => {
-      expect(isRefusal(error(code))).toBe(false)
+      expect(isRowError(error(code))).toBe(false)
     },
   )
   test('is told without the values', () => {
-    expect(refusalInWords(error('22P02', 'invalid input syntax for type integer: "a@b.no"'))).toBe(
+    expect(describeRowError(error('22P02', 'invalid input syntax for type integer: "a@b.no"'))).toBe(
       'invalid input syntax for type integer (22P02)',
     )
     expect(
-      refusalInWords({ ...error('23505'), constraint: 'one_email', message: 'Key (email)=(a@b.no)' }),
+      describeRowError({ ...error('23505'), constraint: 'one_email', message: 'Key (email)=(a@b.no)' }),
     ).toBe('unique conflict on one_email: another row holds that value')
   })
 })

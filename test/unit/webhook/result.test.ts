@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readResult } from '../../../src/webhook/result.ts'
+import { parseResult } from '../../../src/webhook/event.ts'
 
 const person = { email: 'A@x.example', title: 'CTO', confidence: 0.7 }
 const none = { found: false, record: null, confidence: null, email: null, fault: null }
@@ -8,7 +8,7 @@ describe('readResult', () => {
   test.each([person, { person }, { data: { person } }, { results: [person] }])(
     'finds the record in %j',
     (data) => {
-      expect(readResult(data)).toEqual({
+      expect(parseResult(data)).toEqual({
         found: true,
         record: person,
         confidence: 0.7,
@@ -21,19 +21,19 @@ describe('readResult', () => {
   test.each([undefined, null, {}, [[]], '', { title: 'CTO' }, { confidence: null }, { status: 404 }])(
     '%j is not found',
     (data) => {
-      expect(readResult(data)).toEqual(none)
+      expect(parseResult(data)).toEqual(none)
     },
   )
 
   test('a miss may still name its email', () => {
-    expect(readResult({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
-    expect(readResult({ email: 7 })).toEqual(none)
+    expect(parseResult({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
+    expect(parseResult({ email: 7 })).toEqual(none)
   })
 
   test.each([{ error: 'upstream timeout' }, { success: false }, { status: 503 }, 'a text', 5])(
     '%j is a fault of the service and no miss',
     (data) => {
-      expect(readResult(data)).toEqual({ ...none, fault: expect.any(String) })
+      expect(parseResult(data)).toEqual({ ...none, fault: expect.any(String) })
     },
   )
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { planLines } from '../../../../src/cli/render/plan.ts'
 import { width } from '../../../../src/cli/render/text.ts'
-import type { Plan } from '../../../../src/pipeline/plan.ts'
+import type { Plan } from '../../../../src/actions/plan/plan.ts'
 import { onTerminal } from '../terminal.ts'
 
 const contacts = {

@@ -6,7 +6,7 @@ import { progressBlock, progressLine } from '../../../../src/cli/render/progress
 import { ProgressView } from '../../../../src/cli/render/progress.ts'
 import { width } from '../../../../src/cli/render/text.ts'
 import { Trend } from '../../../../src/cli/render/trend.ts'
-import type { RunProgress } from '../../../../src/pipeline/run/progress.ts'
+import type { RunProgress } from '../../../../src/runs/counters.ts'
 import { intoFile, onTerminal, unstyled } from '../terminal.ts'
 
 const paint = painter(false)
@@ -27,14 +27,14 @@ const rate = {
 }
 const progress: RunProgress = {
   picked: 5_000,
-  settled: 3_104,
-  asked: 1_204,
+  finished: 3_104,
+  requested: 1_204,
   submitted: 300,
   jobsWaiting: 3,
   picking: false,
   written: 2_911,
   rate,
-  waiting: 'waits for the next window',
+  stallReason: 'waits for the next window',
   elapsedMs: 65_000,
 }
 const at = (columns: number) => ({ columns, paint })
@@ -106,9 +106,9 @@ describe('the block', () => {
       const track = trackOf(progressBlock(progress, 1, at(columns))[0] ?? '')
       fc.assert(
         fc.property(numbers, fc.boolean(), ({ picked, done, speed }, picking) => {
-          const settled = Math.floor(picked * done)
+          const finished = Math.floor(picked * done)
           const lines = progressBlock(
-            { ...progress, picked, settled, picking, waiting: null },
+            { ...progress, picked, finished, picking, stallReason: null },
             speed,
             at(columns),
           )
@@ -121,9 +121,9 @@ describe('the block', () => {
   )
 
   test('never says 100% before all is done', () => {
-    expect(progressBlock({ ...progress, settled: 4_999 }, 1, at(80))[0]).toContain(' 99%')
-    expect(progressBlock({ ...progress, settled: 5_000, picking: true }, 1, at(80))[0]).toContain(' 99%')
-    expect(progressBlock({ ...progress, settled: 5_000 }, 1, at(80))[0]).toContain('100%')
+    expect(progressBlock({ ...progress, finished: 4_999 }, 1, at(80))[0]).toContain(' 99%')
+    expect(progressBlock({ ...progress, finished: 5_000, picking: true }, 1, at(80))[0]).toContain(' 99%')
+    expect(progressBlock({ ...progress, finished: 5_000 }, 1, at(80))[0]).toContain('100%')
   })
 
   test('reads the same with colours', () => {
@@ -144,7 +144,7 @@ describe('the view', () => {
   test('is drawn at most ten times a second, and leaves a clean terminal', () => {
     const { terminal, output } = onTerminal()
     const view = new ProgressView(output)
-    for (let ms = 0; ms <= 1_000; ms += 10) view.update({ ...progress, elapsedMs: ms, settled: ms })
+    for (let ms = 0; ms <= 1_000; ms += 10) view.update({ ...progress, elapsedMs: ms, finished: ms })
     expect(terminal.raw.split('\u001b[?2026h')).toHaveLength(1 + 11)
     expect(terminal.screen[0]).toContain('1,000 of 5,000 rows')
     expect(terminal.blanked).toBe(0)
@@ -157,7 +157,7 @@ describe('the view', () => {
   test('elsewhere it is a line every ten seconds, without escapes', () => {
     const { text, output } = intoFile()
     const view = new ProgressView(output)
-    for (let ms = 0; ms <= 35_000; ms += 200) view.update({ ...progress, elapsedMs: ms, settled: ms / 10 })
+    for (let ms = 0; ms <= 35_000; ms += 200) view.update({ ...progress, elapsedMs: ms, finished: ms / 10 })
     view.end()
     const lines = text().trimEnd().split('\n')
     expect(lines.map((line) => line.split(';')[0])).toEqual(['10 s', '20 s', '30 s'])

@@ -4,7 +4,7 @@ import { stepsAfter } from '../../../../src/cli/render/next-steps.ts'
 import { reportLines } from '../../../../src/cli/render/report.ts'
 import { width } from '../../../../src/cli/render/text.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
-import type { RunReport } from '../../../../src/pipeline/run/report.ts'
+import type { RunReport } from '../../../../src/runs/report.ts'
 import { onTerminal, unstyled } from '../terminal.ts'
 
 const none = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>

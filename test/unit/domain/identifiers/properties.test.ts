@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
 import { normalizeDomain } from '../../../../src/domain/identifiers/domain.ts'
 import { normalizeEmail } from '../../../../src/domain/identifiers/email.ts'
-import type { LookupInput, Normalized } from '../../../../src/domain/identifiers/kind.ts'
+import type { LookupInput, NormalizedInput } from '../../../../src/domain/identifiers/kind.ts'
 import { normalizeNameCompany } from '../../../../src/domain/identifiers/name-company.ts'
 import { normalizeProfileUrl } from '../../../../src/domain/identifiers/profile-url.ts'
 
@@ -55,7 +55,7 @@ const single = [
   ['profile URL', profiles, normalizeProfileUrl],
   ['domain', domains, normalizeDomain],
 ] as const satisfies ReadonlyArray<
-  readonly [string, unknown, (raw: string | null) => Normalized<LookupInput>]
+  readonly [string, unknown, (raw: string | null) => NormalizedInput<LookupInput>]
 >
 
 const hasNoSpaceOrUpperCase = (key: string) =>
@@ -66,10 +66,10 @@ describe.each(single)('%s', (_name, arbitrary, normalize) => {
     let usable = 0
     fc.assert(
       fc.property(arbitrary, (raw) => {
-        const first: Normalized<LookupInput> = normalize(raw)
+        const first: NormalizedInput<LookupInput> = normalize(raw)
         if (first?.ok !== true) return true
         usable++
-        const again: Normalized<LookupInput> = normalize(first.key)
+        const again: NormalizedInput<LookupInput> = normalize(first.key)
         return hasNoSpaceOrUpperCase(first.key) && again?.ok === true && again.key === first.key
       }),
       { numRuns: 4000 },
@@ -80,9 +80,9 @@ describe.each(single)('%s', (_name, arbitrary, normalize) => {
   test('what is asked has the key of what was typed', () => {
     fc.assert(
       fc.property(arbitrary, (raw) => {
-        const first: Normalized<LookupInput> = normalize(raw)
+        const first: NormalizedInput<LookupInput> = normalize(raw)
         if (first?.ok !== true) return
-        const again: Normalized<LookupInput> = normalize(Object.values(first.input).join())
+        const again: NormalizedInput<LookupInput> = normalize(Object.values(first.input).join())
         expect(again).toEqual(first)
       }),
       { numRuns: 2000 },

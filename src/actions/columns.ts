@@ -1,0 +1,14 @@
+import type { Source } from '../sources/source.ts'
+
+export const isTouchColumn = (source: Source, column: string): boolean =>
+  source.touches.some((touch) => touch.column === column)
+
+/** Columns in the order of the configuration, as a person expects them: a change keeps them in the order of jsonb. */
+export function sortByConfig(source: Source, columns: readonly string[]): string[] {
+  const configured = [...source.outputs, ...source.touches].map((cell) => cell.column)
+  const place = (column: string): number => {
+    const at = configured.indexOf(column)
+    return at === -1 ? configured.length : at
+  }
+  return columns.toSorted((a, b) => place(a) - place(b))
+}

@@ -1,0 +1,87 @@
+import * as coverage from '../store/metrics.ts'
+import * as meters from '../store/metrics.ts'
+import * as overview from '../store/metrics.ts'
+import * as pauses from '../store/paused-sources.ts'
+import * as rows from '../store/rows.ts'
+import * as runs from '../store/runs.ts'
+import type { RowState } from '../domain/row.ts'
+import type { Source } from '../sources/source.ts'
+import { type FailureReason, countFailureReasons } from '../store/failures.ts'
+import type { Database } from '../store/open.ts'
+import { type RateLimitStatus, readRateLimits } from './status.ts'
+
+/** All that the dashboard's first page shows, at one moment. */
+export interface DashboardData {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly sources: readonly SourceOverview[]
+  /** Newest first. */
+  readonly runs: readonly RunOverview[]
+  readonly jobs: readonly overview.JobGroup[]
+  /** The latest first. */
+  readonly quotas: readonly RateLimitStatus[]
+  /** Of the last hour. */
+  readonly calls: readonly meters.RequestCount[]
+  readonly failures: readonly FailureReason[]
+  /** Of the last 30 days. */
+  readonly spent: overview.Usage
+}
+
+export interface SourceOverview {
+  readonly name: string
+  readonly kind: string
+  readonly table: string
+  /** Its outputs, in the configured order. */
+  readonly columns: readonly string[]
+  readonly pause: pauses.PausedSource | null
+  readonly states: Readonly<Record<RowState, number>>
+  /** Oldest first; empty before the first run. */
+  readonly coverage: readonly coverage.FillRateSample[]
+}
+
+export interface RunOverview extends runs.StoredRun {
+  readonly alive: boolean
+  /** Of a run under way: its rows so far. */
+  readonly states: Readonly<Record<RowState, number>> | null
+}
+
+export const HOUR_MS = 3_600_000
+const USAGE_MS = 30 * 24 * HOUR_MS
+const RUNS = 12
+const MEASUREMENTS = 900
+
+/** Reads it all: a few statements on Fillrate's own tables, none on a user's. */
+export async function readDashboardData(
+  db: Database,
+  sources: ReadonlyMap<string, Source>,
+  now: number,
+): Promise<DashboardData> {
+  const paused = await pauses.listPaused(db)
+  const live = new Set((await runs.listRunning(db)).map((run) => run.id))
+  return {
+    at: now,
+    sources: await Promise.all(
+      [...sources.values()].map(async (source) => ({
+        name: source.name,
+        kind: source.mapping.kind,
+        table: `${source.table.schema}.${source.table.name}`,
+        columns: source.outputs.map((output) => output.column),
+        pause: paused.find((one) => one.source === source.name) ?? null,
+        states: await rows.countRowStates(db, { sources: [source.name] }),
+        coverage: await coverage.listFillRateSamples(db, source.name, MEASUREMENTS),
+      })),
+    ),
+    runs: await Promise.all(
+      (await runs.listRuns(db, RUNS)).map(async (run) => ({
+        ...run,
+        alive: live.has(run.id),
+        states: live.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
+      })),
+    ),
+    jobs: await overview.listJobGroups(db),
+    quotas: await readRateLimits(db),
+    calls: await meters.listRequestCounts(db, HOUR_MS),
+    failures: await countFailureReasons(db, { source: null, states: null }),
+    spent: await overview.usageWithin(db, USAGE_MS),
+  }
+}

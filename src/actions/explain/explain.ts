@@ -1,0 +1,178 @@
+import * as runs from '../../store/runs.ts'
+import * as store from '../../store/row-history.ts'
+import { ConfigProblems } from '../../config/problems.ts'
+import { quoteText } from '../../util/text.ts'
+import { chooseLookup } from '../../domain/identifiers/choose.ts'
+import { Row, UNDONE_NOTE } from '../../domain/row.ts'
+import {
+  InvalidKeyError,
+  type RowEvaluation,
+  describeKey,
+  evaluateRow,
+  readRow,
+} from '../../sources/read-row.ts'
+import { describeRowError, isRowError } from '../../sources/pg-errors.ts'
+import type { Source } from '../../sources/source.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
+import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import {
+  type LookupSummary,
+  type RowHistory,
+  type RowStatus,
+  explainFields,
+  toColumnStates,
+  toMappedInputs,
+  toRowChange,
+} from './row-history.ts'
+import { type RowSituation, decideNextStep } from './next-step.ts'
+
+type ExplainDeps = Pick<Deps, 'db' | 'rules' | 'service' | 'now'>
+
+/**
+ * Tells one row's story. Reads only.
+ * @param typed the key, as a person writes it
+ * @throws ConfigProblems when the text can't be a key, or when no row has it and none ever had
+ */
+export async function explainRow(deps: ExplainDeps, source: Source, typed: string): Promise<RowHistory> {
+  const { db } = deps
+  const now = await readRowValues(deps, source, typed)
+  const { key } = now
+  const row = await store.findRowHistory(db, source.name, key)
+  const changes = await store.listChangeHistory(db, source.name, key)
+  if (!now.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
+
+  const inside = now.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
+  const choice = inside.inputs === null ? null : chooseLookup(source.mapping.kind, inside.inputs)
+  const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])
+  const job = lookup?.job == null ? null : await store.findJobHistory(db, lookup.job)
+  const run = row?.run == null ? null : await runs.findRun(db, row.run)
+  const inputsChanged = inside.inputHash !== null && row !== null && row.input_hash !== inside.inputHash
+  const asked = choice?.lookup ?? null
+  const next = decideNextStep(
+    {
+      outside: now.exists ? findExclusion(inside) : 'deleted',
+      lacks: inside.lacks,
+      question: asked?.kind ?? null,
+      suppressed: inside.inputs !== null && (await findSuppressedRows(db, source, [inside.inputs])).size > 0,
+      inputsChanged,
+      settledByAnother:
+        row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
+      undone: row?.state === Row.unchanged && UNDONE_NOTE in (row.notes ?? {}),
+      row,
+      lookup,
+      job,
+      alive: run?.alive ?? false,
+    },
+    deps.now(),
+  )
+  return {
+    source: source.name,
+    key,
+    table: `${source.table.schema}.${source.table.name}`,
+    row: {
+      exists: now.exists,
+      excluded_by: inside.leftOutBy,
+      join_count: inside.joinCount,
+      problem: inside.problem,
+      inputs: toMappedInputs(source, inside.inputs),
+      lookup_request: asked === null ? null : { kind: asked.kind, input: { ...asked.input } },
+      input_notes: choice?.notes ?? [],
+      columns: toColumnStates(source, now, row?.written ?? null, changes),
+    },
+    state:
+      row === null ? null : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged }),
+    lookup: lookup === null ? null : withoutRecord(lookup),
+    missed_lookups: (await store.listLookupHistory(db, row?.tried ?? [])).map(withoutRecord),
+    job,
+    deliveries: job === null ? [] : await store.listDeliveryHistory(db, job),
+    record: lookup?.record ?? null,
+    fields: lookup === null ? [] : explainFields(source, lookup),
+    changes: changes.map((change) => toRowChange(source, change)),
+    next,
+  }
+}
+
+function toRowStatus(row: store.RowHistoryRow, more: Pick<RowStatus, 'alive' | 'inputs_changed'>): RowStatus {
+  const { state, reason, notes, run, picked_at, settled_at, due_at } = row
+  return { state, reason, notes, run, ...more, picked_at, settled_at, due_at }
+}
+
+function withoutRecord(lookup: store.LookupHistory): LookupSummary {
+  const { record: _, ...rest } = lookup
+  return rest
+}
+
+async function readRowValues(deps: ExplainDeps, source: Source, typed: string): ReturnType<typeof readRow> {
+  try {
+    return await inTransaction(deps.db, (tx) => readRow(tx, source, typed), deps.rules.sourceTimeoutMs)
+  } catch (error) {
+    throw error instanceof InvalidKeyError ? invalidKeyProblem(source, typed, error) : error
+  }
+}
+
+interface SourceEvaluation extends RowEvaluation {
+  readonly lacks: boolean
+  /** The error of an expression that fails on this row. */
+  readonly problem: string | null
+}
+
+const NOT_IN_SOURCE: SourceEvaluation = {
+  leftOutBy: null,
+  joinCount: 0,
+  inputs: null,
+  inputHash: null,
+  problem: null,
+  lacks: false,
+}
+
+async function evaluateInSource(
+  { db, rules, service }: ExplainDeps,
+  source: Source,
+  key: string,
+): Promise<SourceEvaluation> {
+  try {
+    const inside = await inTransaction(db, (tx) => evaluateRow(tx, source, key), rules.sourceTimeoutMs)
+    const found = { ...inside, problem: null, lacks: false }
+    if (inside.leftOutBy !== null || inside.joinCount > 1) return found
+    const [row] = await inTransaction(
+      db,
+      (tx) => readCandidatesByKey(tx, source, [key], service),
+      rules.sourceTimeoutMs,
+    )
+    return { ...found, lacks: row?.lacks ?? false }
+  } catch (error) {
+    if (!isRowError(error)) throw error
+    return { ...NOT_IN_SOURCE, problem: describeRowError(error) }
+  }
+}
+
+function findExclusion({ leftOutBy, problem, joinCount }: SourceEvaluation): RowSituation['outside'] {
+  if (problem !== null) return 'problem'
+  return leftOutBy ?? (joinCount > 1 ? 'copies' : null)
+}
+
+const invalidKeyProblem = (source: Source, typed: string, cause: InvalidKeyError): ConfigProblems =>
+  new ConfigProblems(
+    'the command',
+    [
+      {
+        place: 'KEY',
+        found: quoteText(typed),
+        expected: `a key of the source ${source.name}: ${cause.expected}`,
+        todo: `It is what the key of ${source.mapping.table} holds; \`fillrate failures\` shows some.`,
+      },
+    ],
+    { cause },
+  )
+
+const missingRowProblem = (source: Source, key: string): ConfigProblems =>
+  new ConfigProblems('the command', [
+    {
+      place: 'KEY',
+      found: `${quoteText(key)}, and ${source.mapping.table} has no such row`,
+      expected: `a key of the source ${source.name}: ${describeKey(source)}`,
+      todo: 'Nothing is known of it from earlier runs either.',
+    },
+  ])

@@ -1,0 +1,253 @@
+import * as lookups from '../../store/lookups.ts'
+import * as runs from '../../store/runs.ts'
+import * as storedAnswers from '../../store/stored-records.ts'
+import { hasCascade } from '../../domain/identifiers/kind.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
+import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
+import type { Source } from '../../sources/source.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import { type DiffRow, previewWriteBack } from '../../pipeline/preview.ts'
+import { type PickCandidate, readCandidates } from '../../pipeline/pick/candidates.ts'
+import {
+  type LookupChoice,
+  chooseForCandidate,
+  describeUnusable,
+  findSuppressedRows,
+  listIdentifiers,
+  lookupKey,
+} from '../../pipeline/pick/choose.ts'
+import type { LookupEstimate } from './lookup-estimate.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
+
+/** What a run would do with one source's rows, each counted once: what is left out at a step and what goes on sum up. */
+export interface SourcePlan {
+  readonly source: string
+  /** Rows of the table. */
+  readonly table: number
+  /** Left out by the source's filter and joins. */
+  readonly filtered_out: number
+  /** Left out by `--where`. */
+  readonly where_out: number
+  /** The eligible rows: what is left of the table. */
+  readonly rows: number
+  readonly complete: number
+  readonly fresh: number
+  readonly held: number
+  readonly beyond_limit: number
+  readonly picked: number
+  /** Of the picked: without a usable input, by reason. */
+  readonly invalid_input: Readonly<Record<string, number>>
+  readonly suppressed: number
+  /** Of the picked: those whose inputs make a question. */
+  readonly valid_input: number
+}
+
+export interface FunnelOptions {
+  readonly limit: number | null
+  readonly where: string | null
+  /** Rows to show with their values, of each source at the most. */
+  readonly sample: number
+  readonly signal: AbortSignal
+}
+
+const PLAN_PAGE_SIZE = 2_000
+
+/** Goes through a source as a run would. @returns its funnel, and rows with what a stored record would put into them */
+export async function planSource(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  source: Source,
+  options: FunnelOptions,
+  questions: LookupEstimate,
+): Promise<{ funnel: SourcePlan; sample: DiffRow[] }> {
+  const count = {
+    rows: 0,
+    complete: 0,
+    fresh: 0,
+    held: 0,
+    beyond_limit: 0,
+    picked: 0,
+    suppressed: 0,
+    valid_input: 0,
+  }
+  const invalid: Record<string, number> = {}
+  const sample: DiffRow[] = []
+  let after: string | null = null
+  do {
+    const page: PlannedPage = await planPage(deps, source, options, after)
+    count.rows += page.scanned
+    for (const fate of ['complete', 'fresh', 'held'] as const) count[fate] += page.fates[fate] ?? 0
+    const answered: AnsweredCandidate[] = []
+    for (const [place, way] of page.chains.entries()) {
+      const { candidate } = way
+      if (options.limit !== null && count.picked >= options.limit) count.beyond_limit++
+      else if (!candidate.lacks) count.complete++
+      else {
+        count.picked++
+        const end = page.suppressed.has(place) ? 'suppressed' : resolveChain(way, page, questions)
+        if (end === 'valid_input' || end === 'suppressed') count[end]++
+        else if (end === 'invalid_input') invalid[way.reason] = (invalid[way.reason] ?? 0) + 1
+        else {
+          count.valid_input++
+          answered.push({ candidate, lookup: end })
+        }
+      }
+    }
+    sample.push(...(await sampleStoredRecords(deps, source, answered, options.sample - sample.length)))
+    after = page.next
+    options.signal.throwIfAborted()
+  } while (after !== null)
+  const before = await countFilteredOut(deps, source, options, count.rows)
+  return { funnel: { source: source.name, ...before, ...count, invalid_input: invalid }, sample }
+}
+
+/** A row's usable identifiers in the order in which it would be asked by them. */
+interface LookupChain {
+  readonly candidate: PickCandidate
+  readonly lookups: readonly lookups.LookupSpec[]
+  /** Why there is none. */
+  readonly reason: string
+}
+
+interface PlannedPage {
+  readonly fates: Awaited<ReturnType<typeof readCandidates>>['dispositions']
+  readonly next: string | null
+  readonly scanned: number
+  readonly chains: readonly LookupChain[]
+  /** By the identifier of a lookup. */
+  readonly billable: ReadonlySet<string>
+  readonly knownMisses: ReadonlySet<string>
+  /** Of `ways`, by their place. */
+  readonly suppressed: ReadonlySet<number>
+}
+
+async function planPage(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  source: Source,
+  options: FunnelOptions,
+  after: string | null,
+): Promise<PlannedPage> {
+  const { db, rules, service } = deps
+  const live = (await runs.listRunning(db)).map((run) => run.id)
+  const page = await inTransaction(
+    db,
+    (tx) =>
+      readCandidates(tx, source, {
+        after,
+        size: PLAN_PAGE_SIZE,
+        where: options.where,
+        changedSince: null,
+        live,
+        service,
+      }),
+    rules.sourceTimeoutMs,
+  ).catch(async (error: unknown) => {
+    const failed = { after, limit: PLAN_PAGE_SIZE, where: options.where, changedSince: null }
+    throw (await explainPageFailure(db, source, failed, error)) ?? error
+  })
+  const chains = page.candidates.map((candidate) => toLookupChain(source, candidate))
+  const wanted = [
+    ...new Map(chains.flatMap((way) => way.lookups).map((one) => [lookupKey(one), one])).values(),
+  ]
+  const those = (flags: readonly boolean[]): Set<string> =>
+    new Set(wanted.filter((_, n) => flags[n]).map(lookupKey))
+  return {
+    fates: page.dispositions,
+    next: page.next,
+    scanned: page.scanned,
+    chains,
+    billable: those(await lookups.needCall(db, wanted, live, service)),
+    knownMisses: those(
+      hasCascade(source.mapping) ? await storedAnswers.findKnownMisses(db, wanted, service) : [],
+    ),
+    suppressed: await findSuppressedRows(db, source, page.candidates),
+  }
+}
+
+function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
+  const first = chooseForCandidate(source, candidate)
+  const reason = first.lookup === null ? describeUnusable(first.notes) : ''
+  if (first.lookup === null || !hasCascade(source.mapping))
+    return { candidate, lookups: toList(first), reason }
+  const tried = candidate.tried?.kinds ?? []
+  const all = [...listIdentifiers(source, candidate)].flatMap(toList)
+  return { candidate, lookups: all.filter((lookup) => !tried.includes(lookup.kind)), reason }
+}
+
+const toList = ({ lookup }: Pick<LookupChoice, 'lookup'>): lookups.LookupSpec[] =>
+  lookup === null ? [] : [lookup]
+
+/** Where a row's way ends, as far as it is known before anything is asked: at a stored answer, or at a question. */
+function resolveChain(
+  { candidate, lookups: way }: LookupChain,
+  page: PlannedPage,
+  questions: LookupEstimate,
+): 'invalid_input' | 'valid_input' | lookups.LookupSpec {
+  if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'valid_input'
+  for (const [n, lookup] of way.entries()) {
+    const id = lookupKey(lookup)
+    const costs = page.billable.has(id)
+    questions.add(lookup, costs)
+    if (page.knownMisses.has(id)) continue
+    for (const next of way.slice(n + 1)) {
+      if (page.billable.has(lookupKey(next))) questions.addFallback(next)
+    }
+    return costs ? 'valid_input' : lookup
+  }
+  return 'valid_input'
+}
+
+/** What the filters left out. Counted apart from the pages: what changes meanwhile counts as what was filtered out. */
+async function countFilteredOut(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  source: Source,
+  { where }: FunnelOptions,
+  rows: number,
+): Promise<Pick<SourcePlan, 'table' | 'filtered_out' | 'where_out'>> {
+  const { table, eligible } = await inTransaction(
+    deps.db,
+    async (tx) => ({
+      table: await countTableRows(tx, source),
+      eligible: where === null ? rows : await countEligibleRows(tx, source),
+    }),
+    deps.rules.sourceTimeoutMs,
+  )
+  const whereOut = Math.max(0, eligible - rows)
+  const filteredOut = Math.max(0, table - rows - whereOut)
+  return { table: rows + whereOut + filteredOut, filtered_out: filteredOut, where_out: whereOut }
+}
+
+/** A row whose lookup costs nothing. */
+export interface AnsweredCandidate {
+  readonly candidate: PickCandidate
+  readonly lookup: LookupSpec
+}
+
+/** Rows rehearsed at once. */
+const SAMPLE_BATCH_SIZE = 200
+
+/** What stored records would put into the first of these rows that they would change. Writes nothing, calls nothing. */
+export async function sampleStoredRecords(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  source: Source,
+  answered: readonly AnsweredCandidate[],
+  most: number,
+): Promise<DiffRow[]> {
+  const sample: DiffRow[] = []
+  for (let from = 0; from < answered.length && sample.length < most; from += SAMPLE_BATCH_SIZE) {
+    const asking = answered.slice(from, from + SAMPLE_BATCH_SIZE).map(({ candidate, lookup }) => ({
+      row: candidate.key,
+      inputHash: candidate.input_hash,
+      kind: lookup.kind,
+      key: lookup.key,
+    }))
+    const rehearsed = await inTransaction(
+      deps.db,
+      async (tx) =>
+        previewWriteBack(tx, source, await storedAnswers.findRecords(tx, source.name, asking, deps.service)),
+      deps.rules.sourceTimeoutMs,
+    )
+    sample.push(...rehearsed.flatMap(({ diff }) => diff ?? []))
+  }
+  return sample.slice(0, most)
+}

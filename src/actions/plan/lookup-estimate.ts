@@ -1,0 +1,107 @@
+import { hash as sha } from 'node:crypto'
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
+import { lookupKey } from '../../pipeline/pick/choose.ts'
+
+const IS_WANTED = 1
+const IS_REQUESTED = 2
+const IS_FALLBACK = 4
+const FIRST_SLOTS = 1 << 12
+
+/**
+ * The distinct lookups of a plan, over all sources. Nine bytes for each slot in place of its text, because a plan may
+ * go through millions: of ten million lookups two are taken for one in
+ * one of 300,000 plans.
+ */
+export class LookupEstimate {
+  /** Two halves of a hash for each slot. */
+  #hashes = new Uint32Array(2 * FIRST_SLOTS)
+  /** 0: the slot is free. */
+  #flags = new Uint8Array(FIRST_SLOTS)
+  #used = 0
+  #distinct = 0
+  readonly #requestsByKind: Record<LookupKind, number> = {
+    email: 0,
+    linkedin_url: 0,
+    name_company: 0,
+    domain: 0,
+  }
+  #fallbackOnly = 0
+
+  /** A lookup that a row wants. @param costs it would be asked */
+  add(lookup: LookupSpec, costs: boolean): void {
+    const added = this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
+    if ((added & IS_WANTED) !== 0) this.#distinct++
+    if ((added & IS_REQUESTED) !== 0) this.#requestsByKind[lookup.kind]++
+  }
+
+  /** A lookup that is asked besides, should those before it find nothing. */
+  addFallback(lookup: LookupSpec): void {
+    this.#mark(lookup, IS_FALLBACK)
+  }
+
+  get distinct(): number {
+    return this.#distinct
+  }
+
+  get requests(): number {
+    return Object.values(this.#requestsByKind).reduce((sum, count) => sum + count, 0)
+  }
+
+  /** Asked at the most, when every row goes to the end of its cascade. */
+  get maxRequests(): number {
+    return this.requests + this.#fallbackOnly
+  }
+
+  countsByKind(): Record<LookupKind, number> {
+    return { ...this.#requestsByKind }
+  }
+
+  /** @returns the flags that this lookup did not have before */
+  #mark(lookup: LookupSpec, flags: number): number {
+    if (this.#used * 4 > this.#flags.length * 3) this.#grow()
+    const [high, low] = hashLookup(lookup)
+    const slot = this.#slotOf(high, low)
+    const before = this.#flags[slot] ?? 0
+    if (before === 0) {
+      this.#used++
+      this.#hashes[2 * slot] = high
+      this.#hashes[2 * slot + 1] = low
+    }
+    const after = before | flags
+    this.#flags[slot] = after
+    this.#fallbackOnly += Number(isFallbackOnly(after)) - Number(isFallbackOnly(before))
+    return after & ~before
+  }
+
+  /** Where a hash is, or would be put. */
+  #slotOf(high: number, low: number): number {
+    const mask = this.#flags.length - 1
+    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
+      if (this.#flags[slot] === 0) return slot
+      if (this.#hashes[2 * slot] === high && this.#hashes[2 * slot + 1] === low) return slot
+    }
+  }
+
+  #grow(): void {
+    const [hashes, flags] = [this.#hashes, this.#flags]
+    this.#hashes = new Uint32Array(2 * hashes.length)
+    this.#flags = new Uint8Array(2 * flags.length)
+    for (const [from, flag] of flags.entries()) {
+      if (flag === 0) continue
+      const [high = 0, low = 0] = [hashes[2 * from], hashes[2 * from + 1]]
+      const slot = this.#slotOf(high, low)
+      this.#hashes[2 * slot] = high
+      this.#hashes[2 * slot + 1] = low
+      this.#flags[slot] = flag
+    }
+  }
+}
+
+const isFallbackOnly = (flags: number): boolean => (flags & IS_FALLBACK) !== 0 && (flags & IS_REQUESTED) === 0
+
+/** The first 64 bits of a SHA-256, in two halves. */
+function hashLookup(lookup: LookupSpec): readonly [high: number, low: number] {
+  const bytes = sha('sha256', lookupKey(lookup), 'buffer')
+  return [bytes.readUInt32LE(0), bytes.readUInt32LE(4)]
+}

@@ -1,0 +1,175 @@
+import * as pauses from '../../store/paused-sources.ts'
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { type RouteOption, routeEmails } from '../../domain/route.ts'
+import type { Source } from '../../sources/source.ts'
+import { readMatchRate } from '../../store/run-progress.ts'
+import type { StoredRateLimit } from '../../store/rate-limits.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import { type DiffRow, sampleEvenly } from '../../pipeline/preview.ts'
+import { type SourcePlan, planSource } from './funnel.ts'
+import { LookupEstimate } from './lookup-estimate.ts'
+import { JOB_SIZE } from '../../domain/job.ts'
+
+export type { SourcePlan } from './funnel.ts'
+
+export interface PlanOptions {
+  readonly sources: readonly Source[]
+  readonly limit: number | null
+  readonly budget: number | null
+  readonly where: string | null
+  readonly route: RouteOption
+  readonly bulkPossible: boolean
+  readonly knownLimit: StoredRateLimit | null
+  /** So many rows are shown before and after, out of those whose records are stored already; null: none. */
+  readonly sample?: number | null
+  readonly signal: AbortSignal
+}
+
+export interface Plan {
+  readonly sources: readonly SourcePlan[]
+  /** Sources that a run would leave out, because somebody paused them. */
+  readonly paused: readonly string[]
+  readonly lookups: {
+    /** Distinct questions of all sources together. */
+    readonly distinct: number
+    /** Answered already and still fresh, or asked by another run now: they cost nothing. */
+    readonly stored: number
+    readonly to_request: Readonly<Record<LookupKind, number>>
+    readonly requested: number
+  }
+  readonly calls: CallCounts
+  readonly cost: {
+    /** Lookups that would be asked, within the budget. */
+    readonly lookups: number
+    /** The same, when every row of a cascade goes on to its last identifier. */
+    readonly max_lookups: number
+    readonly budget: number | null
+    readonly beyond_budget: number
+    /** The share of lookups that found something so far; null before the first. */
+    readonly match_rate: number | null
+    readonly expected_found: number | null
+    /** Between how many it will lie, most likely. */
+    readonly found_range: CountRange | null
+  }
+  readonly time: {
+    readonly limit: number | null
+    readonly window_ms: number | null
+    /** How long the calls take at the limit last known; null when it is not known. */
+    readonly ms: number | null
+    /** The same for `cost.most`. */
+    readonly max_ms: number | null
+  }
+  readonly sample?: readonly DiffRow[]
+}
+
+/** Tells what a run would pick, ask and cost, by the same steps as a run. Writes nothing and calls nothing. */
+export async function createPlan(
+  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  options: PlanOptions,
+): Promise<Plan> {
+  const { knownLimit, sample = null } = options
+  const questions = new LookupEstimate()
+  const sources: SourcePlan[] = []
+  const samples: DiffRow[][] = []
+  const paused = await pauses.filterPaused(
+    deps.db,
+    options.sources.map((source) => source.name),
+  )
+  for (const source of options.sources.filter(({ name }) => !paused.includes(name))) {
+    const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, questions)
+    sources.push(planned.funnel)
+    samples.push(planned.sample)
+  }
+
+  const { distinct, requests: requested, maxRequests } = questions
+  const byKind = questions.countsByKind()
+  const calls = estimateCalls(byKind, options, deps.rules.bulkMinimum)
+  const soFar = await readMatchRate(deps.db, deps.service)
+  const budget = options.budget ?? Number.POSITIVE_INFINITY
+  const cost = Math.min(requested, budget)
+  const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked
+  return {
+    sources,
+    paused,
+    lookups: { distinct, stored: distinct - requested, to_request: byKind, requested },
+    calls,
+    cost: {
+      lookups: cost,
+      max_lookups: Math.min(maxRequests, budget),
+      budget: options.budget,
+      beyond_budget: requested - cost,
+      match_rate: matchRate,
+      expected_found: matchRate === null ? null : Math.round(cost * matchRate),
+      found_range: estimateMatches(cost, soFar),
+    },
+    time: {
+      limit: knownLimit?.limit ?? null,
+      window_ms: knownLimit?.windowMs ?? null,
+      ms: estimateDurationMs(calls.total, knownLimit),
+      // What comes after a miss is asked singly.
+      max_ms: estimateDurationMs(calls.total + maxRequests - requested, knownLimit),
+    },
+    ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
+  }
+}
+
+export interface CallCounts {
+  readonly person: number
+  readonly company: number
+  readonly bulk: number
+  readonly total: number
+}
+
+/** Calls by route, as a run would make them. Pure. */
+export function estimateCalls(
+  toAsk: Readonly<Record<LookupKind, number>>,
+  options: { readonly route: RouteOption; readonly bulkPossible: boolean },
+  minimum: number,
+): CallCounts {
+  const { bulkFrom, singly } = routeEmails({
+    option: options.route,
+    bulkPossible: options.bulkPossible,
+    picking: false,
+    minimum,
+  })
+  const rest = toAsk.email % JOB_SIZE
+  const full = (toAsk.email - rest) / JOB_SIZE
+  const inBulk = bulkFrom === null ? 0 : full + (rest >= Math.min(bulkFrom, JOB_SIZE) ? 1 : 0)
+  const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * JOB_SIZE)
+  const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
+  return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
+}
+
+/** How long so many calls take at the limit last known, in milliseconds; null when it is not known. Pure. */
+export function estimateDurationMs(calls: number, known: StoredRateLimit | null): number | null {
+  if (known === null || known.windowMs === null || known.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / known.limit) - 1) * known.windowMs
+}
+
+export interface CountRange {
+  readonly min: number
+  readonly max: number
+}
+
+/** 95 of 100 such ranges hold what then comes. */
+const Z_95 = 1.96
+
+/**
+ * How many of so many lookups will find something, out of those decided so far: Wilson's interval for the share, made
+ * wider for what is chance in the new ones too. With few known it is wide, and with none it says nothing. Pure.
+ */
+export function estimateMatches(
+  lookups: number,
+  soFar: { readonly found: number; readonly asked: number },
+): CountRange | null {
+  if (soFar.asked === 0) return null
+  if (lookups === 0) return { min: 0, max: 0 }
+  const share = soFar.found / soFar.asked
+  const n = 1 / (1 / soFar.asked + 1 / lookups)
+  const middle = (share + Z_95 ** 2 / (2 * n)) / (1 + Z_95 ** 2 / n)
+  const half = (Z_95 / (1 + Z_95 ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z_95 ** 2 / (4 * n ** 2))
+  return {
+    min: Math.max(0, Math.floor(lookups * (middle - half))),
+    max: Math.min(lookups, Math.ceil(lookups * (middle + half))),
+  }
+}

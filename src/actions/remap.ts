@@ -1,0 +1,242 @@
+import * as store from '../store/requeue-rows.ts'
+import * as writeBack from '../pipeline/write-back.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Row, afterAnswer } from '../domain/row.ts'
+import type { Source } from '../sources/source.ts'
+import { type Tx, inTransaction } from '../store/transaction.ts'
+import { type DiffRow, type DryRunReport, toDiffRow } from '../pipeline/preview.ts'
+import { type RunReport, createRunReport } from '../runs/report.ts'
+import { type MaintenanceDeps, runMaintenance } from '../runs/maintenance.ts'
+import { coerceRecord } from '../sources/fit/record.ts'
+import { type WriteResult, previewWrites } from '../sources/write/write.ts'
+import type { RemapRow } from '../store/requeue-rows.ts'
+
+/** Rows of one batch. */
+const REMAP_BATCH_SIZE = 1_000
+const POLL_MS = 200
+
+export interface RemapOptions {
+  readonly source: Source
+  /** Tells what would be written, and writes nothing. */
+  readonly dryRun: boolean
+  /** Whose records are written; null: whichever settled a row. */
+  readonly service: number | null
+  /** Rows to keep for showing, at the most. */
+  readonly sample: number
+  readonly signal: AbortSignal
+  readonly onProgress?: ((done: number, all: number) => void) | undefined
+}
+
+/** What the rows with a stored record would get, or got. All but the last two sum to `rows`. */
+export interface RemapCounts extends Record<RemapOutcome, number> {
+  readonly rows: number
+  /** Of those to write: their write was taken back before. */
+  readonly undone: number
+  /** Cells that would be written, touched ones left aside. */
+  readonly cells: number
+}
+
+/** What was found, cells by column and the first rows as in a dry run; and the report of the run that wrote it. */
+export interface RemapReport extends DryRunReport {
+  readonly dry_run: boolean
+  readonly source: string
+  readonly examined: RemapCounts
+  /** Null: nothing was written. */
+  readonly report: RunReport | null
+}
+
+/**
+ * Writes stored records again under the mapping as it is now, without a call: rows whose stored record would change
+ * something wait with their answer, and the pipeline's own write back writes them. Rows in which nothing would change
+ * keep their state.
+ */
+export async function remapSource(deps: MaintenanceDeps, options: RemapOptions): Promise<RemapReport> {
+  const { source, dryRun, signal } = options
+  const began = performance.now()
+  const examined = {
+    rows: 0,
+    changed: 0,
+    unchanged: 0,
+    below_confidence: 0,
+    inputs_changed: 0,
+    row_missing: 0,
+    undone: 0,
+    cells: 0,
+  }
+  const columns = source.outputs.map(({ column }) => ({ source: source.name, column, written: 0 }))
+  const sample: DiffRow[] = []
+  const found = { source: source.name, examined, columns, sample }
+  const add = (rehearsed: readonly PreviewedRemap[]): void => {
+    examined.rows += rehearsed.length
+    for (const one of rehearsed) {
+      examined[one.fate]++
+      if (one.fate !== 'changed') continue
+      if (one.row.undone) examined.undone++
+      if (one.diff === null) continue
+      examined.cells += one.diff.cells.length
+      for (const cell of one.diff.cells)
+        for (const count of columns) if (count.column === cell.column) count.written++
+      if (sample.length < options.sample && one.diff.cells.length > 0) sample.push(one.diff)
+    }
+  }
+  if (dryRun) {
+    await forEachPage(deps, options, (after) => remapPage(deps, options, after, null), add)
+    return { dry_run: true, ...found, report: null }
+  }
+  const run = { sources: [source.name], options: { remap: true } }
+  const report = await runMaintenance(deps, run, signal, async ({ id, attempt, signal: ending }) => {
+    await forEachPage(
+      deps,
+      { ...options, signal: ending },
+      (after) => attempt(() => remapPage(deps, options, after, id)),
+      add,
+      () => writeRequeued(deps, source, id, attempt),
+    )
+    await writeLockedRows(deps, { source, signal: ending }, id, attempt)
+    return createRunReport(deps.db, {
+      id,
+      status: ending.aborted ? 'interrupted' : 'completed',
+      reason: ending.aborted ? 'asked to stop' : null,
+      leftOut: 0,
+      requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
+      rate: null,
+      durationMs: performance.now() - began,
+    })
+  })
+  return { dry_run: false, ...found, report }
+}
+
+async function forEachPage(
+  deps: MaintenanceDeps,
+  { source, service, signal, onProgress }: RemapOptions,
+  read: (after: string) => Promise<PreviewedRemap[]>,
+  add: (rehearsed: readonly PreviewedRemap[]) => void,
+  write: () => Promise<void> = async () => {},
+): Promise<void> {
+  const all = onProgress ? await store.countRemapRows(deps.db, source.name, service) : 0
+  let done = 0
+  let after = ''
+  while (!signal.aborted) {
+    const rehearsed = await read(after)
+    add(rehearsed)
+    await write()
+    done += rehearsed.length
+    onProgress?.(done, all)
+    if (rehearsed.length < REMAP_BATCH_SIZE) return
+    after = rehearsed.at(-1)?.row.key ?? ''
+  }
+}
+
+/** Reads one page, and has those rows written that a record would change. @param run null: only looks */
+function remapPage(
+  deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
+  { source, service }: RemapOptions,
+  after: string,
+  run: number | null,
+): Promise<PreviewedRemap[]> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const rehearsed = await previewRemap(
+        tx,
+        source,
+        await store.listRemapRows(tx, source.name, after, REMAP_BATCH_SIZE, service),
+      )
+      if (run !== null) {
+        const rows = rehearsed.filter(needsWrite).map((one) => one.row)
+        await store.requeueRowsForWrite(tx, source.name, run, rows)
+      }
+      return rehearsed
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+/** Also a row in which nothing would change, where its state tells of something that is no more. */
+const needsWrite = ({ row, fate }: PreviewedRemap): boolean =>
+  fate === 'changed' || (fate === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
+
+async function writeRequeued(
+  deps: MaintenanceDeps,
+  source: Source,
+  run: number,
+  step: <T>(act: () => Promise<T>) => Promise<T>,
+): Promise<void> {
+  for (;;) {
+    const { rows, more } = await step(() => writeBack.writeBackBatch(deps, source))
+    if (rows > 0 || more) continue
+    // What other transactions have locked comes at the end.
+    if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: false })))) return
+    // Another process is writing them.
+    await sleep(50)
+  }
+}
+
+/** Rows that other transactions have locked are waited for a while; then they are left to the next run, or the daemon. */
+async function writeLockedRows(
+  deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
+  { source, signal }: Pick<RemapOptions, 'source' | 'signal'>,
+  run: number,
+  step: <T>(act: () => Promise<T>) => Promise<T>,
+): Promise<void> {
+  const { leftWaitMs } = deps.rules
+  for (let movedAt = performance.now(); !signal.aborted && performance.now() - movedAt < leftWaitMs;) {
+    if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
+    const { rows } = await step(() => writeBack.writeBackBatch(deps, source))
+    if (rows > 0) movedAt = performance.now()
+    else await sleep(POLL_MS, undefined, { signal }).catch(() => {})
+  }
+}
+
+/** What a stored record would do to its row. */
+export interface PreviewedRemap {
+  readonly row: RemapRow
+  /**
+   * - `changed`: a cell would change, or the database would have to say
+   * - `unchanged`: nothing would change
+   * - `below_confidence`: the record is too uncertain for the source
+   * - `inputs_changed`: to be picked by the next run
+   * - `row_missing`: no longer in the source
+   */
+  readonly fate: RemapOutcome
+  /** What would be written, as far as that can be told; null where nothing. */
+  readonly diff: DiffRow | null
+}
+
+export type RemapOutcome = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
+
+/** Holds stored records against their rows under the mapping as it is now. Locks nothing and writes nothing. */
+export async function previewRemap(
+  tx: Tx,
+  source: Source,
+  rows: readonly RemapRow[],
+): Promise<PreviewedRemap[]> {
+  const { minConfidence } = source.mapping
+  const isTold = (row: RemapRow): boolean =>
+    afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null
+  const told = rows.filter(isTold)
+  const results = await previewWrites(
+    tx,
+    source,
+    told.map(({ key, inputHash, written, record, confidence }) => {
+      const { values } = coerceRecord(source, record, confidence)
+      return { key, inputHash, values, written, confidence }
+    }),
+  )
+  const byKey = new Map(results.map((result) => [result.key, result]))
+  return rows.map((row) => {
+    const result = byKey.get(row.key)
+    if (result === undefined) return { row, fate: 'below_confidence', diff: null }
+    return { row, fate: REMAP_OUTCOMES[result.outcome], diff: toDiffRow(source, result, row.confidence) }
+  })
+}
+
+const REMAP_OUTCOMES: Readonly<Record<WriteResult['outcome'], RemapOutcome>> = {
+  written: 'changed',
+  rejected: 'changed',
+  unchanged: 'unchanged',
+  inputs_changed: 'inputs_changed',
+  row_missing: 'row_missing',
+  // A rehearsal locks nothing.
+  locked: 'changed',
+}

@@ -1,0 +1,140 @@
+import { isTouchColumn } from '../columns.ts'
+import type { RevertOutcome } from './revert-batch.ts'
+
+/** What an undo did, or would do. The counts in `changes` sum to `total`. */
+export interface UndoReport {
+  /** The undo's own run: taking that back writes again. Null: it has written nothing. */
+  readonly run: number | null
+  readonly undoes: number
+  /** What it took back was an undo, so that it wrote what that had taken back. */
+  readonly writes_again: boolean
+  readonly dry_run: boolean
+  readonly status: 'completed' | 'interrupted'
+  /** Changes of the run: one is one write to one row. */
+  readonly changes: {
+    readonly total: number
+    readonly restored: number
+    /** Each of their cells was changed since. */
+    readonly kept: number
+    /** Their row is no more. */
+    readonly row_missing: number
+    /** The database would not take the old values. */
+    readonly rejected: number
+    readonly undone_before: number
+    /** Their source is not configured any more. */
+    readonly not_configured: number
+    /** Not taken back yet: the undo was interrupted, or other transactions had locked their rows. */
+    readonly remaining: number
+  }
+  readonly cells: {
+    readonly restored: number
+    /** Columns of `touch` that were restored. */
+    readonly touched: number
+    /** Changed since, so that they stay. */
+    readonly kept: number
+  }
+  readonly columns: ReadonlyArray<{
+    readonly source: string
+    readonly column: string
+    readonly restored: number
+    readonly kept: number
+  }>
+  /** The rows of which something stays as it is. The first of them, where they are very many. */
+  readonly kept: readonly ProtectedRow[]
+  /** The rows that could not be restored. */
+  readonly failed: readonly UnrestoredRow[]
+  /** The runs that have taken back something of it before. */
+  readonly undone_by: readonly number[]
+  /** Rows that the run has picked and that still wait: what they get will be written after this undo. */
+  readonly waiting: number
+  readonly duration_ms: number
+}
+
+export interface ProtectedRow {
+  readonly source: string
+  readonly key: string
+  readonly columns: readonly string[]
+  /** The run that has written them since; null: somebody else. */
+  readonly written_by: number | null
+}
+
+export interface UnrestoredRow {
+  readonly source: string
+  readonly key: string
+  readonly outcome: 'row_missing' | 'rejected'
+  readonly reason: string | null
+}
+
+/** Rows listed by name at the most: a report must not outgrow memory. */
+const MAX_LISTED = 10_000
+
+/** Adds up what becomes of a run's changes. */
+export class UndoSummary {
+  readonly #changes = { restored: 0, kept: 0, row_missing: 0, rejected: 0 }
+  readonly #columns = new Map<string, { source: string; column: string; restored: number; kept: number }>()
+  readonly #cells = { restored: 0, touched: 0, kept: 0 }
+  readonly #kept: ProtectedRow[] = []
+  readonly #failed: UnrestoredRow[] = []
+  notConfigured = 0
+
+  /** Changes looked at. */
+  get processed(): number {
+    return Object.values(this.#changes).reduce((sum, n) => sum + n, this.notConfigured)
+  }
+
+  add({ source, key, outcome, reason, restored, kept, writtenBy }: RevertOutcome): void {
+    this.#changes[outcome]++
+    for (const column of restored) {
+      if (isTouchColumn(source, column)) this.#cells.touched++
+      else {
+        this.#cells.restored++
+        this.#column(source.name, column).restored++
+      }
+    }
+    // Every edit moves `updated_at`: where only touched columns stay, nobody's work does.
+    const columns = kept.filter((column) => !isTouchColumn(source, column))
+    for (const column of columns) this.#column(source.name, column).kept++
+    this.#cells.kept += columns.length
+    if (columns.length > 0 && this.#kept.length < MAX_LISTED)
+      this.#kept.push({ source: source.name, key, columns, written_by: writtenBy })
+    if ((outcome === 'row_missing' || outcome === 'rejected') && this.#failed.length < MAX_LISTED)
+      this.#failed.push({ source: source.name, key, outcome, reason })
+  }
+
+  report(
+    end: Pick<
+      UndoReport,
+      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'undone_by' | 'waiting'
+    > & {
+      readonly total: number
+      readonly undoneBefore: number
+      readonly durationMs: number
+    },
+  ): UndoReport {
+    const { total, undoneBefore, durationMs, ...rest } = end
+    const seen = { ...this.#changes, undone_before: undoneBefore, not_configured: this.notConfigured }
+    const remaining = total - Object.values(seen).reduce((sum, n) => sum + n, 0)
+    return {
+      ...rest,
+      changes: { total, ...seen, remaining },
+      cells: { ...this.#cells },
+      columns: [...this.#columns.values()],
+      kept: this.#kept,
+      failed: this.#failed,
+      duration_ms: Math.round(durationMs),
+    }
+  }
+
+  #column(source: string, column: string): { restored: number; kept: number } {
+    const name = JSON.stringify([source, column])
+    const counts = this.#columns.get(name) ?? { source, column, restored: 0, kept: 0 }
+    this.#columns.set(name, counts)
+    return counts
+  }
+}
+
+/** 0 done; 3 when something could not be restored that nobody has changed; 130 interrupted. Pure. */
+export function undoExitCode({ status, changes }: Pick<UndoReport, 'status' | 'changes'>): 0 | 3 | 130 {
+  if (status === 'interrupted') return 130
+  return changes.rejected + changes.not_configured + changes.remaining > 0 ? 3 : 0
+}

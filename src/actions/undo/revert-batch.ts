@@ -1,0 +1,185 @@
+import * as changes from '../../store/changes.ts'
+import { afterUndo } from '../../domain/row.ts'
+import { type UndoResult, previewRestore, restoreBatch } from '../../sources/write/restore.ts'
+import type { Source } from '../../sources/source.ts'
+import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
+import { type RevertedRow, type UndoableChange, lockRows, revertRows } from '../../store/changes.ts'
+import { isTouchColumn, sortByConfig } from '../columns.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
+
+/** Changes of one source, each of another row. */
+export interface RevertBatch {
+  readonly source: Source
+  readonly changes: readonly changes.UndoableChange[]
+}
+
+/** What became of one change. */
+export interface RevertOutcome {
+  readonly source: Source
+  readonly key: string
+  /** `kept`: somebody has changed each of its cells since. */
+  readonly outcome: 'restored' | 'kept' | 'row_missing' | 'rejected'
+  readonly reason: string | null
+  readonly restored: readonly string[]
+  readonly kept: readonly string[]
+  /** The run that has written the kept cells since; null when it was nobody of us. */
+  readonly writtenBy: number | null
+}
+
+export interface RevertResult {
+  readonly outcomes: readonly RevertOutcome[]
+  /** Changes whose rows another transaction has locked: not touched. */
+  readonly lockedChanges: readonly changes.UndoableChange[]
+}
+
+export interface UndoContext {
+  readonly run: number
+  readonly undoes: number
+  readonly writesAgain: boolean
+}
+
+/**
+ * Takes back a batch: the source's cells, the changes that say so and the rows' states in one transaction, so that a
+ * crash leaves all of it or nothing. Locks in the order of the write back: first Fillrate's rows, then the source's.
+ * A row that another transaction has locked is left alone.
+ * @throws TableBusy when the table is locked or too slow for the batch
+ */
+export function revertBatch(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  undoing: UndoContext,
+  { source, changes: batch }: RevertBatch,
+): Promise<RevertResult> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const ids = batch.map((change) => change.id)
+      const open = await changes.lockUndoable(tx, ids)
+      const mine = batch.filter((change) => open.has(change.id))
+      if (mine.length === 0) return { outcomes: [], lockedChanges: [] }
+      const keys = mine.map((change) => change.key)
+      const claims = await lockRows(tx, source.name, keys)
+      const later = await changes.findColumnsWrittenLater(tx, source.name, mine)
+      const limitMs = statementTimeoutMs(mine.length, deps.rules.sourceTimeoutMs)
+      const results = await withTableTimeouts(tx, limitMs, () =>
+        restoreBatch(tx, source, withLaterColumns(mine, later)),
+      )
+      const undone: changes.RevertingChange[] = []
+      const takenBack: RevertedRow[] = []
+      for (const [n, change] of mine.entries()) {
+        const { key, before, after } = results[n] ?? {}
+        if (key !== change.key || !before || !after) continue
+        const columns = Object.keys(after)
+        const { id, lookup, writtenBefore } = change
+        const claimed = pickColumns(columns, claims.get(key) ?? {})
+        undone.push({ undoes: id, run: undoing.run, key, lookup, before, after, writtenBefore: claimed })
+        const cells = columns.filter((column) => !isTouchColumn(source, column)).length
+        takenBack.push({ key, columns, written: pickColumns(columns, writtenBefore ?? {}) ?? {}, cells })
+      }
+      await changes.insertReverting(tx, source.name, undone)
+      await revertRows(tx, source.name, undoing, afterUndo(undoing), takenBack)
+      return toRevertResult(tx, source, mine, results)
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+/** The same without a write and without a lock. */
+export function previewRevert(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  { source, changes: batch }: RevertBatch,
+): Promise<RevertResult> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const later = await changes.findColumnsWrittenLater(tx, source.name, batch)
+      const limitMs = statementTimeoutMs(batch.length, deps.rules.sourceTimeoutMs)
+      const rehearse = () => previewRestore(tx, source, withLaterColumns(batch, later))
+      return toRevertResult(tx, source, batch, await withTableTimeouts(tx, limitMs, rehearse))
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+const withLaterColumns = (
+  batch: readonly changes.UndoableChange[],
+  later: ReadonlyMap<number, readonly string[]>,
+): (changes.UndoableChange & { readonly writtenLater: readonly string[] })[] =>
+  batch.map((change) => ({ ...change, writtenLater: later.get(change.id) ?? [] }))
+
+async function toRevertResult(
+  tx: Parameters<typeof changes.findLaterWriters>[0],
+  source: Source,
+  batch: readonly changes.UndoableChange[],
+  results: readonly UndoResult[],
+): Promise<RevertResult> {
+  const kept = results.flatMap(({ key, keptColumns: columns }, n) =>
+    columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
+  )
+  const later = await changes.findLaterWriters(tx, source.name, kept)
+  const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
+  const outcomes = results.flatMap((result, n): RevertOutcome[] => {
+    const { key, outcome, reason, keptColumns } = result
+    if (outcome === 'locked') return []
+    const all = sortByConfig(source, Object.keys(batch[n]?.after ?? {}))
+    const one = {
+      source,
+      key,
+      reason,
+      kept: sortByConfig(source, keptColumns),
+      writtenBy: later.get(key) ?? null,
+    }
+    if (outcome === 'restored')
+      return [{ ...one, outcome, restored: all.filter((column) => !keptColumns.includes(column)) }]
+    if (outcome !== 'unchanged') return [{ ...one, outcome, restored: [] }]
+    if (keptColumns.length > 0) return [{ ...one, outcome: 'kept', restored: [] }]
+    return [
+      { ...one, outcome: 'rejected', reason: 'a trigger kept the row from being updated', restored: [] },
+    ]
+  })
+  return { outcomes, lockedChanges }
+}
+
+/** The entries of these columns; null when there are none. */
+function pickColumns(
+  columns: readonly string[],
+  values: Readonly<Record<string, unknown>>,
+): Record<string, unknown> | null {
+  const entries = columns
+    .filter((column) => Object.hasOwn(values, column))
+    .map((c) => [c, values[c]] as const)
+  return entries.length > 0 ? Object.fromEntries(entries) : null
+}
+
+/**
+ * Makes batches of a page of changes, newest first. Each batch is of one source and holds a row once; of a row's
+ * changes the newest comes first, also when they are of two sources on one table. Pure.
+ * @returns `unknown`: changes of sources that are not configured any more
+ */
+export function toRevertBatches(
+  page: readonly UndoableChange[],
+  sources: ReadonlyMap<string, Source>,
+): { readonly batches: readonly RevertBatch[]; readonly unknown: readonly UndoableChange[] } {
+  const seen = new Map<string, number>()
+  const rounds: Map<string, { readonly source: Source; readonly changes: UndoableChange[] }>[] = []
+  const unknown: UndoableChange[] = []
+  for (const change of page) {
+    const source = sources.get(change.source)
+    if (source === undefined) {
+      unknown.push(change)
+      continue
+    }
+    const row = rowIdentity(source, change.key)
+    const newer = seen.get(row) ?? 0
+    seen.set(row, newer + 1)
+    const round = (rounds[newer] ??= new Map())
+    const batch = round.get(source.name) ?? { source, changes: [] }
+    batch.changes.push(change)
+    round.set(source.name, batch)
+  }
+  return { batches: rounds.flatMap((round) => [...round.values()]), unknown }
+}
+
+/** The name of a row: the same for two sources that have the table and its key in common. */
+export const rowIdentity = (source: Source, key: string): string =>
+  JSON.stringify([source.table.sql, source.keyColumns.map((column) => column.name), key])

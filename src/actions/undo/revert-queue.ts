@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { UndoableChange } from '../../store/changes.ts'
+import { TableBusyError } from '../../store/transaction.ts'
+import { MAX_SINGLE_ROW_TRIES, describeTableBusy, sharedBatchSize } from '../../pipeline/batch-size.ts'
+import type { RunPolicy } from '../../pipeline/deps.ts'
+import { type RevertBatch, type RevertOutcome, type RevertResult, rowIdentity } from './revert-batch.ts'
+
+/** Changes of the largest batch: one statement on the source. */
+export const CHANGES_PER_BATCH = 500
+/** Changes that are kept to be tried again: an undo that is run again finds the others. */
+const MAX_DEFERRED = 10_000
+const RETRY_MS = 500
+
+export interface RevertQueueOptions {
+  readonly revert: (batch: RevertBatch) => Promise<RevertResult>
+  readonly onOutcome: (outcome: RevertOutcome) => void
+  readonly rules: Pick<RunPolicy, 'sourceTimeoutMs' | 'leftWaitMs'>
+}
+
+/**
+ * Takes batches back around what other transactions hold: locked rows are left, the others are taken back at once, and
+ * what was left is tried again for a bounded time. Batches are smaller where the table is slow.
+ */
+export class RevertQueue {
+  readonly #options: RevertQueueOptions
+  /** Rows whose newest open change was left: an older one of them must not be taken back before it. */
+  #blockedRows = new Set<string>()
+  #deferred: RevertBatch[] = []
+
+  constructor(options: RevertQueueOptions) {
+    this.#options = options
+  }
+
+  async revert({ source, changes }: RevertBatch): Promise<void> {
+    const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(rowIdentity(source, key))
+    this.#defer({ source, changes: changes.filter(isBlocked) })
+    let open = changes.filter((change) => !isBlocked(change))
+    const pace = sharedBatchSize(source, CHANGES_PER_BATCH)
+    for (let attempt = 1; open.length > 0;) {
+      const part = { source, changes: open.slice(0, pace.rows) }
+      const began = performance.now()
+      try {
+        const { outcomes, lockedChanges } = await this.#options.revert(part)
+        pace.onBatch(part.changes.length, performance.now() - began)
+        for (const outcome of outcomes) this.#options.onOutcome(outcome)
+        this.#defer({ source, changes: lockedChanges })
+      } catch (error) {
+        if (!(error instanceof TableBusyError)) throw error
+        if (error.isTableLock) return this.#defer({ source, changes: open })
+        if (part.changes.length > 1) {
+          pace.halve(part.changes.length)
+          continue
+        }
+        if (error.raisedMessage !== null && attempt++ < MAX_SINGLE_ROW_TRIES) {
+          await sleep(20 * attempt * attempt)
+          continue
+        }
+        this.#giveUpRow(part, error)
+      }
+      attempt = 1
+      open = open.slice(part.changes.length)
+    }
+  }
+
+  /** Tries what was left again, until nothing moves any more for a while. */
+  async retryLocked(signal: AbortSignal): Promise<void> {
+    const { leftWaitMs } = this.#options.rules
+    let count = this.#deferredCount
+    for (let movedAt = performance.now(); count > 0 && performance.now() - movedAt < leftWaitMs;) {
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      const batches = this.#deferred
+      this.#deferred = []
+      this.#blockedRows = new Set()
+      for (const batch of batches) await this.revert(batch)
+      if (this.#deferredCount < count) movedAt = performance.now()
+      count = this.#deferredCount
+    }
+  }
+
+  get #deferredCount(): number {
+    return this.#deferred.reduce((sum, batch) => sum + batch.changes.length, 0)
+  }
+
+  #defer(batch: RevertBatch): void {
+    if (batch.changes.length === 0) return
+    for (const { key } of batch.changes) this.#blockedRows.add(rowIdentity(batch.source, key))
+    if (this.#deferredCount < MAX_DEFERRED) this.#deferred.push(batch)
+  }
+
+  /** The one change of a row that can't be written, or that meets another transaction each time. */
+  #giveUpRow(part: RevertBatch, busy: TableBusyError): void {
+    if (busy.raisedMessage === null && busy.reason === 'locked') return this.#defer(part)
+    const reason = describeTableBusy(busy, this.#options.rules.sourceTimeoutMs)
+    for (const { key } of part.changes)
+      this.#options.onOutcome({
+        source: part.source,
+        key,
+        outcome: 'rejected',
+        reason,
+        restored: [],
+        kept: [],
+        writtenBy: null,
+      })
+  }
+}

@@ -1,0 +1,61 @@
+import { ConfigProblems } from '../config/problems.ts'
+import type { RouteOption } from '../domain/route.ts'
+import type { Source } from '../sources/source.ts'
+
+/** What somebody asks of a run or a plan, held against what there is. All throw ConfigProblems. */
+
+type BudgetOption = number | 'unlimited'
+
+/** @param names none means all @throws ConfigProblems where one is not configured */
+export function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
+  if (names.length === 0) return [...sources.values()]
+  return [...new Set(names)].map((name) => chooseSource(sources, name))
+}
+
+export function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
+  const source = sources.get(name)
+  if (source) return source
+  throw requestProblem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
+}
+
+/** A run never spends by surprise: somebody must have said how much. */
+export function requireBudget(
+  request: { readonly budget?: BudgetOption | undefined },
+  config: { readonly budget: BudgetOption | null },
+): number | null {
+  const budget = request.budget ?? config.budget
+  if (budget === null)
+    throw requestProblem(
+      'budget',
+      'none',
+      'how many lookups this run may ask',
+      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
+    )
+  return toBudgetLimit(budget)
+}
+
+export const toBudgetLimit = (budget: BudgetOption | null): number | null =>
+  budget === 'unlimited' ? null : budget
+
+export function assertRoutePossible(
+  route: RouteOption,
+  bulk: { readonly possible: boolean; readonly todo: string | null },
+): void {
+  if (route === 'bulk' && !bulk.possible)
+    throw requestProblem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
+}
+
+export function requireSetting<T>(value: T | null, name: string, expected: string): T {
+  if (value === null)
+    throw requestProblem(name, 'not set', expected, 'set it in the environment or in a .env file')
+  return value
+}
+
+function requestProblem(
+  place: string,
+  found: string,
+  expected: string,
+  todo: string | null = null,
+): ConfigProblems {
+  return new ConfigProblems('the command and its environment', [{ place, found, expected, todo }])
+}

@@ -1,0 +1,175 @@
+import { isIP } from 'node:net'
+import { didYouMean, oneOf, quoteText } from '../util/text.ts'
+
+/** A value that was read, or what a message says of it. `found` must not give a secret away. */
+export type EnvValue<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly found: string; readonly expected: string; readonly todo?: string }
+
+/** One of a few words, in any case. */
+export function parseWord<const Word extends string>(text: string, words: readonly Word[]): EnvValue<Word> {
+  const value = words.find((word) => word === text.toLowerCase())
+  if (value !== undefined) return { ok: true, value }
+  const todo = didYouMean(text, words)
+  return { ok: false, found: quoteText(text), expected: oneOf(words), ...(todo === null ? {} : { todo }) }
+}
+
+export function parsePort(text: string): EnvValue<number> {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (port <= 65_535) return { ok: true, value: port }
+  return {
+    ok: false,
+    found: quoteText(text),
+    expected: 'a port: a whole number from 0 to 65535, 0 for any that is free',
+  }
+}
+
+export function parseHost(text: string): EnvValue<string> {
+  const host = text.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(host) !== 0 || /^(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}$/i.test(host))
+    return { ok: true, value: host }
+  const expected = "an address or host to listen on, such as '127.0.0.1' or '0.0.0.0'"
+  const hasMore = /[:/]/.test(host)
+  return {
+    ok: false,
+    found: quoteText(text),
+    expected,
+    ...(hasMore ? { todo: 'The port goes into FILLRATE_PORT.' } : {}),
+  }
+}
+
+/** Several secrets, comma-separated. `sendable`: they travel in a header, so only visible ASCII will do. */
+export function parseSecrets(
+  text: string,
+  what: string,
+  { sendable }: { sendable: boolean },
+): EnvValue<readonly string[]> {
+  const secrets = text
+    .split(',')
+    .map((secret) => secret.trim())
+    .filter((secret) => secret !== '')
+  for (const [index, secret] of secrets.entries()) {
+    const wrong = describeSecretProblem(secret, sendable)
+    if (wrong === null) continue
+    const number = secrets.length === 1 ? '' : `, number ${index + 1} of ${secrets.length},`
+    return {
+      ok: false,
+      found: `a ${what}${number} ${wrong} (not shown)`,
+      expected: `the ${what} as it was given to you; several, newest first, with commas between them`,
+    }
+  }
+  return { ok: true, value: secrets }
+}
+
+/** A shorter token can be guessed; 16 hexadecimal digits can't. */
+const MIN_TOKEN_LENGTH = 16
+
+/** One secret that travels in a header, and that opens the door to whoever has it. */
+export function parseToken(text: string): EnvValue<string> {
+  const wrong =
+    describeSecretProblem(text, true) ??
+    (text.length < MIN_TOKEN_LENGTH ? `of ${text.length} characters` : null)
+  if (wrong === null) return { ok: true, value: text }
+  return {
+    ok: false,
+    found: `a token ${wrong} (not shown)`,
+    expected: `${MIN_TOKEN_LENGTH} visible ASCII characters or more, without white space`,
+    todo: 'Make one with `openssl rand -hex 32`.',
+  }
+}
+
+function describeSecretProblem(secret: string, sendable: boolean): string | null {
+  // Docker's --env-file keeps the quotes that a shell would take off.
+  if (/^(["']).*\1$/s.test(secret)) return 'in quotes'
+  if (!sendable) return null
+  if (/^bearer\s/i.test(secret)) return 'with the word Bearer before it'
+  if (/\s/.test(secret)) return 'with white space in it'
+  return /^[\x21-\x7e]+$/.test(secret) ? null : 'with characters that a header cannot hold'
+}
+
+const EXPECTED_DATABASE_URL = "a URL such as 'postgres://user:password@localhost:5432/crm'"
+
+/** A Postgres URL, as it is. What is wrong with one is told without showing it, since it holds a password. */
+export function parseDatabaseUrl(text: string): EnvValue<string> {
+  const refuse = (found: string, todo?: string): EnvValue<string> => ({
+    ok: false,
+    found: `${found} (not shown: it may hold a password)`,
+    expected: EXPECTED_DATABASE_URL,
+    ...(todo === undefined ? {} : { todo }),
+  })
+  const encode =
+    'In the user name and the password, write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25.'
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase()
+  if (scheme === undefined) return refuse('a text that is not a URL')
+  if (scheme !== 'postgres' && scheme !== 'postgresql') return refuse(`a ${scheme}:// URL`)
+  const url = URL.parse(text)
+  if (url === null || /\s/.test(text)) return refuse('a URL that cannot be read', encode)
+  // The first / ? or # ends the host, so an unescaped one in the password leaves its @ behind.
+  if (/@/.test(url.pathname) || url.hash !== '' || /^\?[^=]*@/.test(url.search)) {
+    return refuse('a URL whose password seems to hold a /, ? or #', encode)
+  }
+  return { ok: true, value: text }
+}
+
+interface AddressRole {
+  readonly of: 'service' | 'receiver'
+  /** A path that Fillrate adds itself. */
+  readonly leaveOff: string
+}
+
+/** An http or https URL, without a slash at its end. */
+export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvValue<string> {
+  const example = of === 'service' ? 'https://api.example.com' : 'https://fillrate.example.com'
+  const refuse = (found: string, todo?: string): EnvValue<string> => ({
+    ok: false,
+    found,
+    expected: `the ${of}'s http or https URL, such as '${example}'`,
+    ...(todo === undefined ? {} : { todo }),
+  })
+  const url = URL.parse(text)
+  if (url !== null && (url.username !== '' || url.password !== '')) {
+    return refuse(
+      'a URL with a user name or a password (not shown)',
+      'Leave them out; a key goes into FILLRATE_API_KEY.',
+    )
+  }
+  if (url !== null && (url.search !== '' || url.hash !== '')) {
+    const todo =
+      of === 'service'
+        ? 'Leave it out; a key goes into FILLRATE_API_KEY, with FILLRATE_AUTH=query.'
+        : 'Leave it out.'
+    return refuse('a URL with a query or a fragment (not shown: it may hold a key)', todo)
+  }
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    return refuse(
+      quoteText(text),
+      /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? undefined : 'Start it with https:// or http://.',
+    )
+  }
+  const address = url.href.replace(/\/+$/, '')
+  if (address.endsWith(leaveOff))
+    return refuse(quoteText(text), `Leave ${leaveOff} off: it is added to every address.`)
+  return { ok: true, value: address }
+}
+
+/** An http or https URL that may be a secret itself, as Slack's are: as it is, and never shown. */
+export function parseSecretAddress(text: string): EnvValue<string> {
+  const url = URL.parse(text)
+  if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
+  return {
+    ok: false,
+    found: 'a text that is no http or https URL (not shown: it may be a secret)',
+    expected: "an http or https URL, such as 'https://ops.example.com/fillrate'",
+  }
+}
+
+/** The address of a proxy, which may hold a password. Without a scheme it is one of http, as everywhere. */
+export function parseProxy(text: string): EnvValue<string> {
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
+  if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
+  return {
+    ok: false,
+    found: 'a text that is no http or https URL (not shown: it may hold a password)',
+    expected: "the address of an HTTP proxy, such as 'http://proxy.example.com:3128'",
+  }
+}

@@ -1,0 +1,50 @@
+import { maskPasswords } from '../util/text.ts'
+
+const MAX_FRAME_WIDTH = 90
+
+/** A line of a file with a caret under one of its columns; both count from 1. Null where there is no such line. */
+export function codeFrame(text: string, line: number, column: number | null): string | null {
+  const source = text.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1]
+  if (source === undefined) return null
+  // The part around the column of a line that is too long, of a configuration that a program wrote for instance.
+  const start = Math.max(
+    0,
+    Math.min((column ?? 1) - 1 - MAX_FRAME_WIDTH / 2, source.length - MAX_FRAME_WIDTH),
+  )
+  const shown = source.slice(start, start + MAX_FRAME_WIDTH).replace(/[\t\p{Cc}]/gu, ' ')
+  const masked = maskPasswords(shown)
+  const gutter = `${line} | `
+  if (column === null || masked !== shown) return `${gutter}${masked.trimEnd()}`
+  return `${gutter}${shown.trimEnd()}\n${' '.repeat(gutter.length + column - 1 - start)}^`
+}
+
+/** Line and column, from 1, of an offset in the text. */
+export function positionAt(text: string, offset: number): { line: number; column: number } {
+  const lines = text.slice(0, offset).split(/\r\n|[\n\r\u2028\u2029]/)
+  return { line: lines.length, column: (lines.at(-1) ?? '').length + 1 }
+}
+
+export type KeyPath = readonly PropertyKey[]
+
+/** `sources.contacts.outputs["attributes.department"].policy`, `schedule[0].cron`. */
+export function formatKeyPath(path: KeyPath): string {
+  const place = path
+    .map((key) => {
+      if (typeof key === 'number') return `[${key}]`
+      const name = String(key)
+      return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`
+    })
+    .join('')
+    .replace(/^\./, '')
+  return place === '' ? 'the configuration' : place
+}
+
+/** What stands at the path; undefined when nothing does. */
+export function valueAt(root: unknown, path: KeyPath): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<PropertyKey, unknown>)[key]
+  }
+  return value
+}

@@ -1,0 +1,129 @@
+import ms from 'ms'
+import { isRegExp } from 'node:util/types'
+import { z } from 'zod'
+import { didYouMean, oneOf, quoteText } from '../util/text.ts'
+import { Cron, CronPattern } from 'croner'
+
+/**
+ * The leaves of the schema. The error of each says what was expected there: `issues.ts` puts it into a
+ * message with the place and what was found.
+ */
+export const requiredString = (expected: string) =>
+  z.string({ error: expected }).refine((value) => value.trim() !== '', { error: expected, abort: true })
+
+export const oneOfStrings = <const Values extends readonly [string, ...string[]]>(values: Values) =>
+  z.enum(values, { error: oneOf(values) })
+
+export const booleanFlag = z.boolean({ error: 'true or false' })
+
+export const integerBetween = (minimum: number, maximum: number) => {
+  const error = `a whole number from ${minimum} to ${maximum}`
+  return z.int({ error }).min(minimum, { error }).max(maximum, { error })
+}
+
+export const fraction = (maximum: number) => {
+  const error = `a number from 0 to ${maximum}`
+  return z.number({ error }).min(0, { error }).max(maximum, { error })
+}
+
+export const sqlExpression = (example: string) => requiredString(`an SQL expression, such as "${example}"`)
+
+export const objectLike = (example: string) => `an object such as ${example}`
+
+export const columnNameText = requiredString('a column name')
+
+const EXPECTED_PATTERN = 'a regular expression: /^\\+\\d{8,15}$/ in code, "^\\\\+\\\\d{8,15}$" in JSON'
+
+/** A regular expression, out of which come its source and flags. */
+export const regularExpression = z
+  .union([requiredString(EXPECTED_PATTERN), z.custom<RegExp>(isRegExp)], { error: EXPECTED_PATTERN })
+  .transform((value, context) => {
+    const refuse = (todo: string | null, found?: string) => {
+      context.addIssue({ code: 'custom', message: EXPECTED_PATTERN, params: { todo, found } })
+      return z.NEVER
+    }
+    if (typeof value !== 'string') {
+      // A test with g or y remembers where it stopped: an equal value would match only every other time.
+      if (/[gy]/.test(value.flags)) return refuse('Leave out the flags g and y.')
+      return { source: value.source, flags: value.flags }
+    }
+    if (/^\/.*\/[a-z]*$/s.test(value))
+      return refuse('In a text, leave out the slashes around it, and the flags.')
+    try {
+      return { source: new RegExp(value).source, flags: '' }
+    } catch (error) {
+      const reason = error instanceof Error ? error.message.replace(/^.*: /s, '') : String(error)
+      return refuse(null, `${quoteText(value)}: ${reason}`)
+    }
+  })
+
+/** Longer than any interval that makes sense here, and far inside what a date can hold. */
+const MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
+
+/**
+ * A duration such as `30s`, `6h` or `90d` in milliseconds, or null. The unit must be there: `30` could be
+ * anything, and `ms` itself would take it for milliseconds.
+ */
+export function parseDuration(text: string): number | null {
+  const trimmed = text.trim()
+  if (!/^\d+(?:\.\d+)? ?[a-z]+$/i.test(trimmed)) return null
+  // `ms` answers undefined to a unit that it doesn't know, whatever its type says.
+  const parsed: number | undefined = ms(trimmed as `${number}d`)
+  if (parsed === undefined || !Number.isFinite(parsed) || parsed > MAX_DURATION_MS) return null
+  return Math.round(parsed)
+}
+
+export const EXPECTED_DURATION = "a duration with its unit, such as '30s', '15m', '6h' or '90d'"
+
+/** Without seconds: a pass takes longer than that, and Quartz's six fields would silently mean something else. */
+const CRON_MODE = '5-part'
+
+const EXPECTED_CRON =
+  "five fields, minute hour day-of-month month day-of-week, such as '0 2 * * *', or a name such as @daily"
+
+/** Any moment will do: the question is whether the text ever comes true, and five fields hold no year. */
+const REFERENCE_TIME = new Date('2024-01-01T00:00:00Z')
+
+/** A refinement: the text is a cron pattern, and comes true at some time. */
+export function checkCron(text: string, context: z.core.$RefinementCtx): void {
+  const refuse = (reason: string) =>
+    context.addIssue({
+      code: 'custom',
+      message: EXPECTED_CRON,
+      params: { found: `${quoteText(text)}: ${reason}` },
+    })
+  try {
+    // Not `new Cron` alone: it takes a date and time too, which comes true once.
+    const pattern = new CronPattern(text, undefined, { mode: CRON_MODE })
+    if (new Cron(pattern.pattern, { paused: true, mode: CRON_MODE }).nextRun(REFERENCE_TIME) === null) {
+      refuse('it never comes true')
+    }
+  } catch (error) {
+    refuse(describeCronError(error))
+  }
+}
+
+function describeCronError(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const reason = message.replace(/^CronPattern: /, '').replace(/\.$/, '')
+  return /format|parts/.test(reason) ? 'not five fields' : reason.replace(/^Invalid value/, 'invalid value')
+}
+
+/** A refinement: the name of a time zone that this Node knows. */
+export function checkTimezone(name: string, context: z.core.$RefinementCtx): void {
+  if (!isTimezone(name)) {
+    context.addIssue({
+      code: 'custom',
+      message: "the IANA name of a time zone, such as 'Europe/Oslo' or 'UTC'",
+      params: { todo: didYouMean(name, Intl.supportedValuesOf('timeZone')) },
+    })
+  }
+}
+
+function isTimezone(name: string): boolean {
+  try {
+    return Intl.DateTimeFormat('en', { timeZone: name }) instanceof Intl.DateTimeFormat
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,291 @@
+import { randomUUID } from 'node:crypto'
+import type { Deps } from '../pipeline/deps.ts'
+import { LEASE_MS } from '../pipeline/deps.ts'
+import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
+import { repick } from '../pipeline/pick/pick.ts'
+import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
+import type { RunReport } from '../runs/report.ts'
+import type { Workers } from '../runs/workers.ts'
+import type { Source } from '../sources/source.ts'
+import * as callers from '../store/callers.ts'
+import * as followed from '../store/changed-rows.ts'
+import * as pauses from '../store/paused-sources.ts'
+import * as runs from '../store/runs.ts'
+import * as waiting from '../store/run-progress.ts'
+import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
+import { LiveSyncRun } from './live-sync-run.ts'
+import { Polling } from './polling.ts'
+
+export interface LiveSyncOptions {
+  readonly sources: readonly Source[]
+  readonly owner: string
+  readonly scope: () => string
+  readonly works: Workers
+  readonly budget: number | null
+  readonly onEnded: (report: RunReport, trigger: 'follow' | 'backfill', sources: readonly string[]) => void
+}
+
+const MAINTENANCE_MS = 5_000
+/** After a run that could not go on, the next one begins so much later; after each further one, twice as much. */
+const FAILURE_PAUSE_MS = 30_000
+const MAX_FAILURE_PAUSE_MS = 30 * 60_000
+
+/** One process follows for all: two would only pick each other's keys. */
+const LEASE_SCOPE = 'follow'
+
+/**
+ * Follows the database: picks the rows whose keys the triggers have recorded, or that a poll has found, into runs that
+ * stay open. What people change goes into a sync, before everything else; what they import, behind everything else.
+ */
+export class LiveSync {
+  readonly #deps: Deps
+  readonly #options: LiveSyncOptions
+  readonly #byName: ReadonlyMap<string, Source>
+  readonly #names: readonly string[]
+  /** Those that nobody has paused: what changes in the others stays on the list. */
+  #active: readonly string[] = []
+  readonly #polling: Polling
+  readonly #token = randomUUID()
+  readonly #openRuns: Record<'follow' | 'backfill', LiveSyncRun | null> = { follow: null, backfill: null }
+  readonly #queue: ChangeQueue
+  #isLeader = false
+  #leadershipCheckedAt = Number.NEGATIVE_INFINITY
+  #maintainedAt = Number.NEGATIVE_INFINITY
+  #nextAbandonedAt = Number.NEGATIVE_INFINITY
+  #pausedUntil = Number.NEGATIVE_INFINITY
+  #budgetWarned = false
+  /** Runs that could not go on, one after the other. */
+  #consecutiveFailures = 0
+
+  constructor(deps: Deps, options: LiveSyncOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.#byName = new Map(options.sources.map((source) => [source.name, source]))
+    this.#names = [...this.#byName.keys()]
+    this.#queue = new ChangeQueue(deps.db)
+    this.#polling = new Polling(deps, options.sources)
+  }
+
+  /** Does one bounded batch. @returns how many keys it was done with */
+  async tick(signal: AbortSignal): Promise<number> {
+    if (this.#names.length === 0 || !(await this.#renewLeadership()) || performance.now() < this.#pausedUntil)
+      return 0
+    await this.#refreshPauses()
+    await this.#maintain(signal)
+    if (this.#active.length === 0) return 0
+    await this.#polling.pollDue(this.#active)
+    const did =
+      (await this.#pickChanged()) +
+      (await this.#pickPolled()) +
+      (await this.#pickAbandoned()) +
+      (await this.#pickBulk())
+    if (did > 0) this.#options.works.wakeCalls()
+    return did
+  }
+
+  /** Ends what is open, and lets another process follow at once. */
+  async stop(): Promise<void> {
+    await this.#closeRun('follow', 'interrupted')
+    await this.#closeRun('backfill', 'interrupted')
+    if (this.#isLeader) await callers.releaseLease(this.#deps.db, LEASE_SCOPE, this.#token)
+    this.#isLeader = false
+  }
+
+  async #renewLeadership(): Promise<boolean> {
+    const now = performance.now()
+    if (now - this.#leadershipCheckedAt < (this.#isLeader ? LEASE_MS / 5 : 1_000)) return this.#isLeader
+    const { db, log } = this.#deps
+    const leads = await callers.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
+    this.#leadershipCheckedAt = now
+    if (leads && !this.#isLeader) log.info({ sources: this.#names }, 'this process follows the database')
+    if (!leads && this.#isLeader) log.warn('another process follows the database now')
+    this.#isLeader = leads
+    return leads
+  }
+
+  async #refreshPauses(): Promise<void> {
+    const paused = await pauses.filterPaused(this.#deps.db, this.#names)
+    this.#active = this.#names.filter((name) => !paused.includes(name))
+  }
+
+  /** Now and then: closes runs that are over, and picks up what was left lying. */
+  async #maintain(signal: AbortSignal): Promise<void> {
+    if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
+    this.#maintainedAt = performance.now()
+    const { db } = this.#deps
+    const today = await this.#readDayBudget()
+    for (const kind of ['follow', 'backfill'] as const) {
+      const run = this.#openRuns[kind]
+      if (run === null) continue
+      if (run.hasFailed) {
+        this.#pausedUntil =
+          performance.now() +
+          Math.min(MAX_FAILURE_PAUSE_MS, FAILURE_PAUSE_MS * 2 ** this.#consecutiveFailures++)
+        await this.#closeRun(kind, 'done')
+        continue
+      }
+      const isDone = run.isIdle && !(await waiting.hasWaitingRows(db, run.id))
+      if (run.isExpired || isDone || run.budgetName !== (today?.name ?? null)) {
+        this.#consecutiveFailures = 0
+        await this.#closeRun(kind, 'done')
+        continue
+      }
+      if (await waiting.hasRequeuedRows(db, run.id, this.#names))
+        for (const source of this.#options.sources)
+          await repick(this.#deps, { ...toPickContext(run), dry: false }, source, {
+            leftBehind: false,
+            signal,
+          })
+      const live = (await runs.listRunning(db)).map((one) => one.id)
+      await adoptAbandonedLookups(db, run, live)
+      this.#options.works.wakeCalls()
+    }
+    const waits = this.#isBudgetSpent(today)
+      ? this.#names
+      : this.#names.filter((name) => !this.#active.includes(name))
+    await this.#queue.maintain(waits)
+  }
+
+  /** What dead runs had picked: as soon as one part of it is picked, the next. */
+  async #pickAbandoned(): Promise<number> {
+    if (performance.now() < this.#nextAbandonedAt) return 0
+    const { db, log } = this.#deps
+    const rows = await followed.listAbandonedChanges(db, this.#active, BULK_KEYS_PER_TICK)
+    let picked = 0
+    for (const kind of ['follow', 'backfill'] as const)
+      for (const source of this.#options.sources) {
+        const keys = rows
+          .filter((row) => row.trigger === kind && row.source === source.name)
+          .map((row) => row.key)
+        const run = keys.length === 0 ? null : await this.#openRun(kind)
+        if (run === null) continue
+        const leftOut = await this.#pick(run, source, keys, { settleGone: true })
+        picked += keys.length - leftOut.length
+      }
+    if (picked > 0) log.info({ rows: picked }, 'rows that a dead run had picked are picked again')
+    if (picked < BULK_KEYS_PER_TICK) this.#nextAbandonedAt = performance.now() + MAINTENANCE_MS
+    return picked
+  }
+
+  async #pickChanged(): Promise<number> {
+    const changes = await this.#queue.next(this.#active)
+    if (changes.length === 0) return 0
+    const run = await this.#openRun('follow')
+    if (run === null) return 0
+    const done: followed.ChangedRows[] = []
+    for (const [name, source] of this.#byName) {
+      const own = changes.filter((one) => one.source === name)
+      const leftOut = new Set(
+        await this.#pick(
+          run,
+          source,
+          own.flatMap((one) => one.keys),
+        ),
+      )
+      done.push(...own.filter((one) => !one.keys.some((key) => leftOut.has(key))))
+    }
+    await this.#queue.remove(done)
+    return done.length
+  }
+
+  async #pickPolled(): Promise<number> {
+    let did = 0
+    for (const { source, keys } of this.#polling.listFound(this.#active)) {
+      const run = await this.#openRun('follow')
+      if (run === null) return did
+      const leftOut = await this.#pick(run, source, keys)
+      // Those are found again: the poll goes on from where all was picked.
+      await this.#polling.markPicked(source, leftOut.length === 0)
+      did += keys.length - leftOut.length
+    }
+    return did
+  }
+
+  async #pickBulk(): Promise<number> {
+    const many = await this.#queue.nextBulkPart(this.#active)
+    const source = many === null ? undefined : this.#byName.get(many.source)
+    if (many === null || source === undefined) return 0
+    const run = await this.#openRun('backfill')
+    if (run === null) return 0
+    const leftOut = await this.#pick(run, source, many.keys)
+    if (leftOut.length > 0) return many.keys.length - leftOut.length
+    await this.#queue.advanceBulk(many)
+    return many.keys.length
+  }
+
+  /** @returns the keys that the budget would not pay */
+  async #pick(
+    run: LiveSyncRun,
+    source: Source,
+    keys: readonly string[],
+    options: PickKeysOptions = {},
+  ): Promise<readonly string[]> {
+    // A column of the key may be nullable, and a key be changed by several statements.
+    const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
+    if (distinct.length === 0) return []
+    const { picked, skippedKeys } = await pickChangedKeys(this.#deps, run, source, distinct, options)
+    run.recordPicked(picked)
+    // Answers that are stored already need no call.
+    if (picked > 0) this.#options.works.wakeWriters()
+    if (skippedKeys.length > 0) this.#warnOutOfBudget(run)
+    return skippedKeys
+  }
+
+  /** The run that is open, or a new one. Null: the day's budget is used up. */
+  async #openRun(kind: 'follow' | 'backfill'): Promise<LiveSyncRun | null> {
+    const open = this.#openRuns[kind]
+    const { db, log } = this.#deps
+    const { budget, owner, scope, works } = this.#options
+    const today = await this.#readDayBudget()
+    if (this.#isBudgetSpent(today)) {
+      if (open !== null) this.#warnOutOfBudget(open)
+      this.#pausedUntil = performance.now() + FAILURE_PAUSE_MS
+      return null
+    }
+    if (open !== null && open.budgetName === (today?.name ?? null)) return open
+    await this.#closeRun(kind, 'done')
+    this.#budgetWarned = false
+    const run = await LiveSyncRun.open({
+      db,
+      log,
+      owner,
+      scope,
+      service: this.#deps.service,
+      works,
+      sources: this.#names,
+      trigger: kind,
+      budget,
+      budgetName: today?.name ?? null,
+      onEnded: (report) => this.#options.onEnded(report, kind, this.#names),
+    })
+    this.#openRuns[kind] = run
+    return run
+  }
+
+  /** Null: nothing bounds it. */
+  async #readDayBudget(): Promise<followed.DayBudget | null> {
+    return this.#options.budget === null ? null : followed.readDayBudget(this.#deps.db)
+  }
+
+  #isBudgetSpent(today: followed.DayBudget | null): boolean {
+    return today !== null && today.spent >= (this.#options.budget ?? Number.POSITIVE_INFINITY)
+  }
+
+  #warnOutOfBudget(run: LiveSyncRun): void {
+    if (this.#budgetWarned) return
+    this.#budgetWarned = true
+    run.budget.skip(1)
+    this.#deps.log.warn(
+      { run: run.id, budget: this.#options.budget },
+      'the budget of the day is used up: changes wait for the next day (UTC)',
+    )
+  }
+
+  async #closeRun(kind: 'follow' | 'backfill', reason: 'done' | 'interrupted'): Promise<void> {
+    const run = this.#openRuns[kind]
+    this.#openRuns[kind] = null
+    await run?.close(reason)
+  }
+}
+
+const toPickContext = ({ id, budget, service }: LiveSyncRun) => ({ id, budget, service })

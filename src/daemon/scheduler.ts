@@ -1,0 +1,187 @@
+import * as ticks from '../store/scheduled-runs.ts'
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { ScheduleEntry } from '../config/config.ts'
+import { decideScheduledRun } from '../domain/schedule.ts'
+import type { RunStatus } from '../runs/report.ts'
+import type { Database } from '../store/open.ts'
+import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
+import { Cron } from 'croner'
+
+export interface SchedulerDeps {
+  readonly db: Database
+  readonly log: Logger
+  /** Names this process; unique for each start. */
+  readonly owner: string
+  /**
+   * The time, in milliseconds since the epoch, by the clock that all processes share: Postgres's. A process's own may be
+   * wrong, and what it recorded too early would stand for all ticks until then.
+   */
+  readonly clock: () => Promise<number>
+  /** How long a tick is this process's without being extended. */
+  readonly leaseMs: number
+  /** Carries out one tick. Aborted: it ends as `interrupted`, with its state saved. */
+  readonly run: (
+    entry: ScheduleEntry,
+    options: ScheduledRunOptions,
+  ) => Promise<{ readonly status: RunStatus; readonly reason: string | null }>
+}
+
+export interface ScheduledRunOptions {
+  readonly signal: AbortSignal
+  /** Names the budget of this tick: however often it is begun again, it is spent once. */
+  readonly budgetName: string
+  readonly onStarted: (run: number) => void
+}
+
+/**
+ * The schedule of one process. Ticks are rows: the process that inserts one first has recorded it for all, and one that
+ * holds its lease runs it. So a tick is run once however many processes there are, and by another one when its
+ * process dies.
+ */
+export class Scheduler {
+  readonly #deps: SchedulerDeps
+  readonly #entries: ReadonlyMap<string, ScheduleEntry>
+  readonly #running = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  /** What the shared clock said last, and when that was by a clock that nothing sets. */
+  #lastClock = { now: 0, at: 0 }
+
+  constructor(deps: SchedulerDeps, entries: readonly ScheduleEntry[]) {
+    this.#deps = deps
+    this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
+  }
+
+  /** Records what is due, and begins what can begin. */
+  async startDue(): Promise<void> {
+    if (this.#entries.size === 0 || this.#stopping.signal.aborted) return
+    await this.#recordDue()
+    while (await this.#startNext());
+  }
+
+  /** Milliseconds until the next tick, as of the last one of this; infinite without a schedule. */
+  untilNext(): number {
+    const now = this.#lastClock.now + performance.now() - this.#lastClock.at
+    const next = [...this.#entries.values()].flatMap((entry) => nextTimes(entry, now, 1))
+    return Math.min(...next.map((at) => at - now))
+  }
+
+  /** Interrupts what is running; another process, or this one after its restart, finishes it. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all(this.#running)
+  }
+
+  async #recordDue(): Promise<void> {
+    const { db, log, clock } = this.#deps
+    const now = await clock()
+    this.#lastClock = { now, at: performance.now() }
+    const schedules = [...this.#entries.keys()]
+    const dropped = await ticks.deleteFutureRuns(db, schedules)
+    for (const { schedule, at } of dropped)
+      log.warn({ schedule, at }, 'a tick in the future is deleted: a clock was wrong when it was recorded')
+    const recorded = await ticks.latestScheduledRuns(db, schedules, now)
+    const due: ticks.DueScheduledRun[] = []
+    for (const [schedule, entry] of this.#entries) {
+      const at = previousTime(entry, now)
+      const before = recorded.get(schedule)
+      if (at === null || (before !== undefined && before.getTime() >= at)) continue
+      const known = before !== undefined || dropped.some((tick) => tick.schedule === schedule)
+      const fate = decideScheduledRun(at, now, { known, catchUp: entry.catchUp })
+      due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
+    }
+    for (const { schedule, at, skipped } of await ticks.recordScheduledRuns(db, due)) {
+      const { state, reason } = due.find((one) => one.schedule === schedule) ?? {
+        state: 'skipped',
+        reason: null,
+      }
+      if (skipped) log.warn({ schedule, at }, 'a tick is skipped: the next one came before it could begin')
+      else if (state === 'skipped') log.info({ schedule, at, reason }, 'a tick is skipped')
+      else if (reason !== null) log.info({ schedule, at, reason }, 'a tick was missed, and is run now')
+    }
+  }
+
+  async #startNext(): Promise<boolean> {
+    const { db, log, owner, leaseMs } = this.#deps
+    const { begun, blocked } = await ticks.claimScheduledRun(db, {
+      schedules: [...this.#entries.keys()],
+      owner,
+      token: randomUUID(),
+      leaseMs,
+    })
+    for (const { schedule, at, by } of blocked)
+      log.info({ schedule, at, by }, 'a tick waits: another run of its sources is not done yet')
+    const entry = begun === null ? undefined : this.#entries.get(begun.schedule)
+    if (begun === null || entry === undefined) return false
+    const task = this.#execute(begun, entry).finally(() => this.#running.delete(task))
+    this.#running.add(task)
+    return true
+  }
+
+  async #execute(tick: ticks.ClaimedRun, entry: ScheduleEntry): Promise<void> {
+    const { db, log, leaseMs } = this.#deps
+    const { schedule, at, attempts } = tick
+    log.info({ schedule, at, attempts }, 'a tick begins')
+    const lost = new AbortController()
+    const timer = setInterval(() => {
+      ticks.extendScheduledRun(db, tick, leaseMs).then(
+        (ours) => ours || lost.abort(),
+        (error: unknown) =>
+          log.warn({ schedule, reason: (error as Error).message }, 'a tick was not extended'),
+      )
+    }, leaseMs / 3)
+    const signal = AbortSignal.any([this.#stopping.signal, lost.signal])
+    // A shutdown waits no longer than the lease lasts: another process then ends the tick.
+    const giveUp = expiresAfterAbort(this.#stopping.signal, leaseMs)
+    const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
+    try {
+      const { status, reason } = await this.#deps.run(entry, {
+        signal,
+        budgetName: `schedule ${schedule} ${at.toISOString()}`,
+        onStarted: (run) => void ticks.attachRun(db, tick, run).catch(() => {}),
+      })
+      if (status === 'interrupted' && signal.aborted) await keep(() => ticks.releaseScheduledRun(db, tick))
+      else
+        await keep(() =>
+          ticks.endScheduledRun(db, tick, status === 'completed' ? reason : `${status}: ${reason ?? ''}`),
+        )
+    } catch (error) {
+      const reason = (error as Error).message
+      log.error({ schedule, at, reason }, 'the run of a tick failed')
+      await keep(() => ticks.endScheduledRun(db, tick, `failed: ${reason}`)).catch(() => {})
+    } finally {
+      clearInterval(timer)
+    }
+  }
+}
+
+// Pure but for the zones that Node knows: croner computes times, and starts nothing.
+
+type CronSpec = Pick<ScheduleEntry, 'cron' | 'timezone'>
+
+/**
+ * The ticks of a schedule after a moment, in order. One at a time that the clock leaves out in spring comes at the end
+ * of the gap; one at a time that comes twice in autumn comes once.
+ */
+export function nextTimes(when: CronSpec, after: number, count: number): number[] {
+  return parseCron(when)
+    .nextRuns(count, new Date(after))
+    .map((at) => at.getTime())
+}
+
+/** The latest tick at or before a moment. Null: there was none. */
+export function previousTime(when: CronSpec, now: number): number | null {
+  const [at] = parseCron(when).previousRuns(1, new Date(now + 1))
+  return at?.getTime() ?? null
+}
+
+/** Names a schedule in the database: one that is changed is another. */
+export const scheduleName = ({
+  cron: text,
+  timezone,
+  sources,
+}: CronSpec & Pick<ScheduleEntry, 'sources'>): string =>
+  [text.split(/\s+/).join(' '), ...(timezone === null ? [] : [timezone]), sources.join(',')].join(' | ')
+
+const parseCron = ({ cron: text, timezone }: CronSpec): Cron =>
+  new Cron(text, { paused: true, mode: '5-part', ...(timezone !== null && { timezone }) })

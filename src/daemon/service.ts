@@ -1,0 +1,195 @@
+import * as ticks from '../store/scheduled-runs.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config, ScheduleEntry } from '../config/config.ts'
+import { LEASE_MS } from '../pipeline/deps.ts'
+import { enforceRetention as dropOld } from '../pipeline/retention.ts'
+import { runLoop } from '../runs/loop.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
+import { type RunDeps, executeRun } from '../runs/run.ts'
+import { type WorkerTask, Workers } from '../runs/workers.ts'
+import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
+import { LiveSync } from './live-sync.ts'
+import type { Notifier } from './notifier.ts'
+import { type ScheduledRunOptions, Scheduler } from './scheduler.ts'
+import type { Logger } from 'pino'
+
+export interface ServiceDeps extends RunDeps {
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget'>
+  readonly notifier: Notifier
+}
+
+export interface ServiceOptions {
+  /** Takes no more work, lets what is under way end, and saves the state. */
+  readonly signal: AbortSignal
+  /** Gives the receiver its wake-up: deliveries are settled as they come. */
+  readonly onStarted: (wake: { delivered(): void }) => void
+}
+
+/** The list of changes is looked at so often when nothing changes. */
+const LIVE_SYNC_POLL_MS = 250
+/** How long a run of the schedule waits for its deliveries when nothing else is left to do. */
+const DELIVERY_WAIT_MS = 30 * 60_000
+/** What is old is looked for so often, and between two batches. */
+const RETENTION_INTERVAL_MS = 10 * 60_000
+const RETENTION_PACE_MS = 200
+
+/**
+ * What `fillrate start` does with one configuration: schedule, sync, and the steps of all its runs in one set of works.
+ * A step that fails is begun again after a while; the runs that can't go on without it fail.
+ */
+export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
+  const { db, log, config, notifier, owner } = deps
+  const { signal } = options
+  const works = new Workers(deps, {
+    sources: [...deps.sources.values()],
+    calls: {
+      deps,
+      acquireLeadership: deps.acquireLeadership,
+      readRateStatus: deps.readRateStatus,
+      scope: deps.scope,
+    },
+    signal,
+    onRecovered: ({ expiredJobs }) => {
+      if (expiredJobs > 0) notifier.jobsOverdue(expiredJobs)
+    },
+  })
+  options.onStarted({ delivered: works.wakeSettling })
+
+  const schedule = new Scheduler(
+    {
+      db,
+      log,
+      owner,
+      clock: () => ticks.readDatabaseTime(db),
+      leaseMs: LEASE_MS,
+      run: (entry, tick) => runScheduleEntry(deps, works, entry, tick),
+    },
+    config.schedule,
+  )
+  const sources = [...deps.sources.values()].filter((source) => source.mapping.follow)
+  const follow = new LiveSync(deps, {
+    sources,
+    owner,
+    scope: deps.scope,
+    works,
+    budget: entryBudget(config.budget),
+    onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
+  })
+  const runs: WorkerTask[] = [
+    {
+      name: 'schedule',
+      source: null,
+      begin: () =>
+        runLoop({
+          name: 'schedule',
+          log,
+          signal,
+          nudge: new WakeSignal(),
+          tick: () => pollSchedule(schedule, signal),
+        }),
+    },
+    ...(sources.length === 0 ? [] : [liveSyncTask(deps, follow, signal)]),
+    { name: 'keep', source: null, begin: () => retentionLoop(deps, signal) },
+  ]
+  await Promise.all([...works.tasks(), ...runs].map((step) => supervise(deps, works, step, signal)))
+  // Now that every answer that was on its way is stored, the runs can tell what they did.
+  await schedule.stop()
+  const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
+  // Its lease ends by itself, and its runs are found dead: a shutdown does not wait for Postgres to come back.
+  if (sources.length > 0)
+    await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) })
+}
+
+async function pollSchedule(schedule: Scheduler, signal: AbortSignal): Promise<number> {
+  await schedule.startDue()
+  const ms = Math.max(20, Math.min(1_000, schedule.untilNext()))
+  await sleep(ms, undefined, { signal }).catch(() => {})
+  return 1
+}
+
+/** Nothing tells it of a change: a NOTIFY would make users' commits wait for each other. */
+function liveSyncTask({ log }: ServiceDeps, follow: LiveSync, signal: AbortSignal): WorkerTask {
+  return {
+    name: 'follow',
+    source: null,
+    begin: () =>
+      runLoop({
+        name: 'follow',
+        log,
+        signal,
+        nudge: new WakeSignal(),
+        paceMs: 50,
+        longestLookMs: LIVE_SYNC_POLL_MS,
+        tick: () => follow.tick(signal),
+      }),
+  }
+}
+
+async function runScheduleEntry(
+  deps: ServiceDeps,
+  workers: Workers,
+  entry: ScheduleEntry,
+  { signal, budgetName, onStarted }: ScheduledRunOptions,
+) {
+  const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
+  return executeRun(deps, {
+    sources,
+    trigger: 'schedule',
+    limit: entry.limit,
+    budget: entryBudget(entry.budget ?? deps.config.budget),
+    budgetName,
+    where: null,
+    route: 'auto',
+    waitMs: DELIVERY_WAIT_MS,
+    signal,
+    workers,
+    onStarted: ({ id }) => onStarted(id),
+    onEnded: (report) => deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources }),
+  })
+}
+
+const entryBudget = (budget: Config['budget']): number | null =>
+  budget === 'unlimited' ? null : (budget ?? 0)
+
+/** Deletes what has been kept long enough, a little at a time. */
+function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
+  const sweep = { after: 0 }
+  return runLoop({
+    name: 'keep',
+    log: deps.log,
+    signal,
+    nudge: new WakeSignal(),
+    tick: async () => {
+      const { dropped, more } = await dropOld(deps, deps.config.keep, sweep)
+      if (Object.values(dropped).some((count) => count > 0))
+        deps.log.debug({ ...dropped }, 'what was kept long enough is deleted')
+      await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
+      return 1
+    },
+  })
+}
+
+const FIRST_RESTART_MS = 1_000
+const MAX_RESTART_MS = 60_000
+
+/** Begins a step again when it fails, later each time: one that can't work must not take the others with it. */
+export async function supervise(
+  { log }: { readonly log: Logger },
+  works: Pick<Workers, 'fail'>,
+  step: WorkerTask,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let pause = FIRST_RESTART_MS; !signal.aborted; pause = Math.min(MAX_RESTART_MS, pause * 2)) {
+    const began = performance.now()
+    try {
+      await step.begin()
+      return
+    } catch (error) {
+      if (signal.aborted) return
+      if (performance.now() - began > 10 * MAX_RESTART_MS) pause = FIRST_RESTART_MS
+      log.error({ step: step.name, err: error, ms: pause }, 'a step failed, and is begun again')
+      works.fail(error, step.source)
+      await sleep(pause, undefined, { signal }).catch(() => {})
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import { type Rng, createRng } from '../../sandbox/rng.ts'
+import {
+  drawWeighted,
+  withStraySpaces,
+  writeBlank,
+  writeInvalidWebsite,
+  writeWebsite,
+} from './dirty-values.ts'
+import {
+  companyEnds,
+  companyStarts,
+  legalForms,
+  placeholderValues,
+  typedCities,
+  typedCountries,
+  typedIndustries,
+} from './words.ts'
+
+/** A row of crm.accounts, as it is before anything is enriched. */
+export interface CrmAccount {
+  readonly id: number
+  readonly name: string
+  readonly website: string | null
+  readonly industry: string | null
+  readonly employees: number | null
+  readonly revenue: number | null
+  readonly founded: number | null
+  readonly city: string | null
+  readonly country: string | null
+  readonly technologies: readonly string[] | null
+  readonly attributes: Readonly<Record<string, unknown>> | null
+  readonly archived: boolean
+}
+
+/** A company that exists, whatever the CRM knows of it. */
+export interface CrmCompany {
+  readonly name: string
+  /** Under .example, which nobody can own (RFC 2606). */
+  readonly host: string
+}
+
+/** Company number n. Two numbers are never the same company, up to the number of names. */
+export function companyAt(seed: number, n: number): CrmCompany {
+  const many = companyStarts.length * companyEnds.length
+  // Any step that shares no factor with the number of names goes through all of them before one comes again.
+  const place = (n * 1_009 + seed) % many
+  const start = companyStarts[place % companyStarts.length] ?? ''
+  const end = companyEnds[Math.floor(place / companyStarts.length)] ?? ''
+  const word = start + end
+  return {
+    name: word + createRng(seed, `legal form ${n}`).pick(legalForms),
+    host: `${word.toLowerCase()}.example`,
+  }
+}
+
+/** The accounts of the CRM: some companies are in it twice, and not all have a website. */
+export function createAccounts(
+  seed: number,
+  count: number,
+): { readonly accounts: CrmAccount[]; readonly companies: CrmCompany[] } {
+  const companies: CrmCompany[] = []
+  const accounts = Array.from({ length: count }, (_, n): CrmAccount => {
+    const luck = createRng(seed, `account ${n}`)
+    const isTwice = n > 20 && luck.below(0.04)
+    const it = (isTwice ? companies[luck.between(0, n - 1)] : undefined) ?? companyAt(seed, n)
+    companies.push(it)
+    return { id: n + 1, name: isTwice ? it.name.toUpperCase() : it.name, ...typedAccountFields(luck, it) }
+  })
+  return { accounts, companies }
+}
+
+function typedAccountFields(luck: Rng, { host }: CrmCompany): Omit<CrmAccount, 'id' | 'name'> {
+  return {
+    website: drawWeighted<() => string | null>(luck, [
+      [88, () => writeWebsite(luck, host)],
+      [6, () => writeBlank(luck)],
+      [6, () => writeInvalidWebsite(luck, host)],
+    ])(),
+    industry: luck.below(0.24)
+      ? luck.pick([...typedIndustries, ...typedIndustries, ...placeholderValues])
+      : writeBlank(luck),
+    employees: luck.below(0.14) ? luck.pick([0, 5, 12, 40, 150, 900]) : null,
+    revenue: luck.below(0.05) ? luck.pick([0, 1_000_000, 25_000_000]) : null,
+    founded: luck.below(0.1) ? luck.between(1950, 2020) : null,
+    city: luck.below(0.4) ? withStraySpaces(luck, luck.pick(typedCities)) : writeBlank(luck),
+    country: luck.below(0.45) ? luck.pick(typedCountries) : writeBlank(luck),
+    technologies: drawWeighted<readonly string[] | null>(luck, [
+      [74, null],
+      [18, []],
+      [8, ['SAP']],
+    ]),
+    attributes: drawWeighted<CrmAccount['attributes']>(luck, [
+      [55, null],
+      [25, {}],
+      [12, { tier: luck.pick(['A', 'B', 'C']) }],
+      [5, { tier: 'A', sub_industry: 'Widgets' }],
+      [3, { sub_industry: null }],
+    ]),
+    archived: luck.below(0.02),
+  }
+}

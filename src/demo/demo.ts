@@ -1,0 +1,122 @@
+import type { Invocation } from '../cli/command.ts'
+import type { Context } from '../cli/context.ts'
+import { Exit, type ExitCode } from '../cli/exit-codes.ts'
+import { writeJson } from '../cli/render/json.ts'
+import { formatDuration } from '../util/format.ts'
+import { ProgressView } from '../cli/render/progress.ts'
+import { demoCommands } from './views/next-steps.ts'
+import {
+  showFaults,
+  showFillRates,
+  showInterrupted,
+  showManualValues,
+  showNextSteps,
+  showPlan,
+  showRun,
+  showServiceStats,
+} from './views/sections.ts'
+import { type DemoSettings, FULL_DEMO } from './settings.ts'
+import { Presenter } from './presenter.ts'
+import { type DemoResult, planDemo, runDemo } from './script.ts'
+import { type DemoEnvironment, STATE_FOLDER, withDemoEnvironment } from './environment.ts'
+import type { Plan } from '../actions/plan/plan.ts'
+
+/**
+ * The whole way on real parts: a Postgres, a CRM, the service, a plan, a run, and what came of it.
+ * @throws DemoProblem where it can't be shown on this machine
+ */
+export async function showDemo(
+  { flags }: Pick<Invocation, 'flags'>,
+  context: Context,
+  settings: DemoSettings = FULL_DEMO,
+): Promise<ExitCode> {
+  const { stdout, stderr, signal, env } = context
+  const began = performance.now()
+  const typed = demoCommands(env)
+  const stage = new Presenter(stdout, { silent: flags.json })
+  stage.title('Fillrate', 'a demo: real parts, made-up people, nothing leaves this machine')
+  return withDemoEnvironment(
+    stage,
+    context,
+    { logLevel: flags.logLevel ?? 'warn', settings },
+    async (world) => {
+      showFaults(stage, world.service.settings)
+      const plan = await planDemo(world, signal)
+      showPlan(stage, plan)
+      signal.throwIfAborted()
+
+      stage.heading('The run', 'fillrate run')
+      if (stderr.isTTY) stage.text('Ctrl-C ends it with its state saved.\n')
+      const view = new ProgressView(stderr)
+      const story = await runDemo(world, {
+        signal,
+        onProgress: (progress) => view.update(progress),
+      }).finally(() => view.end())
+      if (story.run.status === 'interrupted') showInterrupted(stage, story, typed)
+      else {
+        showRun(stage, story, typed)
+        showFillRates(stage, story)
+        showServiceStats(stage, story)
+        showManualValues(stage, story)
+        showNextSteps(stage, typed, listCreatedFolders(world))
+      }
+      const took = performance.now() - began
+      if (story.run.status !== 'interrupted')
+        stage.lines(['', stdout.paint('quiet', `The whole demo took ${formatDuration(took)}.`)])
+      if (flags.json) writeJson(stdout, toDemoJson(world, settings, { plan, story }, took))
+      return demoExitCode(story)
+    },
+  )
+}
+
+/** What was made: the state in the working folder, and the data where they had to go elsewhere. */
+const listCreatedFolders = ({ state, postgres }: DemoEnvironment): string[] =>
+  postgres.home.startsWith(state) ? [STATE_FOLDER] : [STATE_FOLDER, postgres.home]
+
+/** Rows that the service does not know or that could not be written are part of what is shown. Pure. */
+export function demoExitCode({ run, typedValues }: Pick<DemoResult, 'run' | 'typedValues'>): ExitCode {
+  if (run.status === 'interrupted') return Exit.interrupted
+  return run.status === 'completed' && typedValues.changed === 0 ? Exit.done : Exit.failed
+}
+
+/** The demo as one object, for programs. */
+export function toDemoJson(
+  world: DemoEnvironment,
+  size: DemoSettings,
+  told: { readonly plan: Plan; readonly story: DemoResult },
+  durationMs: number,
+): object {
+  const { fillRates, run, status, deliveries, service, typedValues, examples } = told.story
+  const { settings } = world.service
+  return {
+    status: run.status,
+    crm: { accounts: size.accounts, contacts: size.contacts, made_now: world.isNewCrm },
+    plan: told.plan,
+    run,
+    fill_rate: Object.fromEntries(
+      fillRates.map(({ source, before, after }) => [
+        source,
+        {
+          eligible: after.eligible,
+          columns: Object.fromEntries(
+            after.columns.map(({ column, filled: now }, n) => [
+              column,
+              { before: before.columns[n]?.filled ?? 0, after: now },
+            ]),
+          ),
+        },
+      ]),
+    ),
+    rows: status.rows,
+    deliveries: { taken: deliveries, states: status.deliveries },
+    service: {
+      limit: settings.limit,
+      window_ms: settings.windowMs,
+      faults: settings.faults,
+      counts: { ...service, windows: service.windows.length },
+    },
+    typed_values: typedValues,
+    examples,
+    duration_ms: Math.round(durationMs),
+  }
+}

@@ -1,0 +1,136 @@
+import { readFile, readlink, realpath, rm } from 'node:fs/promises'
+import { type Socket, createServer } from 'node:net'
+import { join } from 'node:path'
+import { DemoError } from '../settings.ts'
+import type { Binaries } from './binaries.ts'
+import { dataFolder } from './cluster.ts'
+import { type SystemAccount, runProgram } from './program.ts'
+import { spawn } from 'node:child_process'
+
+export interface PostgresServerOptions {
+  readonly home: string
+  readonly binaries: Binaries
+  readonly account: SystemAccount | null
+  readonly env: NodeJS.ProcessEnv
+}
+
+const WAIT_SECONDS = '60'
+
+/**
+ * Starts the server on a free port of loopback, in a session of its own, so that a Ctrl-C in the terminal does not reach
+ * it while a run still saves its state.
+ * @returns false where the port or the folder was taken meanwhile: then it is worth another try
+ * @throws DemoProblem with what the server said
+ */
+export async function startServer(options: PostgresServerOptions): Promise<boolean> {
+  const data = dataFolder(options.home)
+  const log = join(data, 'server.log')
+  await rm(log, { force: true })
+  const { code, output, startError } = await runProgram(
+    options.binaries.pgCtl,
+    ['start', '-D', data, '-l', log, '-o', `-p ${await freePort()}`, '-w', '-t', WAIT_SECONDS, '-s'],
+    // On Windows the server would hold the output of pg_ctl open.
+    { ...options, output: process.platform === 'win32' ? 'ignore' : 'read' },
+  )
+  if (code === 0) return true
+  const said = startError ?? (await readFile(log, 'utf8').catch(() => output))
+  if (/could not bind|already in use|already exists|still in use|Only one usage/.test(said)) return false
+  throw new DemoError(
+    `The embedded Postgres did not start:\n${said.trim().split('\n').slice(-12).join('\n')}`,
+  )
+}
+
+/** Stops the server and waits for it; connections are ended, what is committed is safe. Fine where it has ended already. */
+export async function stopServer(options: PostgresServerOptions): Promise<void> {
+  await runProgram(
+    options.binaries.pgCtl,
+    ['stop', '-D', dataFolder(options.home), '-m', 'fast', '-w', '-t', WAIT_SECONDS, '-s'],
+    options,
+  )
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}
+
+/** Waits for the end of its input, and ends the server then, unless another has taken its place. */
+const GUARD_SCRIPT = 'read -r _; [ "$(head -n 1 "$1")" = "$2" ] && kill -INT "$2"'
+
+export interface ServerGuard {
+  /** The server is stopped: nothing to guard any more. */
+  dismiss(): void
+}
+
+/**
+ * Sees to it that the server ends when we do, even by SIGKILL: a shell holds the other end of a pipe, which the system
+ * closes with us. Without it, a killed demo leaves a server behind that nobody knows of.
+ */
+export function guardServer(data: string, { pid }: Postmaster): ServerGuard {
+  // On Windows there is no shell for it; the next demo ends such a server.
+  if (process.platform === 'win32') return { dismiss: () => {} }
+  const shell = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', join(data, 'postmaster.pid'), String(pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+    cwd: '/',
+    env: {},
+  })
+  shell.once('error', () => {})
+  shell.stdin.once('error', () => {})
+  shell.unref()
+  ;(shell.stdin as Socket).unref()
+  return { dismiss: () => void shell.kill('SIGKILL') }
+}
+
+/** The server that says, in the data folder, that it runs there. */
+export interface Postmaster {
+  readonly pid: number
+  readonly port: number
+}
+
+/** What `postmaster.pid` says: the process on its first line, the port on its fourth. It outlives a crash. */
+export async function readPostmaster(data: string): Promise<Postmaster | null> {
+  const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => null)
+  return text === null ? null : parsePostmaster(text)
+}
+
+/** Pure. Null for a file that was only half written. */
+export function parsePostmaster(text: string): Postmaster | null {
+  const lines = text.split(/\r?\n/)
+  const [pid, port] = [Number(lines[0]), Number(lines[3])]
+  return Number.isInteger(pid) && pid > 1 && Number.isInteger(port) && port > 0 ? { pid, port } : null
+}
+
+/**
+ * Whether the process is there and is the server of this folder. After a crash its number may belong to another
+ * process, above all in a container, where numbers are low and come again.
+ */
+export async function isServerRunning(
+  data: string,
+  { pid }: Postmaster,
+  env: NodeJS.ProcessEnv,
+): Promise<boolean> {
+  if (!isAlive(pid)) return false
+  // A server works in its data folder.
+  const folder = await readlink(`/proc/${pid}/cwd`).catch(() => null)
+  if (folder !== null) return folder === (await realpath(data))
+  const { code, output } = await runProgram('ps', ['-o', 'args=', '-p', String(pid)], { env, account: null })
+  // Without /proc and ps it is believed: the server is asked next.
+  return code === 0 ? output.includes(data) : true
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // EPERM: it is there, and somebody else's.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -1,0 +1,58 @@
+import type { Output } from '../cli/output.ts'
+import { formatDuration } from '../util/format.ts'
+import { pad, width, wrap } from '../cli/render/text.ts'
+
+/** Where the demo is told, step by step. A silent one, for `--json`, tells nothing. */
+export class Presenter {
+  readonly output: Output
+  readonly #isSilent: boolean
+
+  constructor(output: Output, options: { readonly silent: boolean }) {
+    this.output = output
+    this.#isSilent = options.silent
+  }
+
+  lines(lines: readonly string[]): void {
+    if (!this.#isSilent) for (const line of lines) this.output.line(line)
+  }
+
+  /** Running text. */
+  text(text: string): void {
+    this.lines(wrap(text, this.output.textColumns - 2).map((line) => `  ${line}`))
+  }
+
+  title(name: string, what: string): void {
+    const { paint } = this.output
+    this.lines([`${paint('heading', name)}  ${what}`, ''])
+  }
+
+  /** What comes next, and what one types to have it elsewhere, on a rule over the whole width. */
+  heading(title: string, command = ''): void {
+    const { paint, textColumns } = this.output
+    const end = command === '' ? '' : ` ${command} ──`
+    const rule = '─'.repeat(Math.max(2, textColumns - width(title) - width(end) - 4))
+    const after = command === '' ? '' : ` ${paint('type', command)} ${paint('quiet', '──')}`
+    this.lines(['', `${paint('quiet', '──')} ${paint('heading', title)} ${paint('quiet', rule)}${after}`, ''])
+  }
+
+  /** Something that takes a moment: named while it is done, and ticked off with what came of it. */
+  async step<T>(name: string, act: () => Promise<T>, done: (result: T) => string): Promise<T> {
+    const began = performance.now()
+    if (!this.#isSilent) this.output.live([`  … ${name}`])
+    try {
+      const result = await act()
+      if (!this.#isSilent) this.output.live([])
+      const took = formatDuration(performance.now() - began)
+      const { paint, textColumns } = this.output
+      const [first = '', ...rest] = wrap(done(result), textColumns - 4 - 10)
+      this.lines([
+        `  ${paint('good', '✓')} ${pad(first, textColumns - 4 - 10)}${paint('quiet', took.padStart(8))}`,
+        ...rest.map((line) => `    ${line}`),
+      ])
+      return result
+    } catch (error) {
+      if (!this.#isSilent) this.output.live([])
+      throw error
+    }
+  }
+}

@@ -1,0 +1,215 @@
+import type pg from 'pg'
+import { type FillCounts, countFilled } from '../sources/fill-counts.ts'
+import type { Plan } from '../actions/plan/plan.ts'
+import type { RunProgress } from '../runs/counters.ts'
+import type { RunReport } from '../runs/report.ts'
+import { type Status, readStatus } from '../actions/status.ts'
+import type { SandboxStats } from '../sandbox/stats.ts'
+import type { FillRateChange } from './views/fill-rates.ts'
+import type { DemoEnvironment } from './environment.ts'
+import { BLANK_CHARACTERS } from '../sources/cell.ts'
+
+/** What a demo did, and how it can be told that it did it. */
+export interface DemoResult {
+  readonly run: RunReport
+  readonly fillRates: readonly FillRateChange[]
+  readonly status: Status
+  /** Questions that were answered before the run. */
+  readonly knownLookups: number
+  /** Deliveries that this run took. */
+  readonly deliveries: number
+  readonly service: SandboxStats
+  readonly typedValues: ManualValues
+  readonly examples: readonly ContactExample[]
+}
+
+/** How long deliveries are waited for when nothing else is left to do: longer than a job's deadline. */
+const WAIT_MS = 20_000
+
+const passOptions = (signal: AbortSignal) =>
+  ({ sources: [], limit: null, where: null, route: 'auto', signal }) as const
+
+/** What a run would ask. */
+export const planDemo = ({ app }: DemoEnvironment, signal: AbortSignal): Promise<Plan> =>
+  app.plan(passOptions(signal))
+
+/** Runs once, and looks at the database and the service before and after. */
+export async function runDemo(
+  { app, client, service }: DemoEnvironment,
+  options: { readonly signal: AbortSignal; readonly onProgress: (progress: RunProgress) => void },
+): Promise<DemoResult> {
+  const values = await snapshotManualValues(client)
+  const contacts = await snapshotContacts(client)
+  const before = await coverages()
+  const knownLookups = await counted('fillrate.lookups where resolved_at is not null')
+  const deliveriesBefore = await counted('fillrate.deliveries')
+  service.reset()
+
+  const report = await app.run({
+    ...passOptions(options.signal),
+    waitMs: WAIT_MS,
+    onProgress: options.onProgress,
+  })
+
+  const after = await coverages()
+  return {
+    run: report,
+    fillRates: [...app.sources.keys()].map((source, n) => ({
+      source,
+      before: before[n] ?? NO_COVERAGE,
+      after: after[n] ?? NO_COVERAGE,
+    })),
+    status: await readStatus(app.db, [...app.sources.keys()], app.scope),
+    knownLookups,
+    deliveries: (await counted('fillrate.deliveries')) - deliveriesBefore,
+    service: service.stats(),
+    typedValues: await values.check(),
+    examples: await contacts.examples(report.run),
+  }
+
+  function coverages(): Promise<FillCounts[]> {
+    return Promise.all(
+      [...app.sources.values()].map((source) =>
+        app.db.transaction().execute((tx) => countFilled(tx, source)),
+      ),
+    )
+  }
+
+  async function counted(what: string): Promise<number> {
+    const { rows } = await client.query<{ count: number }>(`select count(*)::integer as count from ${what}`)
+    return rows[0]?.count ?? 0
+  }
+}
+
+const NO_COVERAGE: FillCounts = { eligible: 0, columns: [] }
+
+/** A contact before and after. */
+export interface ContactExample {
+  readonly name: string
+  /** What it was asked by, as it stands in the CRM. */
+  readonly asked_by: string
+  readonly cells: readonly {
+    readonly column: string
+    /** Null for NULL. */
+    readonly before: string | null
+    readonly after: string | null
+  }[]
+}
+
+const CONTACT_CELLS_SQL = `jsonb_build_object('title', title, 'phone', phone, 'seniority', seniority::text,
+                                  'department', attributes ->> 'department')`
+
+/** Notes the contacts as they are now, in a table that ends with the client's connection. */
+export async function snapshotContacts(
+  client: pg.Client,
+): Promise<{ examples(run: number): Promise<ContactExample[]> }> {
+  await client.query('drop table if exists contacts_before')
+  await client.query(
+    `create temp table contacts_before as select id, ${CONTACT_CELLS_SQL} as cells from crm.contacts`,
+  )
+  return {
+    examples: async (run) => {
+      const { rows } = await client.query<ContactExample>(EXAMPLES_SQL, [run])
+      return rows
+    },
+  }
+}
+
+/** One of each kind: something typed that stays, and the ways of asking. */
+const EXAMPLES_SQL = `
+  with written as (
+    select c.*, b.cells as cells_before, a.name as account, l.kind as asked
+      from crm.contacts c
+      join contacts_before b using (id)
+      left join crm.accounts a on a.id = c.account_id
+      join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
+      join fillrate.lookups l on l.id = r.lookup_id
+     where exists (select from fillrate.changes h where h.run_id = $1 and h.source = 'contacts' and h.key = r.key)
+  ), compared as (
+    select *, ${CONTACT_CELLS_SQL} as cells_after from written
+  ), ranked as (
+    select *,
+           case when cells_before ->> 'title' in ('N/A', 'n/a', '-', '?', '0', 'unknown') then 1
+                when asked = 'email' and cells_before ->> 'phone' ~ '[0-9]{2}' then 2
+                when asked = 'email' and email <> lower(btrim(email)) then 3
+                when asked = 'linkedin_url' then 4
+                when asked = 'name_company' then 5 end as kind,
+           (select count(*) from jsonb_each(cells_before) o join jsonb_each(cells_after) n using (key)
+             where o.value <> n.value) as filled
+      from compared
+  ), chosen as (
+    select distinct on (kind) * from ranked
+     where kind is not null and btrim(first_name) <> ''
+     order by kind, filled desc, id
+  )
+  select btrim(concat_ws(' ', btrim(first_name), btrim(last_name))) as name,
+         case asked when 'email' then email
+                    when 'linkedin_url' then linkedin
+                    else concat_ws(' ', first_name, last_name) || ', ' || account end as asked_by,
+         (select jsonb_agg(jsonb_build_object('column', key, 'before', o.value, 'after', n.value) order by place)
+            from unnest(array['title', 'phone', 'seniority', 'department']) with ordinality as x (key, place)
+            join jsonb_each(cells_before) o using (key)
+            join jsonb_each(cells_after) n using (key)
+           where o.value <> 'null' or n.value <> 'null') as cells
+    from chosen order by kind`
+
+/** Proof that what was in the CRM before is in it still. */
+export interface ManualValues {
+  /** Cells that were not blank before. */
+  readonly values: number
+  readonly before: string
+  readonly after: string
+  /** Of them, those that hold another value now, or none. */
+  readonly changed: number
+}
+
+/** What no person types: what the database sets, and what a run sets when it writes a row. */
+const SYSTEM_COLUMNS = ['id', 'created_at', 'updated_at', 'enriched_at', 'match_confidence']
+
+/**
+ * Every cell of both tables that is not blank, keys inside a jsonb column each by itself. Written apart from Fillrate's
+ * own SQL on purpose: what it checks must not be what it is checked by.
+ */
+const MANUAL_CELLS_SQL = `
+  select r.tab, r.id, c.key || coalesce('.' || k.key, '') as col, coalesce(k.value, c.value) as value
+    from (select 'accounts' as tab, id, to_jsonb(a) as cells from crm.accounts a
+           union all
+          select 'contacts', id, to_jsonb(p) from crm.contacts p) r
+   cross join lateral jsonb_each(r.cells - $1::text[]) c
+    left join lateral jsonb_each(case when jsonb_typeof(c.value) = 'object' then c.value end) k on true
+   where (jsonb_typeof(c.value) <> 'object' or k.key is not null)
+     and coalesce(k.value, c.value) not in ('null', '[]')
+     and not (jsonb_typeof(coalesce(k.value, c.value)) = 'string'
+              and btrim(coalesce(k.value, c.value) #>> '{}', $2) = '')`
+
+const CHECKSUM_SQL =
+  "md5(string_agg(tab || ' ' || id || ' ' || col || ' ' || value, e'\\n' order by tab, id, col))"
+
+/** Notes all values that are there now, in a table that ends with the client's connection. */
+export async function snapshotManualValues(client: pg.Client): Promise<{ check(): Promise<ManualValues> }> {
+  const parameters = [SYSTEM_COLUMNS, BLANK_CHARACTERS]
+  await client.query('drop table if exists typed_values')
+  await client.query(`create temp table typed_values as ${MANUAL_CELLS_SQL}`, parameters)
+  // Without its statistics the check would look up each value by itself.
+  await client.query('analyze typed_values')
+  const noted = await client.query<{ values: number; checksum: string | null }>(
+    `select count(*)::integer as values, ${CHECKSUM_SQL} as checksum from typed_values`,
+  )
+  return {
+    check: async () => {
+      const now = await client.query<{ checksum: string | null; changed: number }>(
+        `with now as materialized (${MANUAL_CELLS_SQL}),
+              them as (select tab, id, col, n.value, n.value is distinct from t.value as changed
+                         from typed_values t left join now n using (tab, id, col))
+         select ${CHECKSUM_SQL} as checksum, count(*) filter (where changed)::integer as changed from them`,
+        parameters,
+      )
+      return {
+        values: noted.rows[0]?.values ?? 0,
+        before: noted.rows[0]?.checksum ?? '',
+        after: now.rows[0]?.checksum ?? '',
+        changed: now.rows[0]?.changed ?? 0,
+      }
+    },
+  }
+}

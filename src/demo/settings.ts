@@ -1,0 +1,126 @@
+import { type Duration, defineConfig } from '../config/define.ts'
+import type { Config } from '../config/config.ts'
+import { parseConfig } from '../config/parse.ts'
+import { startSandbox, type Sandbox } from '../sandbox/server.ts'
+
+/** How large a demo is, and how long it waits. */
+export interface DemoSettings {
+  /** Decides the companies, the people, the records and the faults. */
+  readonly seed: number
+  readonly accounts: number
+  readonly contacts: number
+  /** Calls that the service allows in 2 s. */
+  readonly limit: number
+  /**
+   * After this long a job is given up and its members are asked singly. The sandbox forgets its jobs when a demo is
+   * interrupted, so the next one would wait for them in vain.
+   */
+  readonly jobDeadline: Duration
+}
+
+/** Large enough that the quota is felt, and over within a minute. */
+export const FULL_DEMO: DemoSettings = {
+  seed: 7,
+  accounts: 800,
+  contacts: 5_000,
+  limit: 150,
+  jobDeadline: '15s',
+}
+
+/** Why the demo can't go on, and what to do about it; fit for a terminal as it is. */
+export class DemoError extends Error {
+  override readonly name = 'DemoProblem'
+}
+
+/** The demo's configuration, as one would write it into fillrate.config.ts. */
+export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): Config =>
+  parseConfig(
+    defineConfig({
+      sources: {
+        accounts: {
+          kind: 'company',
+          table: 'crm.accounts',
+          where: 't.archived_at is null',
+          inputs: { domain: 't.website' },
+          outputs: {
+            industry: 'industry',
+            employees: 'employee_count',
+            revenue: 'revenue',
+            founded: 'founded_year',
+            city: 'location.city',
+            country: 'location.country',
+            technologies: 'technologies',
+            'attributes.sub_industry': 'sub_industry',
+          },
+          touch: { updated_at: 'now()', enriched_at: 'now()' },
+        },
+        contacts: {
+          kind: 'person',
+          table: 'crm.contacts',
+          joins: 'left join crm.accounts a on a.id = t.account_id',
+          where: 't.deleted_at is null',
+          inputs: {
+            email: 't.email',
+            linkedin_url: 't.linkedin',
+            name: "concat_ws(' ', t.first_name, t.last_name)",
+            company: 'a.name',
+          },
+          minConfidence: 0.5,
+          outputs: {
+            title: 'title',
+            phone: { field: 'phone', policy: 'tracked', minConfidence: 0.7 },
+            seniority: {
+              field: 'seniority',
+              map: {
+                c_suite: 'Executive',
+                vp: 'VP',
+                director: 'Director',
+                manager: 'Manager',
+                senior: 'Senior',
+                entry: 'Entry',
+              },
+            },
+            'attributes.department': 'department',
+          },
+          touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
+        },
+      },
+      bulk: { deadline: jobDeadline, grace: '1s' },
+      budget: 'unlimited',
+    }),
+    null,
+  )
+
+/**
+ * The enrichment service of the demo: the sandbox with a quota that is felt, and with what real services do wrong now
+ * and then. It remembers nothing between two demos; the same question always gets the same answer.
+ */
+export function startDemoService({ seed, limit }: DemoSettings): Promise<Sandbox> {
+  return startSandbox({
+    seed,
+    keys: ['demo-key'],
+    webhookSecret: 'demo-webhook-secret',
+    limit,
+    windowMs: 2_000,
+    latencyBeforeMs: [5, 20],
+    latencyAfterMs: [20, 120],
+    // Which result belongs to which email can then be told, in whatever order and however early they come.
+    requestIds: 'email',
+    jobDelayMs: [500, 2_000],
+    retryDelaysMs: [300, 1_000, 2_000, 5_000],
+    faults: {
+      '500': 0.02,
+      '503': 0.01,
+      '503-retry-after': 0.005,
+      duplicate: 0.15,
+      early: 0.1,
+      'bad-signature': 0.1,
+      'job-failed': 0.04,
+      'missing-result': 0.005,
+      shuffle: 0.5,
+    },
+    // A job answered 500 may have been taken, so it waits for its deadline; the demo has not that much time.
+    plan: (fault, moment) =>
+      moment.endpoint === 'POST /v1/person/bulk' && fault === '500' ? false : undefined,
+  })
+}

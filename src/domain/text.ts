@@ -1,0 +1,100 @@
+import { isObject } from './json.ts'
+
+/** NUL, and each half of a surrogate pair that stands alone: what Postgres refuses in text and jsonb. */
+const UNSTORABLE = /[\0\p{Surrogate}]/gu
+
+const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0')
+
+const cleanString = (text: string): string => (isStorable(text) ? text : text.replace(UNSTORABLE, ''))
+
+/**
+ * The value with every string in it, keys included, freed of NUL and lone surrogates, which Postgres
+ * refuses in `text` and `jsonb`. Everything else stays as it came. A value with nothing to remove is
+ * returned itself, not copied, and none is changed in place. Where two keys become one, the key that
+ * needed no cleaning wins, else the first.
+ *
+ * Walks with its own stack and not by recursion, so that no nesting overflows it, and defines `__proto__`
+ * as an ordinary key, so that a record cannot change what objects inherit. Not for cyclic values.
+ */
+export function cleanText<T>(value: T): T
+export function cleanText(value: unknown): unknown {
+  if (typeof value === 'string') return cleanString(value)
+  return isClean(value) ? value : cleanCopy(value)
+}
+
+/** A number that is kept as raw JSON is no object to look into. */
+const isNested = (value: unknown): value is object => Array.isArray(value) || isObject(value)
+
+function isClean(root: unknown): boolean {
+  const waiting: unknown[] = [root]
+  while (waiting.length > 0) {
+    const value = waiting.pop()
+    if (Array.isArray(value)) {
+      for (const item of value) {
+        if (typeof item === 'string') {
+          if (!isStorable(item)) return false
+        } else if (isNested(item)) waiting.push(item)
+      }
+    } else if (isNested(value)) {
+      for (const [key, item] of Object.entries(value)) {
+        if (!isStorable(key)) return false
+        if (typeof item === 'string') {
+          if (!isStorable(item)) return false
+        } else if (isNested(item)) waiting.push(item)
+      }
+    }
+  }
+  return true
+}
+
+function cleanCopy(root: unknown): unknown {
+  const waiting: Array<{ from: object; to: object }> = []
+  const place = (value: unknown): unknown => {
+    if (typeof value === 'string') return cleanString(value)
+    if (!isNested(value)) return value
+    const to = Array.isArray(value) ? [] : {}
+    waiting.push({ from: value, to })
+    return to
+  }
+  const result = place(root)
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { from, to } = next
+    if (Array.isArray(from) && Array.isArray(to)) {
+      for (const item of from) to.push(place(item))
+      continue
+    }
+    for (const [key, item] of Object.entries(from)) {
+      const cleaned = cleanString(key)
+      if (cleaned !== key && (Object.hasOwn(from, cleaned) || Object.hasOwn(to, cleaned))) continue
+      Object.defineProperty(to, cleaned, {
+        value: place(item),
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      })
+    }
+  }
+  return result
+}
+
+/**
+ * What counts as nothing: all white space (no-break and full-width spaces too) and the marks of no width
+ * that copying out of a web page or a spreadsheet leaves behind. The zero-width joiners are among them only
+ * at the ends of a value: inside one, scripts such as Persian need them.
+ */
+const BLANK = /[\s\p{Cc}\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/u
+
+/** The text without blank characters at its ends; `''` when there is nothing else. Linear in the length. */
+export function trimBlank(text: string): string {
+  // Two indices, and not `/[…]+$/`: that pattern takes quadratic time on a long run of spaces inside a value.
+  let start = 0
+  let end = text.length
+  while (start < end && BLANK.test(text.charAt(start))) start++
+  while (end > start && BLANK.test(text.charAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+/** Trimmed, with every run of white space, control characters and halves of surrogate pairs made one plain space. */
+export function collapseWhitespace(text: string): string {
+  return trimBlank(text.replace(/[\s\p{Cc}\p{Cs}\u200b\u2060]+/gu, ' '))
+}

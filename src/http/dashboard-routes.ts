@@ -1,0 +1,134 @@
+import * as meters from '../store/metrics.ts'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
+import { cached } from '../util/cached.ts'
+import { oldestUnsettledSeconds } from '../store/metrics.ts'
+import { authorize, isProxied, isSameOrigin, readBearerToken, readSession } from './auth.ts'
+import { LoginThrottle, clientAddress } from './login-throttle.ts'
+import { registerAssets } from './dashboard/assets.ts'
+import { html } from './dashboard/html.ts'
+import { SECURITY_HEADERS, renderPage } from './dashboard/layout.ts'
+import { type PageRouteOptions, registerPages } from './dashboard/page-routes.ts'
+import { registerLogin } from './login.ts'
+import { renderMetrics } from './metrics.ts'
+
+export interface DashboardServerOptions extends Omit<PageRouteOptions, 'signedIn'> {
+  readonly token: string | null
+  /** Where the server listens. */
+  readonly host: string
+  /** FILLRATE_PUBLIC_URL; null: not set. */
+  readonly publicUrl: string | null
+}
+
+/** Everything that shows how things stand: the dashboard, `/api/status` and `/metrics`, behind one door. */
+export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
+  const { token, log } = options
+  const throttle = new LoginThrottle()
+  const clientOf = (request: FastifyRequest): string | null =>
+    clientAddress(request.ip, request.headers, {
+      isBehindProxy: isProxied(options, request.headers, request.ip),
+    })
+  const guarded: AuthContext = { ...options, throttle, clientOf, sessions: new Set() }
+  void server.register(async (open) => {
+    addPageHooks(open)
+    registerAssets(open)
+    if (token !== null) registerLogin(open, { token, log, throttle, clientOf })
+  })
+  void server.register(async (closed) => {
+    addPageHooks(closed)
+    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, guarded))
+    closed.setErrorHandler<FastifyError>((error, request, reply) => {
+      log.warn({ path: request.routeOptions.url, reason: error.message }, 'a page could not be made')
+      return sendError(request, reply, error.statusCode ?? 503, 'This could not be read. The log tells why.')
+    })
+    const read = registerPages(closed, { ...options, signedIn: token !== null })
+    const status = cached(() => readStatus(options), { least: 5_000 })
+    closed.get('/api/status', () => status())
+    closed.get('/metrics', async (_, reply) => {
+      const text = renderMetrics(
+        await read(),
+        await meters.listCounters(options.db),
+        await oldestUnsettledSeconds(options.db),
+      )
+      return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)
+    })
+  })
+}
+
+/** What all of it has in common: headers that keep a browser from anything but our own files, and forms. */
+function addPageHooks(scope: FastifyInstance): void {
+  scope.addHook('onSend', async (_, reply) => {
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
+    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
+  })
+  scope.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: 16_384 },
+    (_, body, done) => done(null, new URLSearchParams(String(body))),
+  )
+}
+
+interface AuthContext extends DashboardServerOptions {
+  readonly throttle: LoginThrottle
+  /** Tells apart who asks; null where that can't be done. */
+  readonly clientOf: (request: FastifyRequest) => string | null
+  /** Those that were seen to be good: they go on while guesses from the same address have to wait. */
+  readonly sessions: Set<string>
+}
+
+/** Sessions that are kept in mind. */
+const MAX_KNOWN_SESSIONS = 1_000
+
+async function requireAuth(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  guarded: AuthContext,
+): Promise<FastifyReply | undefined> {
+  const { throttle, sessions, token, log } = guarded
+  const session = readSession(request.headers)
+  const isTrial = token !== null && (readBearerToken(request.headers) !== null || session !== null)
+  const client = isTrial ? guarded.clientOf(request) : null
+  const wait = throttle.waitMs(client, Date.now())
+  if (wait > 0 && !sessions.has(session ?? '')) {
+    reply.header('retry-after', String(Math.ceil(wait / 1_000)))
+    return sendError(
+      request,
+      reply,
+      429,
+      'Too many wrong tokens came from this address. Try again in a minute.',
+    )
+  }
+  const admission = authorize(guarded, request.headers, Date.now())
+  if (!admission.isAuthorized) {
+    if (
+      admission.attemptedToken !== null &&
+      throttle.recordFailure(client, admission.attemptedToken, Date.now())
+    )
+      log.warn({ from: client }, 'too many wrong tokens: this client has to wait for a minute')
+    if (admission.status === 401 && acceptsHtml(request) && request.method === 'GET')
+      return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
+    if (admission.status === 401) reply.header('www-authenticate', 'Bearer')
+    return sendError(request, reply, admission.status, admission.reason)
+  }
+  if (admission.method === 'session' && session !== null && sessions.size < MAX_KNOWN_SESSIONS)
+    sessions.add(session)
+  if (request.method === 'POST' && !isSameOrigin(request.headers, admission.method))
+    return sendError(request, reply, 403, 'This was not sent from a page of this server.')
+  return undefined
+}
+
+const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
+
+function sendError(request: FastifyRequest, reply: FastifyReply, status: number, why: string): FastifyReply {
+  reply.code(status)
+  if (!acceptsHtml(request)) return reply.send({ error: why })
+  const body = html`<h1>${status < 500 ? 'Not here' : 'Not now'}</h1>
+    <p>${why}</p>`
+  return reply.type('text/html; charset=utf-8').send(renderPage({ title: String(status), sources: [] }, body))
+}
+
+async function readStatus({ db, sources }: DashboardServerOptions): Promise<object> {
+  const coverage: Record<string, StatusReport['fill_rate'][string]> = {}
+  for (const source of sources().values()) coverage[source.name] = await readLastFillRates(db, source)
+  return { ...(await createStatusReport(db, [...sources().keys()], coverage)), configuration_problems: null }
+}

@@ -1,0 +1,81 @@
+import { formatCount } from '../../util/format.ts'
+import type { RowState } from '../../domain/row.ts'
+import { html, type Html } from './html.ts'
+import { shareBar, percentOfTotal, ratio, stateTone, stateLabel } from './components.ts'
+
+/** What is lost on the way from one step to the next; the last step is what is left. */
+const FUNNEL_STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
+  { after: 'can be asked', lost: ['invalid_input', 'suppressed'] },
+  { after: 'answered', lost: ['waiting', 'rejected', 'failed'] },
+  { after: 'found', lost: ['not_found'] },
+  { after: 'sure enough', lost: ['below_confidence'] },
+  { after: 'enriched', lost: ['unchanged', 'write_rejected'] },
+]
+
+export interface FunnelStep {
+  readonly name: string
+  readonly rows: number
+  /** What was lost before it. */
+  readonly lost: ReadonlyArray<{ readonly state: RowState; readonly rows: number }>
+}
+
+/** From the rows picked to those enriched, each step what is left of the one before. Steps without a loss are left out. Pure. */
+export function funnelSteps(states: Readonly<Record<RowState, number>>): FunnelStep[] {
+  const picked = Object.values(states).reduce((sum, rows) => sum + rows, 0)
+  const steps: FunnelStep[] = [{ name: 'picked', rows: picked, lost: [] }]
+  let left = picked
+  for (const { after, lost } of FUNNEL_STEPS) {
+    const losses = lost.map((state) => ({ state, rows: states[state] })).filter(({ rows }) => rows > 0)
+    left -= losses.reduce((sum, { rows }) => sum + rows, 0)
+    if (losses.length > 0 || after === 'enriched') steps.push({ name: after, rows: left, lost: losses })
+  }
+  return steps
+}
+
+/** The funnel as a table, whose lines add up from the top to the bottom. */
+export function funnelTable(
+  caption: string,
+  states: Readonly<Record<RowState, number>>,
+  linkOf: (state: RowState) => string | null = () => null,
+): Html {
+  const steps = funnelSteps(states)
+  const picked = steps[0]?.rows ?? 0
+  return html`<table class="funnel">
+    <caption>
+      ${caption}
+    </caption>
+    <thead class="sr">
+      <tr>
+        <th scope="col">step</th>
+        <th scope="col">rows</th>
+        <th scope="col">share</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${steps.map((step) => [
+        step.lost.map(({ state, rows }) => lossRow(state, rows, picked, linkOf(state))),
+        html`<tr class="step">
+          <th scope="row">${step.name}</th>
+          <td class="n">${formatCount(step.rows)}</td>
+          <td class="wide">
+            <div>
+              ${shareBar([{ share: ratio(step.rows, picked), look: step.name === 'enriched' ? 'good' : 'flow' }])}
+              <span class="n">${percentOfTotal(step.rows, picked)}</span>
+            </div>
+          </td>
+        </tr>`,
+      ])}
+    </tbody>
+  </table>`
+}
+
+function lossRow(state: RowState, rows: number, picked: number, link: string | null): Html {
+  const name = link === null ? stateLabel(state) : html`<a href="${link}">${stateLabel(state)}</a>`
+  return html`<tr class="loss ${stateTone(state)}">
+    <th scope="row"><span aria-hidden="true">−</span><span class="sr">less</span> ${name}</th>
+    <td class="n">${formatCount(rows)}</td>
+    <td class="wide">
+      <div><span class="n">${percentOfTotal(rows, picked)}</span></div>
+    </td>
+  </tr>`
+}

@@ -1,0 +1,45 @@
+/** HTML that is safe to send: made by `html` alone. */
+export class Html {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+  toString(): string {
+    return this.text
+  }
+}
+
+/** What a template may hold. Text is escaped; null, undefined and false give nothing. */
+export type HtmlPart = Html | string | number | null | undefined | false | readonly HtmlPart[]
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one)
+
+function render(part: HtmlPart): string {
+  if (part instanceof Html) return part.text
+  if (part === null || part === undefined || part === false) return ''
+  if (typeof part === 'object') return part.map((one) => render(one)).join('')
+  return escapeHtml(String(part))
+}
+
+/** A template: whatever is put in is escaped, unless it is `Html` already. Attributes must stand in quotes. */
+export function html(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
+  return new Html(texts.map((text, n) => text + render(parts[n])).join(''))
+}
+
+/** An address with a query, each value encoded; null leaves one out. */
+export function buildUrl(path: string, query: Readonly<Record<string, string | null>>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null)
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`
+}
+
+/** Where one row's story is told. */
+export const rowUrl = ({ source, key }: { readonly source: string; readonly key: string }): string =>
+  buildUrl('/row', { source, key })

@@ -1,0 +1,152 @@
+import * as rows from '../../store/rows.ts'
+import * as runs from '../../store/runs.ts'
+import * as pauses from '../../store/paused-sources.ts'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { Logger } from 'pino'
+import { ConfigProblems } from '../../config/problems.ts'
+import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
+import type { RowHistory } from '../../actions/explain/row-history.ts'
+import { cached } from '../../util/cached.ts'
+import type { Source } from '../../sources/source.ts'
+import { FAILURE_STATES, type FailureState } from '../../domain/row.ts'
+import { listFailuresByReason } from '../../store/failures.ts'
+import type { Database } from '../../store/open.ts'
+import { type HtmlPageOptions, SECURITY_HEADERS, renderPage } from './layout.ts'
+import { failuresPage } from './pages/failures.ts'
+import { html } from './html.ts'
+import { LiveUpdates } from './sse.ts'
+import { overviewPage } from './pages/overview.ts'
+import { rowPage } from './pages/row.ts'
+import { runPage } from './pages/runs.ts'
+
+export interface PageRouteOptions {
+  readonly db: Database
+  /** As they are configured now: a daemon reads its configuration again. */
+  readonly sources: () => ReadonlyMap<string, Source>
+  readonly explain: (source: string, key: string) => Promise<RowHistory>
+  readonly log: Logger
+  /** There is a token, and so something to sign out of. */
+  readonly signedIn: boolean
+}
+
+/** Rows of one page of failures. */
+const FAILURES_PAGE_SIZE = 100
+
+/** The dashboard's pages. Whoever comes this far may look. @returns reads what the first page shows */
+export function registerPages(
+  server: FastifyInstance,
+  options: PageRouteOptions,
+): () => Promise<DashboardData> {
+  const { db, sources, signedIn } = options
+  const board = cached(() => readDashboardData(db, sources(), Date.now()))
+  const live = new LiveUpdates(board, options.log)
+  server.addHook('preClose', () => live.close())
+  const send = (
+    reply: FastifyReply,
+    about: Pick<HtmlPageOptions, 'title' | 'live' | 'found'>,
+    body: Parameters<typeof renderPage>[1],
+  ) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .send(renderPage({ sources: [...sources().keys()], signedIn, ...about }, body))
+
+  server.get('/', async (_, reply) =>
+    send(reply, { title: 'Dashboard', live: true }, overviewPage(await board())),
+  )
+
+  server.get('/events', (_, reply) => {
+    if (!live.hasRoom)
+      return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
+    reply.hijack()
+    live.subscribe(reply.raw, SECURITY_HEADERS)
+    return undefined
+  })
+
+  server.get<{ Params: { id: string } }>('/runs/:id', async (request, reply) => {
+    const id = Number(request.params.id)
+    const run = Number.isSafeInteger(id) && id > 0 ? await runs.findRun(db, id) : null
+    if (run === null)
+      return send(
+        reply.code(404),
+        { title: 'No such run' },
+        notFoundBody(`There is no run ${request.params.id}.`),
+      )
+    const states = run.alive ? await rows.countRowStates(db, { run: id }) : null
+    return send(reply, { title: `Run ${id}` }, runPage(run, states, Date.now()))
+  })
+
+  server.get<{ Querystring: PageQuery }>('/failures', async (request, reply) => {
+    const { source = null, state = null, reason = null, after } = request.query
+    const filter = { source, state: parseState(state), reason }
+    const list = await listFailuresByReason(db, filter, parseCursor(after), FAILURES_PAGE_SIZE)
+    return send(
+      reply,
+      { title: 'Failures' },
+      failuresPage(filter, list, { now: Date.now(), full: list.length === FAILURES_PAGE_SIZE }),
+    )
+  })
+
+  server.get<{ Querystring: PageQuery }>('/row', async (request, reply) => {
+    const { source = '', key = '' } = request.query
+    const found = { source, key }
+    try {
+      const story = await options.explain(source, key.trim())
+      return await send(reply, { title: `${source} ${story.key}`, found }, rowPage(story, Date.now()))
+    } catch (error) {
+      if (!(error instanceof ConfigProblems)) throw error
+      const [problem] = error.problems
+      const text = problem ? `${problem.found}. Expected: ${problem.expected}.` : error.message
+      return send(reply.code(404), { title: 'No such row', found }, notFoundBody(text))
+    }
+  })
+
+  registerActions(server, { db, sources, onChanged: () => board.forget() })
+  return board
+}
+
+type PageQuery = Readonly<Partial<Record<'source' | 'key' | 'state' | 'reason' | 'after', string>>>
+
+const notFoundBody = (text: string) =>
+  html`<h1>Not found</h1>
+    <p>${text}</p>
+    <p><a href="/">Back to the dashboard</a></p>`
+
+const parseState = (text: string | null): FailureState | null =>
+  FAILURE_STATES.find((state) => state === text) ?? null
+
+/** Where the page before ended. What is no place begins at the first. */
+function parseCursor(text: string | undefined): { source: string; key: string } | null {
+  try {
+    const [source, key] = JSON.parse(text ?? '') as unknown[]
+    return typeof source === 'string' && typeof key === 'string' ? { source, key } : null
+  } catch {
+    return null
+  }
+}
+
+/** What can be done from the dashboard: a source is paused or resumed, and nothing else. */
+export function registerActions(
+  server: FastifyInstance,
+  {
+    db,
+    sources,
+    onChanged,
+  }: {
+    readonly db: Database
+    readonly sources: () => ReadonlyMap<string, unknown>
+    readonly onChanged: () => void
+  },
+): void {
+  server.post<{ Params: { source: string; verb: string } }>(
+    '/sources/:source/:verb',
+    async (request, reply) => {
+      const { source, verb } = request.params
+      if (!sources().has(source) || (verb !== 'pause' && verb !== 'resume'))
+        return reply.code(404).send({ error: 'no such source' })
+      if (verb === 'pause') await pauses.pauseSources(db, [source], 'the dashboard')
+      else await pauses.resumeSources(db, [source])
+      onChanged()
+      return reply.redirect(`/#source-${source}`, 303)
+    },
+  )
+}

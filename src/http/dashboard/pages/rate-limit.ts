@@ -1,0 +1,227 @@
+import {
+  formatCount,
+  pluralize,
+  formatDuration,
+  formatPercent,
+  formatPerSecond,
+} from '../../../util/format.ts'
+import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
+import type { RateLimitStatus } from '../../../actions/status.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
+import { badge, shareBar, numberCell, card, ratio, timeAgo } from '../components.ts'
+import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
+
+type LeaderStatus = NonNullable<RateLimitStatus['told']>
+
+const TABLE_STEP_MS = 5 * 60_000
+
+/** The quota as its caller saw it last. */
+export function rateLimitStatus({ quotas, at }: DashboardData): Html {
+  const body =
+    quotas.length === 0
+      ? html`<p class="empty">The service has not been called yet, so its limit is not known.</p>`
+      : quotas.map((one) => rateLimitFields(one, at))
+  return html`<div id="quota">${body}</div>`
+}
+
+function rateLimitFields({ scope, limit, windowMs, observedAt, told }: RateLimitStatus, at: number): Html {
+  const [host = scope, key] = scope.split(' ')
+  const isNow = told?.live === true
+  const fields: [string, HtmlPart][] = [
+    [
+      'Limit',
+      windowMs === null
+        ? `${pluralize(limit, 'call')}, window ${told?.window_at_most_ms == null ? 'not known yet' : `of at most ${formatDuration(told.window_at_most_ms)}`}`
+        : `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`,
+    ],
+    ...(isNow ? currentWindowFields(told, limit, at) : []),
+    ...(told === null || told.limit === null ? [] : usageFields(told)),
+  ]
+  return html`<p class="sub">
+      ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
+      ${
+        isNow
+          ? badge('calling now', 'busy')
+          : html`not calling; as it was ${timeAgo(told?.reported_at ?? new Date(observedAt), at)}`
+      }
+    </p>
+    <dl class="fields">
+      ${fields.map(
+        ([name, value]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>`,
+      )}
+    </dl>`
+}
+
+function currentWindowFields(told: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
+  const { window_used: used, next_window_at: next } = told
+  return [
+    [
+      'Used in this window',
+      html`${formatCount(used)} of ${formatCount(limit)}
+      ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
+    ],
+    ['Next window', next === null ? 'not known' : `in ${formatDuration(Math.max(0, Date.parse(next) - at))}`],
+    ['State', told.stall_reason ?? told.state],
+  ]
+}
+
+const usageFields = (told: LeaderStatus): [string, HtmlPart][] => [
+  [
+    'Used of what it permitted',
+    told.utilisation === null ? '–' : `${formatPercent(told.utilisation)} (${formatCount(told.used)} calls)`,
+  ],
+  ['Throttled (429)', formatCount(told.throttled)],
+]
+
+/** The last hour's calls: a picture, which the page's script makes a live one, and the same as a table. */
+export function rateSection(board: DashboardData): Html {
+  return card(
+    'rate',
+    'Quota and calls',
+    html`<div class="columns">
+      <div>${rateLimitStatus(board)}</div>
+      <figure>
+        <figcaption>Calls a second, the last hour</figcaption>
+        <div id="chart" class="chart" aria-hidden="true">${callsChart(board)}</div>
+        <div id="calls-table">${callsTable(board)}</div>
+      </figure>
+    </div>`,
+  )
+}
+
+export function callsTable({ calls, at }: DashboardData): Html {
+  const lines = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: TABLE_STEP_MS }).toReversed()
+  return html`<details id="calls-details">
+    <summary>The same as a table</summary>
+    <table>
+      <caption>
+        Calls in steps of five minutes, the latest first
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">from</th>
+          <th scope="col" class="n">answered</th>
+          <th scope="col" class="n">throttled</th>
+          <th scope="col" class="n">failed</th>
+          <th scope="col" class="n">a second</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${lines.map(
+          (one) =>
+            html`<tr>
+              <th scope="row">${timeAgo(new Date(one.at), at)}</th>
+              ${numberCell(one.answered)}${numberCell(one.throttled)}${numberCell(one.failed)}
+              <td class="n">
+                ${formatPerSecond((one.answered + one.throttled + one.failed) / (TABLE_STEP_MS / 1_000))}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </details>`
+}
+
+/** For where no script runs. */
+function callsChart({ calls, at }: DashboardData): Html {
+  const steps = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: 60_000 })
+  const most = Math.max(1, ...steps.map((one) => one.answered + one.throttled + one.failed))
+  return html`<svg viewBox="0 0 600 120" preserveAspectRatio="none">
+    ${steps.map((one, n) => {
+      const height = (116 * (one.answered + one.throttled + one.failed)) / most
+      return (
+        height > 0 &&
+        html`<rect
+          class="flow"
+          x="${n * 10}"
+          y="${(120 - height).toFixed(1)}"
+          width="9"
+          height="${height.toFixed(1)}"
+        />`
+      )
+    })}
+  </svg>`
+}
+
+/** Calls of one step, told by how they ended. */
+export interface CallStep {
+  /** Its beginning, in milliseconds since the epoch. */
+  readonly at: number
+  /** The service gave an answer: a record, or that it knows none, or that the question is no good. */
+  readonly answered: number
+  /** 429. */
+  readonly throttled: number
+  /** 5xx, a refused key, no answer at all. */
+  readonly failed: number
+}
+
+type CallOutcomeGroup = Exclude<keyof CallStep, 'at'>
+
+function outcomeGroup(status: string): CallOutcomeGroup {
+  if (status === '429') return 'throttled'
+  return /^2..$|^40[04]$|^422$/.test(status) ? 'answered' : 'failed'
+}
+
+/** The calls up to now in steps of one length, those without a call too. Pure. */
+export function callSteps(
+  calls: readonly RequestCount[],
+  now: number,
+  span: { readonly lengthMs: number; readonly stepMs?: number },
+): CallStep[] {
+  const { lengthMs, stepMs = REQUEST_COUNT_STEP_MS } = span
+  const last = Math.floor(now / stepMs) * stepMs
+  const first = last - lengthMs + stepMs
+  const steps = Array.from({ length: Math.round(lengthMs / stepMs) }, (_, n) => ({
+    at: first + n * stepMs,
+    answered: 0,
+    throttled: 0,
+    failed: 0,
+  }))
+  for (const { at, status, calls: n } of calls) {
+    const step = steps[Math.floor((at - first) / stepMs)]
+    if (step !== undefined) step[outcomeGroup(status)] += n
+  }
+  return steps
+}
+
+export interface ChartData {
+  /** Seconds since the epoch. */
+  readonly at: readonly number[]
+  /** Calls a second. */
+  readonly answered: readonly number[]
+  readonly throttled: readonly number[]
+  readonly failed: readonly number[]
+  /** What the service allows a second; null where that is not known. */
+  readonly allowed: number | null
+}
+
+/** A picture of less than this has no shape, in milliseconds. */
+const MIN_CHART_MS = 5 * 60_000
+
+/** The last hour for the chart, from its first call on. Pure. */
+export function chartData(
+  calls: readonly RequestCount[],
+  now: number,
+  lengthMs: number,
+  quota: { readonly limit: number | null; readonly windowMs: number | null } | null,
+): ChartData {
+  const first = calls[0]?.at ?? now
+  const length = Math.min(lengthMs, Math.max(MIN_CHART_MS, now - first + 6 * REQUEST_COUNT_STEP_MS))
+  // The step that is under way would look like a fall.
+  const steps = callSteps(calls, now - REQUEST_COUNT_STEP_MS, {
+    lengthMs: Math.ceil(length / REQUEST_COUNT_STEP_MS) * REQUEST_COUNT_STEP_MS,
+  })
+  const rate = (ending: CallOutcomeGroup): number[] =>
+    steps.map((step) => (step[ending] * 1_000) / REQUEST_COUNT_STEP_MS)
+  return {
+    at: steps.map((step) => step.at / 1_000),
+    answered: rate('answered'),
+    throttled: rate('throttled'),
+    failed: rate('failed'),
+    allowed: quota?.limit == null || quota.windowMs === null ? null : (quota.limit * 1_000) / quota.windowMs,
+  }
+}

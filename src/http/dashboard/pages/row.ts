@@ -1,0 +1,252 @@
+import { pluralize } from '../../../util/format.ts'
+import type {
+  LookupSummary,
+  RowChange,
+  ColumnState,
+  ExplainedField,
+  RowHistory,
+} from '../../../actions/explain/row-history.ts'
+import { withCode } from './failures.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
+import { scrollable, card, stateBadge, timeAgo, stateLabel } from '../components.ts'
+
+/** One row's story, as `fillrate explain` tells it. */
+export function rowPage(story: RowHistory, now: number): Html {
+  const { source, key, table, state, row } = story
+  return html`<h1><span class="sub">${source} · ${table}</span> ${key}</h1>
+    <div class="grid">
+      ${card('state', 'Where it is', [
+        html`<p>
+          ${state === null ? 'It was never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
+        </p>`,
+        html`<ul class="notes">
+          ${listNotes(story).map((note) => html`<li>${note}</li>`)}
+        </ul>`,
+      ])}
+      ${card('next', 'What comes next', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.description)}</p>`)}
+      ${card('values', 'What it holds', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
+      ${card('asked', 'What was asked and answered', lookupSection(story, now))}
+      ${story.fields.length > 0 && card('record', 'What its record holds', fieldsTable(story.fields))}
+      ${card('changes', 'Changes', story.changes.length === 0 ? html`<p class="empty">Fillrate has written nothing into it.</p>` : story.changes.map((change) => changeTable(change, now)))}
+    </div>`
+}
+
+function listNotes({ state, row }: RowHistory): string[] {
+  const cells = objectsIn(state?.notes?.['cells']).filter((one) => one['reason'] !== 'absent')
+  return [
+    ...(state?.reason ? [state.reason] : []),
+    ...(row.exists ? [] : ['the row is deleted']),
+    ...(row.excluded_by === null ? [] : [`left out of the source by its ${row.excluded_by}`]),
+    ...(row.join_count > 1
+      ? [`the joins give ${row.join_count} rows for this key, and only one can be right`]
+      : []),
+    ...(row.problem === null ? [] : [`an expression of the source fails on it: ${row.problem}`]),
+    ...(state?.inputs_changed ? ['its inputs have changed since'] : []),
+    ...cells
+      .map((one) => `${String(one['column'])}: ${String(one['reason'])}`)
+      .filter((text) => !(state?.reason ?? '').includes(text))
+      .map((text) => `not written: ${text}`),
+    ...row.input_notes
+      .map((one) => `not asked by ${one.input}: ${one.reason}`)
+      .filter((text) => state?.reason !== text),
+  ]
+}
+
+const objectsIn = (value: unknown): Record<string, unknown>[] =>
+  Array.isArray(value)
+    ? value.filter((one): one is Record<string, unknown> => typeof one === 'object' && one !== null)
+    : []
+
+/** A value as a person reads it: blank ones are told. */
+function formatValue(given: unknown): HtmlPart {
+  if (given === null || given === undefined || given === '') return html`<i>blank</i>`
+  if (typeof given === 'string' && given.trim() === '') return html`<i>white space</i>`
+  return typeof given === 'string' ? given : JSON.stringify(given)
+}
+
+const inputsTable = (inputs: RowHistory['row']['inputs']): Html =>
+  html`<table class="values">
+    <caption>
+      Inputs
+    </caption>
+    <tbody>
+      ${Object.entries(inputs).map(
+        ([name, given]) =>
+          html`<tr>
+            <th scope="row">${name}</th>
+            <td>${formatValue(given)}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+
+const columnsTable = (columns: readonly ColumnState[]): Html =>
+  scrollable(
+    'Columns',
+    html`<table class="values">
+      <caption>
+        Columns that Fillrate may fill
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">column</th>
+          <th scope="col">value</th>
+          <th scope="col">whose</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${columns.map(
+          (column) =>
+            html`<tr>
+              <th scope="row">${column.column}</th>
+              <td>${formatValue(column.value)}</td>
+              <td>${describeOwner(column)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>`,
+  )
+
+function describeOwner({ policy, blank, written_by_fillrate, written_by: by }: ColumnState): string {
+  if (blank) return policy === null ? '' : 'blank'
+  if (written_by_fillrate) return by === null ? 'written by Fillrate' : `written by run ${by}`
+  if (policy === null) return ''
+  return policy === 'always' ? 'not ours, written over' : 'not ours, stays'
+}
+
+function lookupSection(story: RowHistory, now: number): HtmlPart {
+  const { lookup, missed_lookups, job, deliveries, row } = story
+  const lines: [string, HtmlPart][] = missed_lookups.map((one): [string, HtmlPart] => [
+    'Before',
+    [describeLookup(one), ': ', describeAnswer(one, now)],
+  ])
+  if (lookup === null)
+    lines.push([
+      'Asked',
+      row.lookup_request === null
+        ? 'nothing'
+        : ['nothing yet; it would be ', describeLookup(row.lookup_request)],
+    ])
+  else
+    lines.push(
+      ['Asked', [describeLookup(lookup), html`<br />`, describeCalls(lookup, now)]],
+      ['Answer', describeAnswer(lookup, now)],
+    )
+  if (job !== null)
+    lines.push([
+      'Job',
+      [
+        job.job_id ?? job.id,
+        `, ${pluralize(job.size, 'email')} `,
+        stateBadge(job.state),
+        ' ',
+        job.finished_at === null
+          ? ['at the latest ', timeAgo(job.deadline_at, now)]
+          : timeAgo(job.finished_at, now),
+        job.reason !== null && `, ${job.reason}`,
+      ],
+    ])
+  for (const one of deliveries)
+    lines.push([
+      'Delivery',
+      [
+        html`<code>${one.event_id}</code> `,
+        stateBadge(one.state),
+        ' received ',
+        timeAgo(one.received_at, now),
+      ],
+    ])
+  return html`<dl class="fields">
+    ${lines.map(
+      ([name, text]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${text}</dd>
+        </div>`,
+    )}
+  </dl>`
+}
+
+const describeLookup = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
+  `by ${kind === 'name_company' ? 'name and company' : stateLabel(kind)}: ${Object.values(input).join(', ')}`
+
+function describeCalls(
+  { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: LookupSummary,
+  now: number,
+): HtmlPart {
+  if (at === null) return 'not asked yet'
+  return [
+    attempts > 0 ? `${pluralize(attempts, 'call')}, ` : job === null ? '' : 'in a job, ',
+    'asked ',
+    timeAgo(at, now),
+    run !== null && html` by <a href="/runs/${run}">run ${run}</a>`,
+    inDoubt > 0 && `, ${pluralize(inDoubt, 'call')} in doubt`,
+    rows > 1 && `, shared by ${pluralize(rows, 'row')}`,
+  ]
+}
+
+function describeAnswer(lookup: LookupSummary, now: number): HtmlPart {
+  const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
+  return [
+    stateBadge(state),
+    confidence !== null && ` confidence ${confidence}`,
+    reason !== null && ` ${reason}`,
+    at !== null && [' ', timeAgo(at, now)],
+    later !== null && [', not before ', timeAgo(later, now)],
+    due !== null && [', due again ', timeAgo(due, now)],
+  ]
+}
+
+const fieldsTable = (fields: readonly ExplainedField[]): Html =>
+  scrollable(
+    'Record',
+    html`<table class="values">
+      <thead>
+        <tr>
+          <th scope="col">field</th>
+          <th scope="col">value</th>
+          <th scope="col">for</th>
+          <th scope="col">not written</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${fields.map(
+          (one) =>
+            html`<tr>
+              <th scope="row">${one.field}</th>
+              <td>${formatValue(one.value)}</td>
+              <td>${one.column}</td>
+              <td>${one.skipped === 'absent' ? '' : stateLabel(one.skipped ?? '')}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>`,
+  )
+
+function changeTable({ run, written_at: at, undoes, undone_by: by, cells }: RowChange, now: number): Html {
+  return html`<table class="values">
+    <caption>
+      ${run === null ? 'A run that is no longer kept' : html`<a href="/runs/${run}">Run ${run}</a>`},
+      ${timeAgo(at, now)}${
+        undoes !== null && `, takes back run ${undoes}`
+      }${by !== null && `, undone by run ${by}`}
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">column</th>
+        <th scope="col">before</th>
+        <th scope="col">after</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${cells.map(
+        (cell) =>
+          html`<tr>
+            <th scope="row">${cell.column}</th>
+            <td>${formatValue(cell.before)}</td>
+            <td>${cell.undone ? html`<s>${formatValue(cell.after)}</s>` : formatValue(cell.after)}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+}

@@ -1,0 +1,101 @@
+import type { ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import { HOUR_MS, type DashboardData } from '../../actions/dashboard-data.ts'
+import { chartData } from './pages/rate-limit.ts'
+import { liveParts } from './pages/overview.ts'
+
+const INTERVAL_MS = 1_000
+/** Pages that are told at once; each costs a connection, and a copy of what it was told. */
+const MAX_PAGES = 100
+
+/**
+ * Tells pages that are open what has changed, by server-sent events: the HTML of each part that is not what it was, and
+ * the chart's numbers. Reads nothing while nobody looks.
+ */
+export class LiveUpdates {
+  readonly #read: () => Promise<DashboardData>
+  readonly #log: Logger
+  /** What each page was told last, by the id of the part. */
+  readonly #pages = new Map<ServerResponse, Map<string, string>>()
+  #timer: NodeJS.Timeout | null = null
+  #isSending = false
+
+  constructor(read: () => Promise<DashboardData>, log: Logger) {
+    this.#read = read
+    this.#log = log
+  }
+
+  /** Whether one more page can be told. */
+  get hasRoom(): boolean {
+    return this.#pages.size < MAX_PAGES
+  }
+
+  /** Takes a page on: its connection stays open until it goes or the server closes. */
+  subscribe(response: ServerResponse, headers: Readonly<Record<string, string>>): void {
+    response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      // A proxy that gathers the answer would keep every event from the page.
+      'x-accel-buffering': 'no',
+    })
+    response.write(`retry: ${INTERVAL_MS}\n\n`)
+    this.#pages.set(response, new Map())
+    response.on('close', () => {
+      this.#pages.delete(response)
+      if (this.#pages.size === 0) this.#stopTimer()
+    })
+    this.#timer ??= setInterval(() => void this.#sendChanges(), INTERVAL_MS).unref()
+    void this.#sendChanges()
+  }
+
+  close(): void {
+    this.#stopTimer()
+    for (const response of this.#pages.keys()) response.end()
+    this.#pages.clear()
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+  }
+
+  async #sendChanges(): Promise<void> {
+    if (this.#isSending) return
+    this.#isSending = true
+    try {
+      const board = await this.#read()
+      const parts = [...liveParts(board)].map(([id, html]) => ({
+        id,
+        text: html.text,
+        print: withoutTimes(html.text),
+      }))
+      const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0] ?? null))
+      for (const [response, told] of this.#pages) {
+        // A page that does not take what it is told is told no more until it does.
+        if (response.writableNeedDrain) continue
+        for (const { id, text, print } of parts)
+          if (told.get(id) !== print) {
+            told.set(id, print)
+            sendEvent(response, 'part', JSON.stringify({ id, html: text }))
+          }
+        if (told.get('chart') !== chart) {
+          told.set('chart', chart)
+          sendEvent(response, 'chart', chart)
+        }
+        sendEvent(response, 'beat', String(board.at))
+      }
+    } catch (error) {
+      this.#log.warn({ reason: (error as Error).message }, 'the dashboard could not be read')
+      for (const response of this.#pages.keys()) sendEvent(response, 'fault', 'the database does not answer')
+    } finally {
+      this.#isSending = false
+    }
+  }
+}
+
+const sendEvent = (response: ServerResponse, event: string, data: string): boolean =>
+  response.write(`event: ${event}\ndata: ${data}\n\n`)
+
+/** Without the words of times, which the page keeps going by itself. */
+const withoutTimes = (text: string): string => text.replaceAll(/(<time [^>]*>)[^<]*/g, '$1')

@@ -1,0 +1,73 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { BlockList, isIPv6 } from 'node:net'
+
+/** Different wrong tokens of one client before it has to wait, and how long. */
+const MAX_WRONG_TOKENS = 10
+const BLOCK_MS = 60_000
+/** Clients that are kept in mind. An attacker with more addresses than this is stopped by the token's length alone. */
+const MAX_CLIENTS = 10_000
+
+interface FailedAttempts {
+  /** The same wrong token again, from a program that is set up wrongly, is no further guess. */
+  readonly different: Set<string>
+  readonly since: number
+  closedUntil: number
+}
+
+/** Slows down the guessing of tokens, each client by itself: one for all would let any stranger close the door to all. */
+export class LoginThrottle {
+  readonly #clients = new Map<string, FailedAttempts>()
+
+  /** @returns milliseconds until this client may try again; 0: now */
+  waitMs(client: string | null, now: number): number {
+    if (client === null) return 0
+    return Math.max(0, (this.#clients.get(client)?.closedUntil ?? 0) - now)
+  }
+
+  /** @returns whether this client has to wait from now on */
+  recordFailure(client: string | null, guess: string, now: number): boolean {
+    if (client === null) return false
+    const before = this.#clients.get(client)
+    const guesses =
+      before !== undefined && now - before.since < BLOCK_MS
+        ? before
+        : { different: new Set<string>(), since: now, closedUntil: 0 }
+    this.#clients.delete(client)
+    this.#clients.set(client, guesses)
+    if (this.#clients.size > MAX_CLIENTS) this.#clients.delete(this.#clients.keys().next().value ?? '')
+    guesses.different.add(guess)
+    if (guesses.different.size < MAX_WRONG_TOKENS) return false
+    guesses.closedUntil = now + BLOCK_MS
+    return true
+  }
+}
+
+const PRIVATE_NETWORKS = new BlockList()
+PRIVATE_NETWORKS.addSubnet('127.0.0.0', 8)
+PRIVATE_NETWORKS.addSubnet('10.0.0.0', 8)
+PRIVATE_NETWORKS.addSubnet('172.16.0.0', 12)
+PRIVATE_NETWORKS.addSubnet('192.168.0.0', 16)
+PRIVATE_NETWORKS.addSubnet('169.254.0.0', 16)
+PRIVATE_NETWORKS.addSubnet('100.64.0.0', 10)
+PRIVATE_NETWORKS.addAddress('::1', 'ipv6')
+PRIVATE_NETWORKS.addSubnet('fc00::', 7, 'ipv6')
+PRIVATE_NETWORKS.addSubnet('fe80::', 10, 'ipv6')
+
+/**
+ * Tells clients apart. What X-Forwarded-For says counts only from this machine or a private network, where proxies are,
+ * and only its last entry, which the nearest proxy wrote; and beside the address of that proxy, so that an invented one
+ * is never another client's. Null: a proxy that does not say for whom it asks. Its clients can't be told apart, and to
+ * slow down one of them would be to close the door to all; the length of the token has to do.
+ */
+export function clientAddress(
+  peer: string,
+  headers: IncomingHttpHeaders,
+  { isBehindProxy }: { readonly isBehindProxy: boolean },
+): string | null {
+  const address = peer.replace(/^::ffff:(?=\d)/i, '')
+  if (!PRIVATE_NETWORKS.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')) return address
+  const forwarded = [headers['x-forwarded-for'] ?? headers['x-real-ip'] ?? []].flat().join(',')
+  const last = forwarded.split(',').at(-1)?.trim() ?? ''
+  if (last !== '') return `${last} by ${address}`
+  return isBehindProxy ? null : address
+}

@@ -1,0 +1,99 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import { html } from './dashboard/html.ts'
+import { renderPage } from './dashboard/layout.ts'
+import { cookieHeader, isSameOrigin, signSession, timingSafeEqualText } from './auth.ts'
+import type { LoginThrottle } from './login-throttle.ts'
+
+export interface LoginOptions {
+  readonly token: string
+  readonly log: Logger
+  readonly throttle: LoginThrottle
+  /** Tells apart who asks; null where that can't be done. */
+  readonly clientOf: (request: FastifyRequest) => string | null
+}
+
+/** Signing in and out, where there is a token. */
+export function registerLogin(
+  server: FastifyInstance,
+  { token, log, throttle, clientOf }: LoginOptions,
+): void {
+  server.get<{ Querystring: { next?: string } }>('/login', async (request, reply) =>
+    sendLoginForm(reply, { next: request.query.next, fault: null }),
+  )
+
+  server.post<{ Body: URLSearchParams | undefined }>('/login', async (request, reply) => {
+    const next = request.body?.get('next') ?? '/'
+    const given = request.body?.get('token') ?? ''
+    if (!isSameOrigin(request.headers, 'session'))
+      return sendLoginForm(reply.code(403), { next, fault: 'The form was not sent from this page.' })
+    const from = clientOf(request)
+    const wait = throttle.waitMs(from, Date.now())
+    if (wait > 0) {
+      reply.header('retry-after', String(Math.ceil(wait / 1_000)))
+      return sendLoginForm(reply.code(429), {
+        next,
+        fault: 'Too many wrong tokens came from your address: try again in a minute.',
+      })
+    }
+    if (!timingSafeEqualText(given, token)) {
+      if (throttle.recordFailure(from, given, Date.now()))
+        log.warn({ from }, 'too many wrong tokens: this client has to wait for a minute')
+      return sendLoginForm(reply.code(401), { next, fault: 'That is not the token.' })
+    }
+    return reply
+      .header('set-cookie', cookieHeader(signSession(token, Date.now()), isHttps(request.headers)))
+      .redirect(toLocalPath(next), 303)
+  })
+
+  server.post('/logout', async (request, reply) => {
+    if (!isSameOrigin(request.headers, 'session'))
+      return sendLoginForm(reply.code(403), {
+        fault: 'You are still signed in: the request to sign out came from another site.',
+      })
+    return reply.header('set-cookie', cookieHeader('', isHttps(request.headers))).redirect('/login', 303)
+  })
+}
+
+function sendLoginForm(
+  reply: FastifyReply,
+  { next = '/', fault }: { readonly next?: string | undefined; readonly fault: string | null },
+): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(
+    renderPage(
+      { title: 'Sign in', sources: [] },
+      html`<form class="card login" method="post" action="/login">
+        <h1>Sign in</h1>
+        <p class="sub">The token is what FILLRATE_DASHBOARD_TOKEN is set to.</p>
+        ${fault !== null && html`<p id="fault" class="fault" role="alert">${fault}</p>`}
+        <input type="hidden" name="next" value="${toLocalPath(next)}" />
+        <label for="token">Token</label>
+        <input
+          id="token"
+          name="token"
+          type="password"
+          required
+          autofocus
+          autocomplete="current-password"
+          aria-describedby="${fault === null ? '' : 'fault'}"
+        />
+        <button>Sign in</button>
+      </form>`,
+    ),
+  )
+}
+
+/** A path of this server, never an address elsewhere. */
+export function toLocalPath(next: string): string {
+  return /^\/(?![/\\])/.test(next) ? next : '/'
+}
+
+/**
+ * Whether the browser speaks TLS, with us or with a proxy in front. Browsers say so themselves in the Origin of a form,
+ * where proxies each have a header of their own, or none.
+ */
+export const isHttps = (headers: IncomingHttpHeaders): boolean =>
+  headers.origin?.startsWith('https://') === true ||
+  /^https\b/i.test(String(headers['x-forwarded-proto'] ?? '')) ||
+  /\bproto="?https\b/i.test(headers.forwarded ?? '')

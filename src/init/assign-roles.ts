@@ -1,0 +1,182 @@
+import type { CandidateField } from './fields.ts'
+import { type ColumnRole, isSecondary, scoreName } from './roles.ts'
+import type { IntrospectedTable } from './introspect.ts'
+import { singularize, splitIdentifier } from './identifier-words.ts'
+import { normalizeDomain } from '../domain/identifiers/domain.ts'
+import { normalizeEmail } from '../domain/identifiers/email.ts'
+import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+
+/** Which field of a table holds what. */
+export type RoleFields = ReadonlyMap<ColumnRole, CandidateField>
+
+export const PERSON_ROLES: readonly ColumnRole[] = [
+  'email',
+  'profile',
+  'first_name',
+  'last_name',
+  'name',
+  'company_name',
+  'company_domain',
+  'title',
+  'seniority',
+  'department',
+  'phone',
+]
+
+export const COMPANY_ROLES: readonly ColumnRole[] = [
+  'domain',
+  'email',
+  'name',
+  'legal_name',
+  'industry',
+  'sub_industry',
+  'employees',
+  'revenue',
+  'founded',
+  'city',
+  'state',
+  'country',
+  'technologies',
+  'profile',
+  'twitter',
+]
+
+/** Fewer points than this are a guess. */
+const MIN_POINTS = 60
+
+/**
+ * Gives each role the field that its name and its sampled values speak for most; a field has one role. Pure.
+ * @param except names of columns that hold the keys of other rows
+ */
+export function assignRoles(
+  { table, fields }: Pick<IntrospectedTable, 'table' | 'fields'>,
+  roles: readonly ColumnRole[],
+  except: ReadonlySet<string>,
+): RoleFields {
+  const own = new Set(splitIdentifier(table.name).flatMap((word) => [word, singularize(word)]))
+  const scored = fields.flatMap((field) => {
+    if (!field.column.canSelect || (field.path.length === 0 && except.has(field.name))) return []
+    return roles.flatMap((role) => {
+      const points = canHoldRole(role, field) ? scoreField(role, field, own) : 0
+      return points < MIN_POINTS ? [] : [{ role, field, points }]
+    })
+  })
+  const picks = new Map<ColumnRole, CandidateField>()
+  const taken = new Set<CandidateField>()
+  for (const { role, field } of scored.sort((a, b) => b.points - a.points)) {
+    if (picks.has(role) || taken.has(field)) continue
+    picks.set(role, field)
+    taken.add(field)
+  }
+  return picks
+}
+
+function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {
+  const byLooks = roleFromValues(field.values) === role
+  const named = scoreName(role, field.words, own)
+  if (named === 0 && !byLooks) return 0
+  const looks = byLooks ? MIN_POINTS - (isSecondary(field.words) ? 5 : 0) : 0
+  return Math.max(named, looks) + scoreValues(role, field.values)
+}
+
+const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
+
+/** Whether a column of this type can hold it at all. What of it can be written is decided with the outputs. */
+function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateField): boolean {
+  switch (fit.kind) {
+    case 'text':
+    case 'enum':
+      return true
+    case 'integer':
+    case 'float':
+    case 'numeric':
+      return NUMERIC_ROLES.has(role)
+    case 'array':
+      return fit.element.kind === 'text' || fit.element.kind === 'enum'
+    case 'json':
+    case 'jsonb':
+      return path.length > 0 || holdsArrays || role === 'technologies'
+    default:
+      return false
+  }
+}
+
+/** What sampled values look like. Fewer than this prove nothing. */
+const MIN_VALUES = 5
+
+const isEmail = (value: string): boolean => normalizeEmail(value)?.ok === true
+const isProfile = (value: string): boolean => normalizeProfileUrl(value)?.ok === true
+const isCompanyPage = (value: string): boolean => /linkedin\.com\/(?:company|school|showcase)\//i.test(value)
+
+/** A host or a URL; one of a network or of free mail is no company's own, but shows what the column is for. */
+function isSite(value: string): boolean {
+  const read = normalizeDomain(value)
+  return read?.ok === true || (read?.ok === false && /(?:free-mail|social) host|localhost/.test(read.reason))
+}
+
+const isPhone = (value: string): boolean =>
+  /^[+(]?[\d\s().\-/]{5,}(?:\s*(?:ext|x)\.?\s*\d+)?$/i.test(value.trim()) &&
+  value.replaceAll(/\D/g, '').length >= 5
+
+const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
+
+const SALUTATIONS = new Set('mr mrs ms miss mx dr prof herr frau hr fru monsieur madame sr sra'.split(' '))
+const isSalutation = (value: string): boolean =>
+  SALUTATIONS.has(value.trim().toLowerCase().replace(/\.$/, ''))
+
+/** Of the values, the share that passes. Null where there are too few to say. */
+export function matchShare(values: readonly string[], test: (value: string) => boolean): number | null {
+  return values.length < MIN_VALUES ? null : values.filter(test).length / values.length
+}
+
+/**
+ * What the values of a column say about what its name promises, in points to be added: they decide between two
+ * candidates, and against one whose values are something else. Pure.
+ */
+export function scoreValues(role: ColumnRole, values: readonly string[]): number {
+  switch (role) {
+    case 'email':
+      return weighMatches(matchShare(values, isEmail))
+    case 'profile':
+      return weighMatches(matchShare(values, (value) => isProfile(value) || isCompanyPage(value)))
+    case 'domain':
+    case 'company_domain':
+      return weighMatches(matchShare(values, isSite))
+    case 'phone':
+      return weighMatches(matchShare(values, isPhone))
+    case 'title':
+      return (matchShare(values, isSalutation) ?? 0) > 0.5
+        ? -1_000
+        : penalizeMismatch(matchShare(values, isNumber))
+    case 'twitter':
+      return weighMatches(matchShare(values, (value) => /^https?:\/\/|\.com\//i.test(value)))
+    case 'founded':
+      return weighMatches(matchShare(values, (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim())))
+    case 'employees':
+    case 'revenue':
+      return weighMatches(matchShare(values, (value) => /\d/.test(value)))
+    case 'technologies':
+      return 0
+    default:
+      return penalizeMismatch(
+        matchShare(values, (value) => isNumber(value) || isEmail(value) || /^https?:\/\//i.test(value)),
+      )
+  }
+}
+
+/** Many that fit speak for it, few against it, and none at all is proof. */
+function weighMatches(fitting: number | null): number {
+  if (fitting === null) return 0
+  if (fitting < 0.05) return -1_000
+  return fitting < 0.3 ? -60 : Math.round(fitting * 20)
+}
+
+const penalizeMismatch = (misfits: number | null): number => ((misfits ?? 0) > 0.6 ? -1_000 : 0)
+
+/** A column whose values are something, whatever it is called. */
+export function roleFromValues(values: readonly string[]): ColumnRole | null {
+  const enough = values.length >= 2 * MIN_VALUES
+  if (enough && values.filter(isEmail).length >= values.length * 0.7) return 'email'
+  if (enough && values.filter(isProfile).length >= values.length * 0.7) return 'profile'
+  return null
+}

@@ -1,0 +1,279 @@
+import type { SourceKind } from '../domain/mapping.ts'
+import { COMPANY_ROLES, PERSON_ROLES, type RoleFields, assignRoles } from './assign-roles.ts'
+import type { TableRelation } from './relations.ts'
+import { type ColumnRole, scoreName } from './roles.ts'
+import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
+import type { IntrospectedTable, TableOverview } from './introspect.ts'
+import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+
+/** A table with what its columns seem to be, and whether its rows are people or companies. */
+export interface ClassifiedTable extends IntrospectedTable {
+  /** Columns that hold the keys of other rows. */
+  readonly references: ReadonlySet<string>
+  readonly person: RoleFields
+  readonly company: RoleFields
+  /** Both where it holds both; none where it holds neither. */
+  readonly kinds: readonly SourceKind[]
+  /** Conditions that tell them apart, where the table has a column for it. */
+  readonly sides: PartyTypeFilter | null
+  /** Why it is not proposed although it looks like it; null where it does not look like it, or is proposed. */
+  readonly objection: string | null
+  /** Whether it looks only a little like it: worth a word where nothing else was found. */
+  readonly isDoubtful: boolean
+}
+
+export interface ClassifiedSchema {
+  readonly tables: readonly ClassifiedTable[]
+  readonly relations: readonly TableRelation[]
+}
+
+/**
+ * Says of each table what it is. Pure.
+ * @param isNamed whether somebody asked for the table, so that it is one of people or of companies however little it looks it
+ */
+export function classifyTables(
+  tables: readonly IntrospectedTable[],
+  relations: readonly TableRelation[],
+  isNamed: (table: IntrospectedTable) => boolean,
+): ClassifiedSchema {
+  return { tables: tables.map((one) => classifyTable(one, relations, isNamed(one))), relations }
+}
+
+function classifyTable(
+  surveyed: IntrospectedTable,
+  relations: readonly TableRelation[],
+  isNamed: boolean,
+): ClassifiedTable {
+  const { table } = surveyed
+  const references = new Set(
+    relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
+  )
+  const judged = {
+    ...surveyed,
+    references,
+    person: assignRoles(surveyed, PERSON_ROLES, references),
+    company: assignRoles(surveyed, COMPANY_ROLES, references),
+    sides: findPartyTypeFilter(surveyed),
+  }
+  const kinds = findKinds(judged, isNamed)
+  const isDoubtful = kinds.length === 0 && isNearMiss(judged)
+  const objection = kinds.length > 0 || isDoubtful ? findRejection(judged, isNamed) : null
+  return {
+    ...judged,
+    isDoubtful,
+    kinds: objection === null ? kinds : [],
+    objection: objection ?? (isDoubtful ? UNCERTAIN_REASON : null),
+  }
+}
+
+const UNCERTAIN_REASON = 'neither its name nor its columns say for sure that its rows are people or companies'
+
+const isNearMiss = ({
+  table,
+  person,
+  company,
+}: Pick<ClassifiedTable, 'table' | 'person' | 'company'>): boolean =>
+  Math.max(scoreTable('person', table.name, person), scoreTable('company', table.name, company)) >=
+  MIN_SCORE - 1
+
+type UnclassifiedTable = Omit<ClassifiedTable, 'kinds' | 'objection' | 'isDoubtful'>
+
+function findKinds({ table, person, company, sides }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
+  const picks = { person, company }
+  const hints = { person: nameHint('person', table.name), company: nameHint('company', table.name) }
+  const scores = {
+    person: scoreTable('person', table.name, person),
+    company: scoreTable('company', table.name, company),
+  }
+  const isLike = (kind: SourceKind): boolean => {
+    if (hints[kind] === 'none') return scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, picks[kind])
+    if (!OWN_ROLES[kind].some((role) => picks[kind].has(role))) return false
+    // With a sure name little more is wanted: addresses, for instance, may be in another table.
+    return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
+  }
+  const like = (['person', 'company'] as const).filter(isLike)
+  const likelier: SourceKind[] = scores.company > scores.person ? ['company'] : ['person']
+  if (like.length === 0 && isNamed) return likelier
+  if (like.length < 2 || sides !== null) return like
+  if (hints.person === 'strong') return hasOwnFacts(company) ? like : ['person']
+  if (hints.company === 'strong') return ['company']
+  return likelier
+}
+
+/** A row without any of these is a link between others. */
+const OWN_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
+  person: ['email', 'profile', 'first_name', 'last_name', 'name'],
+  company: ['domain', 'name'],
+}
+
+/** Something that only one of that kind has: names of a person, or a site with what a company does or how large it is. */
+const hasIdentity = (kind: SourceKind, picks: RoleFields): boolean =>
+  kind === 'person'
+    ? picks.has('last_name') && (picks.has('email') || picks.has('profile'))
+    : picks.has('domain') && (picks.has('industry') || picks.has('employees'))
+
+/** A person's row may also hold what is to be known about the company: a lead of both. */
+export const hasOwnFacts = (company: RoleFields): boolean =>
+  company.has('domain') && (company.has('industry') || company.has('employees') || company.has('revenue'))
+
+/** @param isNamed whether somebody asked for the table: then they know what it holds */
+function findRejection({ table }: Pick<IntrospectedTable, 'table'>, isNamed: boolean): string | null {
+  if (table.kind !== 'table')
+    return `a ${table.kind}: only in a table can rows be locked while they are written`
+  if (table.uniqueKeys.length === 0)
+    return 'it has no primary key and no unique index: nothing tells its rows apart'
+  if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
+  if (isNamed) return null
+  const past = findHistoryWord(table.name)
+  if (past !== null) return `its name says that it keeps something else: '${past}'`
+  if (isStaffTable(table.name)) return 'its name says that it holds one’s own people'
+  return hasLoginColumns(table.columns.map((column) => column.name))
+    ? 'it holds passwords: the users of an application'
+    : null
+}
+
+/** Relations from one table to another. */
+export const relationsBetween = (
+  world: ClassifiedSchema,
+  from: IntrospectedTable,
+  to: IntrospectedTable,
+): TableRelation[] =>
+  world.relations.filter((one) => one.from.table.sql === from.table.sql && one.to.table.sql === to.table.sql)
+
+/** What a table's name says that its rows are: surely, or perhaps. */
+const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
+  person: new Set('person contact lead prospect individual candidate member attendee people'.split(' ')),
+  company: new Set('company account organization org firm business employer'.split(' ')),
+}
+const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
+  person: new Set(
+    'partner customer client party user subscriber guest participant profile record entity'.split(' '),
+  ),
+  company: new Set('partner customer client party vendor supplier brand merchant record entity'.split(' ')),
+}
+
+/** How much each role says for a kind. */
+const ROLE_POINTS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, number>>>>> = {
+  person: {
+    first_name: 1,
+    last_name: 2,
+    name: 1,
+    email: 1,
+    profile: 2,
+    title: 1,
+    seniority: 2,
+    department: 1,
+    company_name: 1,
+  },
+  company: {
+    domain: 2,
+    name: 1,
+    industry: 2,
+    sub_industry: 1,
+    employees: 2,
+    revenue: 1,
+    founded: 1,
+    technologies: 1,
+    legal_name: 1,
+    twitter: 1,
+  },
+}
+
+/** From this on a table is taken for one of this kind. */
+export const MIN_SCORE = 4
+
+export type NameHint = 'strong' | 'weak' | 'none'
+
+export function nameHint(kind: SourceKind, table: string): NameHint {
+  const head = headNoun(table)
+  if (STRONG_NAMES[kind].has(head)) return 'strong'
+  return WEAK_NAMES[kind].has(head) ? 'weak' : 'none'
+}
+
+/** How much name and columns of a table say that its rows are people, or companies. Pure. */
+export function scoreTable(kind: SourceKind, table: string, picks: RoleFields): number {
+  const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
+  return [...picks.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
+}
+
+const HISTORY_WORDS = new Set(
+  `log logs audit audits history histories archive archived backup backups bak tmp temp staging stage old copy version
+   versions event events queue queues migration migrations session sessions import imports export exports test`.split(
+    /\s+/,
+  ),
+)
+
+/** The word in a table's name that says that it keeps something else than what there is now; null where there is none. */
+export const findHistoryWord = (table: string): string | null =>
+  splitIdentifier(table).find((word) => HISTORY_WORDS.has(word)) ?? null
+
+/** Those who work here are known already. */
+export const isStaffTable = (table: string): boolean => STAFF_WORDS.has(headNoun(table))
+
+const STAFF_WORDS = new Set('employee staff worker colleague'.split(' '))
+
+/** Columns by which an application lets people in: such a table is not one of people to be known better. */
+export const hasLoginColumns = (columns: readonly string[]): boolean =>
+  columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
+
+const LOGIN_WORDS = new Set('password passwd pwd passhash'.split(' '))
+
+/** Tables read closely; a database has thousands, and people and companies are in a few. */
+const MAX_TABLES = 60
+
+/** Names of these in a table's columns are worth a closer look. */
+const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
+  'email',
+  'profile',
+  'first_name',
+  'last_name',
+  'company_name',
+  'title',
+  'seniority',
+  'department',
+  'domain',
+  'industry',
+  'employees',
+  'revenue',
+  'city',
+])
+
+const SCORED_ROLES = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
+  TELLING_ROLES.has(role),
+)
+
+/**
+ * The tables that may hold people, companies, their addresses or what links them, the likeliest first; by their names
+ * and their columns' names alone, so that a database of thousands of tables is read once. Pure.
+ */
+export function shortlistTables(all: readonly TableOverview[]): TableOverview[] {
+  const scored = all.map((one) => ({ one, points: scoreOverview(one) }))
+  const likely = scored.filter(({ points }) => points >= 3).sort((a, b) => b.points - a.points)
+  const main = likely.slice(0, MAX_TABLES).map(({ one }) => one)
+  const things = new Set(main.map((one) => singularize(splitIdentifier(one.name).at(-1) ?? '')))
+  const links = all.filter((one) => !main.includes(one) && isLinkTable(one, things)).slice(0, MAX_TABLES)
+  return [...main, ...links]
+}
+
+/** What a table's name and its columns' names are worth. */
+export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
+  const own = new Set(splitIdentifier(name).flatMap((word) => [word, singularize(word)]))
+  const roles = SCORED_ROLES.filter((role) =>
+    columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
+  )
+  const hints = (['person', 'company'] as const).map(
+    (kind) => ({ strong: 3, weak: 2, none: 0 })[nameHint(kind, name)],
+  )
+  const holdsAddresses = splitIdentifier(name).some((word) => CONTACT_TABLE_WORDS.has(singularize(word)))
+    ? 3
+    : 0
+  return Math.max(...hints) + roles.length + holdsAddresses
+}
+
+const CONTACT_TABLE_WORDS = new Set('email mail address domain website url location'.split(' '))
+
+/** Two keys of other tables, one of them of a thing that was found: `account_contacts`, `entity_email_address`. */
+function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
+  const keys = columns.map(splitIdentifier).filter((words) => words.length > 1 && words.at(-1) === 'id')
+  return keys.length >= 2 && keys.some((words) => things.has(singularize(words.at(-2) ?? '')))
+}

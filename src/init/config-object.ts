@@ -1,0 +1,46 @@
+import type { ProposedOutput, ProposedSource } from './proposal.ts'
+
+/** The lookups that a first run may ask: enough to see what comes, and little if it was a mistake. */
+export const FIRST_BUDGET = 100
+
+/** Below this a match is as likely another person. Companies have no confidence, and no bound is held against them. */
+export const DEFAULT_MIN_CONFIDENCE = 0.7
+
+/** A source as it stands in a configuration. */
+export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
+  return {
+    kind: source.kind,
+    table: source.table,
+    ...(source.joins !== null && { joins: source.joins }),
+    ...(source.key !== null && { key: source.key.length === 1 ? source.key[0] : source.key }),
+    ...(source.where !== null && { where: source.where }),
+    ...(source.changedAt !== null && { changedAt: source.changedAt }),
+    inputs: Object.fromEntries(source.inputs.map(({ input, sql }) => [input, sql])),
+    ...(source.kind === 'person' && { minConfidence: DEFAULT_MIN_CONFIDENCE }),
+    outputs: Object.fromEntries(source.outputs.map((output) => [output.column, toOutputConfig(output)])),
+  }
+}
+
+/** The field alone, where nothing else is to be said. */
+export function toOutputConfig({
+  field,
+  map,
+  sql,
+  group,
+  as,
+}: ProposedOutput): string | Readonly<Record<string, unknown>> {
+  const options = {
+    ...(map && { map }),
+    ...(sql !== undefined && { sql }),
+    ...(as && { as }),
+    ...(group !== undefined && { group }),
+  }
+  return Object.keys(options).length === 0 ? field : { field, ...options }
+}
+
+/** A whole configuration, for a .json file. */
+export const toConfigObject = (sources: readonly ProposedSource[]): object => ({
+  $schema: './node_modules/fillrate/fillrate.schema.json',
+  sources: Object.fromEntries(sources.map((source) => [source.name, toSourceConfig(source)])),
+  budget: FIRST_BUDGET,
+})

@@ -1,0 +1,221 @@
+import { type Draft, createDraftBase } from './draft.ts'
+import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
+import type { InputName } from '../domain/mapping.ts'
+import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
+import { type TableRelation, joinCondition } from './relations.ts'
+import { notDeletedConditions } from './row-filters.ts'
+import { linkedCompanySql, relatedRowSql, relatedValueSql } from './related-value.ts'
+import { quoteLiteral } from '../sources/quote.ts'
+
+/** Every source that the tables may make: people and companies first, then what is told of companies elsewhere. Pure. */
+export function draftSources(world: ClassifiedSchema): Draft[] {
+  const nameFor = createNamer()
+  const drafts = world.tables.flatMap((judged) => {
+    const { kinds, table, sides } = judged
+    const isShared = kinds.length > 1
+    return kinds.map((kind) => {
+      const isTold = isShared && (sides !== null || kind === 'company')
+      const suffix = kind === 'person' ? 'people' : 'companies'
+      const name = nameFor(isTold ? `${table.name}_${suffix}` : table.name)
+      return kind === 'person' ? draftPeople(world, judged, name) : draftCompanies(world, judged, name)
+    })
+  })
+  const companies = drafts.filter((draft) => draft.base.kind === 'company')
+  const addresses = world.tables.flatMap((judged) => {
+    const draft = draftAddresses(world, judged, companies, (company) =>
+      nameFor(`${singularize(company)}_${judged.table.name}`),
+    )
+    return draft === null ? [] : [draft]
+  })
+  return [...drafts.filter((draft) => draft.base.kind === 'person'), ...companies, ...addresses]
+}
+
+/** Gives each source a name that no other has: letters, digits and `_`, as they are typed in commands. */
+function createNamer(): (wanted: string) => string {
+  const given = new Set<string>()
+  return (wanted) => {
+    const plain =
+      wanted
+        .replaceAll(/[^A-Za-z0-9_]+/g, '_')
+        .replace(/^[^A-Za-z]+/, '')
+        .slice(0, 50) || 'source'
+    let name = plain
+    for (let n = 2; given.has(name); n++) name = `${plain}_${n}`
+    given.add(name)
+    return name
+  }
+}
+
+/** The people of a table: what may identify them, and what is to be filled. Pure. */
+export function draftPeople(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
+  const { person: picks, sides } = judged
+  const work = findWorkplace(world, judged)
+  const email = picks.get('email')
+  const mail = email === undefined ? relatedValueSql(world, judged, 'email') : fieldSql(email, 't')
+  const profile = picks.get('profile')
+  const sideProfile = profile === undefined ? relatedValueSql(world, judged, 'profile') : null
+  const fullName = fullNameSql(judged)
+  const company = picks.get('company_name')
+  const inputs: Partial<Record<InputName, string>> = {
+    ...(mail !== null && { email: mail }),
+    ...(sideProfile !== null && { linkedin_url: sideProfile }),
+    ...(fullName !== null && { name: fullName }),
+    ...(work !== null && { company: work.name }),
+  }
+  return {
+    base: createDraftBase(judged, 'person', {
+      name,
+      joins: work?.joins ?? null,
+      where: judged.kinds.length > 1 && sides !== null ? [sides.person('t')] : [],
+    }),
+    judged,
+    picks,
+    inputs,
+    fallbackInputs: { ...(profile && { profile }), ...(company && { company }) },
+  }
+}
+
+/** First and last name before a name of one column, because that one may be anything: a nick, or the other way round. */
+function fullNameSql({ person: picks }: ClassifiedTable): string | null {
+  const [first, last] = [picks.get('first_name'), picks.get('last_name')]
+  if (first && last) return `concat_ws(' ', ${fieldSql(first, 't')}, ${fieldSql(last, 't')})`
+  const whole = picks.get('name')
+  return whole === undefined ? null : fieldSql(whole, 't')
+}
+
+/** Where the name of a person's company is: in a table of companies, reached by a key or by a table of links. */
+function findWorkplace(
+  world: ClassifiedSchema,
+  judged: ClassifiedTable,
+): { name: string; joins: string | null } | null {
+  const companies = world.tables.filter(
+    (one) =>
+      one.kinds.includes('company') && one.company.has('name') && one.company.get('name') !== undefined,
+  )
+  const direct = companies
+    .flatMap((company) => relationsBetween(world, judged, company).map((relation) => ({ company, relation })))
+    .map((one) => ({ ...one, points: scoreWorkRelation(one.relation) }))
+    .filter((one) => one.points > 0)
+    .sort((a, b) => b.points - a.points)
+  const [best] = direct
+  if (best) {
+    const { company, relation } = best
+    const isSame = company.table.sql === judged.table.sql
+    const conditions = [
+      joinCondition(relation, 't', 'a'),
+      ...(isSame && judged.sides !== null ? [judged.sides.company('a')] : []),
+      ...notDeletedConditions(company, 'a'),
+    ]
+    return {
+      name: fieldSql(companyNameField(company), 'a'),
+      joins: `left join ${company.sqlName} a on ${conditions.join(' and ')}`,
+    }
+  }
+  for (const company of companies) {
+    const linked = linkedCompanySql(world, judged, company, companyNameField(company))
+    if (linked !== null) return { name: linked, joins: null }
+  }
+  return null
+}
+
+function companyNameField(company: ClassifiedTable): CandidateField {
+  const field = company.company.get('name')
+  if (field === undefined) throw new Error(`no name was picked for ${company.table.sql}`)
+  return field
+}
+
+const WORK_WORDS = new Set(
+  'company organization org account employer parent business firm current'.split(' '),
+)
+const OTHER_RELATION_WORDS = new Set(
+  'previous former old last invoice billing referrer reseller owner tenant workspace'.split(' '),
+)
+
+/** How surely a key leads to where a person works. */
+function scoreWorkRelation({ columns }: TableRelation): number {
+  const words = columns.flatMap((column) => splitIdentifier(quoteIfNeeded(column)))
+  if (words.some((word) => OTHER_RELATION_WORDS.has(word)) && columns.length === 1) return 0
+  return 1 + words.filter((word) => WORK_WORDS.has(word)).length
+}
+
+/** The companies of a table. Pure. */
+export function draftCompanies(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
+  const { company: picks, sides, kinds } = judged
+  const domain = picks.get('domain')
+  const site = domain === undefined ? relatedValueSql(world, judged, 'domain') : fieldSql(domain, 't')
+  const email = picks.get('email')
+  const isShared = kinds.length > 1
+  return {
+    base: createDraftBase(judged, 'company', {
+      name,
+      joins: null,
+      where: isShared && sides !== null ? [sides.company('t')] : [],
+    }),
+    judged,
+    // Of a person's row only what is surely the company's: its city and its profile are the person's own.
+    picks:
+      isShared && sides === null ? new Map([...picks].filter(([role]) => !SHARED_ROLES.has(role))) : picks,
+    inputs: site === null ? {} : { domain: site },
+    fallbackInputs:
+      email && (!isShared || sides !== null) ? { mail: `split_part(${fieldSql(email, 't')}, '@', 2)` } : {},
+  }
+}
+
+const SHARED_ROLES: ReadonlySet<string> = new Set([
+  'city',
+  'state',
+  'country',
+  'profile',
+  'twitter',
+  'email',
+  'name',
+])
+
+const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
+
+/**
+ * The addresses of companies in a table of their own: filled by what is known of the company, so they cost no further
+ * call. Null where the table is no such. Pure.
+ * @param companies sources of companies, each with the domain's expression over the table
+ */
+export function draftAddresses(
+  world: ClassifiedSchema,
+  judged: ClassifiedTable,
+  companies: readonly Draft[],
+  name: (company: string) => string,
+): Draft | null {
+  const { company: picks } = judged
+  if (judged.kinds.length > 0 || !ADDRESS_WORDS.has(headNoun(judged.table.name))) return null
+  if (!picks.has('city') && !picks.has('country')) return null
+  if (judged.table.uniqueKeys.length === 0) return null
+  for (const company of companies) {
+    const [relation] = relationsBetween(world, judged, company.judged)
+    const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
+    // A sub-select in a sub-select would read `t` of the wrong one.
+    if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
+    const { type } = relation
+    const base = createDraftBase(judged, 'company', {
+      name: name(company.base.name),
+      joins: null,
+      where: type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`],
+    })
+    return {
+      base: {
+        ...base,
+        notes: [
+          `Where the companies of ${company.base.name} are: asked about as they are, so it costs no further call. ` +
+            'Check that all of these rows are meant for the seat of the company.',
+          ...base.notes,
+        ],
+      },
+      judged,
+      picks: new Map([...picks].filter(([role]) => PLACE_ROLES.has(role))),
+      inputs: { domain: relatedRowSql(relation, company.judged, domain) },
+      fallbackInputs: {},
+    }
+  }
+  return null
+}
+
+const PLACE_ROLES: ReadonlySet<string> = new Set(['city', 'state', 'country'])

@@ -1,0 +1,221 @@
+import type { InputName, SourceKind } from '../domain/mapping.ts'
+import { type Draft, proposeOutputs } from './draft.ts'
+import type { InputSample, ProposedSource } from './proposal.ts'
+import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
+import { type Db, query } from '../sources/db.ts'
+import { SAMPLE_ROWS, tableSampleSql } from './introspect.ts'
+
+/**
+ * Decides which expressions are inputs, by what they give for some rows: a profile or the name of a company identifies
+ * rows that have no address, and where it hardly does it is rather filled itself. Pure.
+ * @returns the source, or why there is none
+ */
+export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): ProposedSource | string {
+  const chosen =
+    draft.base.kind === 'person' ? choosePersonInputs(draft, rows) : chooseCompanyInputs(draft, rows)
+  const inputs = (Object.entries(chosen.inputs) as Array<[InputName, string]>).map(([input, sql]) => ({
+    input,
+    sql,
+  }))
+  if (inputs.length === 0)
+    return draft.base.kind === 'person'
+      ? 'nothing identifies its rows: no email address, no profile, no name with a company'
+      : 'nothing identifies its rows: no site, no domain, no email address'
+  const sample = summarizeSample(draft.base.kind, rows, chosen.read)
+  if (rows.length > 0 && Object.keys(sample.askedBy).length === 0)
+    return `none of ${rows.length} rows looked at has a usable ${inputs.map((one) => one.input).join(', ')}`
+  const { outputs, leftOut } = proposeOutputs(draft, chosen.fields)
+  if (outputs.length === 0)
+    return leftOut.length === 0
+      ? 'it has no column to fill'
+      : `it has no column to fill: ${leftOut.map(({ column, why }) => `${column} ${why}`).join(', ')}`
+  return { ...draft.base, joins: chosen.joins, inputs, outputs, leftOut, sample }
+}
+
+/** From this share of the sampled rows on, a column that can be filled is worth more as an input. */
+export const MIN_COVERAGE = 0.05
+
+/** The inputs that a draft comes to. */
+export interface InputChoice {
+  readonly inputs: Partial<Record<InputName, string>>
+  /** Fields that inputs are read from. */
+  readonly fields: ReadonlySet<CandidateField>
+  readonly joins: string | null
+  /** What the chosen inputs give for a measured row. */
+  readonly read: (row: MeasuredRow) => RawInputs
+}
+
+export const NO_INPUTS: RawInputs = {
+  email: null,
+  linkedin_url: null,
+  name: null,
+  company: null,
+  domain: null,
+}
+
+export const isBlankText = (value: string | null): boolean => value === null || value.trim() === ''
+
+/** The site, and the domain of an address where that one is missing in enough rows. Pure. */
+export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
+  const { inputs, fallbackInputs, base, picks } = draft
+  const fields = new Set([picks.get('domain'), picks.get('email')].filter((field) => field !== undefined))
+  const chosen = (domain: string | undefined, read: (row: MeasuredRow) => string | null): InputChoice => ({
+    inputs: domain === undefined ? {} : { domain },
+    fields,
+    joins: base.joins,
+    read: (row) => ({ ...NO_INPUTS, domain: read(row) }),
+  })
+  const site = chosen(inputs.domain, (row) => row.domain)
+  if (fallbackInputs.mail === undefined) return site
+  if (inputs.domain === undefined) return chosen(fallbackInputs.mail, (row) => row.mail)
+  const both = chosen(`coalesce(nullif(btrim(${inputs.domain}), ''), ${fallbackInputs.mail})`, (row) =>
+    isBlankText(row.domain) ? row.mail : row.domain,
+  )
+  const asked = (one: InputChoice): number =>
+    summarizeSample('company', rows, one.read).askedBy['domain'] ?? 0
+  return asked(both) - asked(site) > rows.length * MIN_COVERAGE ? both : site
+}
+
+/**
+ * A profile and a company's name identify rows that have no address; where they hardly do, they are rather filled
+ * themselves. Pure.
+ */
+export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
+  const { inputs, fallbackInputs, base } = draft
+  const used = new Set<CandidateField>()
+  const email = draft.picks.get('email')
+  if (inputs.email !== undefined && email) used.add(email)
+  const askedBy = (read: InputChoice['read']): Record<string, number> =>
+    summarizeSample('person', rows, read).askedBy
+  const byEmail = (row: MeasuredRow): RawInputs => ({
+    ...NO_INPUTS,
+    email: row.email,
+    linkedin_url: row.linkedin_url,
+  })
+  const byProfile = (row: MeasuredRow): RawInputs => ({
+    ...byEmail(row),
+    linkedin_url: row.linkedin_url ?? row.profile,
+  })
+
+  const profiles = askedBy(byProfile)['linkedin_url'] ?? 0
+  const isProfileInput =
+    fallbackInputs.profile !== undefined &&
+    (inputs.email === undefined || profiles > rows.length * MIN_COVERAGE)
+  const before = isProfileInput ? byProfile : byEmail
+
+  const hasName = inputs.name !== undefined
+  const work = chooseCompany(draft, rows, before)
+  const isNamed = hasName && work !== null
+  if (fallbackInputs.profile && isProfileInput) used.add(fallbackInputs.profile)
+  if (isNamed && work.usesField && fallbackInputs.company) used.add(fallbackInputs.company)
+  if (isNamed)
+    for (const role of ['first_name', 'last_name', 'name'] as const) addRoleField(used, draft, role)
+  return {
+    inputs: {
+      ...(inputs.email !== undefined && { email: inputs.email }),
+      ...(inputs.linkedin_url !== undefined && { linkedin_url: inputs.linkedin_url }),
+      ...(fallbackInputs.profile &&
+        isProfileInput && { linkedin_url: fieldSql(fallbackInputs.profile, 't') }),
+      ...(isNamed && inputs.name !== undefined && { name: inputs.name, company: work.sql }),
+    },
+    fields: used,
+    joins: isNamed && work.usesJoin ? base.joins : null,
+    read: (row) => (isNamed ? { ...before(row), name: row.name, company: work.read(row) } : before(row)),
+  }
+}
+
+interface CompanyChoice {
+  readonly sql: string
+  readonly usesJoin: boolean
+  readonly usesField: boolean
+  readonly read: (row: MeasuredRow) => string | null
+}
+
+/** The name of a person's company: of the row in another table, of a column, or of the one and else the other. */
+function chooseCompany(
+  { inputs, fallbackInputs }: Draft,
+  rows: readonly MeasuredRow[],
+  before: (row: MeasuredRow) => RawInputs,
+): CompanyChoice | null {
+  const plain = fallbackInputs.company && fieldSql(fallbackInputs.company, 't')
+  if (inputs.company !== undefined) {
+    const alone = {
+      sql: inputs.company,
+      usesJoin: true,
+      usesField: false,
+      read: (row: MeasuredRow) => row.company,
+    }
+    const isMissed = rows.some((row) => isBlankText(row.company) && !isBlankText(row.employer))
+    return plain === undefined || !isMissed
+      ? alone
+      : {
+          sql: `coalesce(${inputs.company}, nullif(btrim(${plain}), ''))`,
+          usesJoin: true,
+          usesField: true,
+          read: (row) => row.company ?? row.employer,
+        }
+  }
+  if (plain === undefined) return null
+  const read = (row: MeasuredRow): string | null => row.employer
+  const { askedBy } = summarizeSample('person', rows, (row) => ({
+    ...before(row),
+    name: row.name,
+    company: read(row),
+  }))
+  const isAlone = inputs.email === undefined && fallbackInputs.profile === undefined
+  const isWorth = isAlone || (askedBy['name_company'] ?? 0) > rows.length * MIN_COVERAGE
+  return isWorth ? { sql: plain, usesJoin: false, usesField: true, read } : null
+}
+
+function addRoleField(
+  used: Set<CandidateField>,
+  { picks }: Draft,
+  role: 'first_name' | 'last_name' | 'name',
+): void {
+  const field = picks.get(role)
+  if (field) used.add(field)
+}
+
+/** One row's inputs, and those that may become inputs. */
+export interface MeasuredRow extends RawInputs {
+  readonly profile: string | null
+  readonly employer: string | null
+  readonly mail: string | null
+}
+
+/** What the expressions of a draft give for some of its rows, at most 200. */
+export async function measureInputs(db: Db, draft: Draft): Promise<readonly MeasuredRow[]> {
+  const { base, judged, inputs, fallbackInputs } = draft
+  const names: readonly InputName[] = ['email', 'linkedin_url', 'name', 'company', 'domain']
+  const list = [
+    ...names.map((name) => [inputs[name], name] as const),
+    [fallbackInputs.profile && fieldSql(fallbackInputs.profile, 't'), 'profile'] as const,
+    [fallbackInputs.company && fieldSql(fallbackInputs.company, 't'), 'employer'] as const,
+    [fallbackInputs.mail, 'mail'] as const,
+  ]
+  const columns = list.map(([sql, name]) => `${sql === undefined ? 'null' : `(${sql})`}::text as ${name}`)
+  const read = (spread: string): Promise<readonly MeasuredRow[]> =>
+    query(
+      db,
+      `select ${columns.join(', ')} from ${judged.table.sql} as t ${spread} ${base.joins ?? ''}
+        where ${base.where ?? 'true'} limit ${SAMPLE_ROWS}`,
+    )
+  const spread = tableSampleSql(base.rows)
+  const rows = spread === null ? [] : await read(spread)
+  return rows.length >= SAMPLE_ROWS / 2 ? rows : read('')
+}
+
+/** By which identifier each row would be asked. Pure. */
+export function summarizeSample(
+  kind: SourceKind,
+  rows: readonly MeasuredRow[],
+  inputs: (row: MeasuredRow) => RawInputs,
+): InputSample {
+  const askedBy: Record<string, number> = {}
+  for (const row of rows) {
+    const lookup = chooseLookup(kind, inputs(row)).lookup?.kind
+    if (lookup !== undefined) askedBy[lookup] = (askedBy[lookup] ?? 0) + 1
+  }
+  return { rows: rows.length, askedBy }
+}

@@ -1,0 +1,172 @@
+import { type Table, readTable } from '../sources/catalogue.ts'
+import { type Db, query } from '../sources/db.ts'
+import { quoteName } from '../sources/quote.ts'
+import type { CandidateField, SampledRow } from './fields.ts'
+
+/** A table as a first look at the whole database shows it. */
+export interface TableOverview {
+  readonly schema: string
+  readonly name: string
+  readonly kind: 'table' | 'view'
+  readonly columns: readonly string[]
+  /** Estimated by Postgres at its last look; null when it never looked. */
+  readonly rows: number | null
+}
+
+/** A column, or several, whose values are the keys of another table's rows. */
+export interface ForeignKey {
+  /** Qualified and quoted, as `Table.sql`. */
+  readonly from: string
+  readonly columns: readonly string[]
+  readonly to: string
+  readonly targets: readonly string[]
+}
+
+/** A table that was read closely. */
+export interface IntrospectedTable {
+  readonly table: Table
+  /** As it is written in an expression: quoted where it must be, with its schema where it is not on the search path. */
+  readonly sqlName: string
+  readonly rows: number | null
+  /** Columns that some whole index begins with. */
+  readonly indexedColumns: readonly string[]
+  /** Labels that a check constraint allows, by column. */
+  readonly checked: Readonly<Record<string, readonly string[]>>
+  readonly fields: readonly CandidateField[]
+}
+
+/** All tables and views that a user made and this role may read. Partitions are left to the table they are part of. */
+export const listTableOverviews = (db: Db): Promise<readonly TableOverview[]> =>
+  query(
+    db,
+    `select n.nspname as schema, c.relname as name, nullif(c.reltuples, -1)::float8 as rows,
+            case when c.relkind in ('r', 'p') then 'table' else 'view' end as kind,
+            array(select a.attname::text from pg_attribute a
+                   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+        and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
+        and has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select')
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+      order by 1, 2 limit 10000`,
+  )
+
+/** Every foreign key of the database. */
+export const listForeignKeys = (db: Db): Promise<readonly ForeignKey[]> =>
+  query(
+    db,
+    `select ${qualifiedNameSql('f')} as "from", ${columnNamesSql('k.conrelid', 'k.conkey')} as columns,
+            ${qualifiedNameSql('t')} as "to", ${columnNamesSql('k.confrelid', 'k.confkey')} as targets
+       from pg_constraint k
+       join pg_class f on f.oid = k.conrelid join pg_namespace fn on fn.oid = f.relnamespace
+       join pg_class t on t.oid = k.confrelid join pg_namespace tn on tn.oid = t.relnamespace
+      where k.contype = 'f' and not f.relispartition and k.conparentid = 0
+      order by k.conrelid, k.conname`,
+  )
+
+/** In double quotes always, as `Table.sql` is; `quote_ident` would leave them out where it can. */
+const qualifiedNameSql = (alias: string): string =>
+  `'"' || replace(${alias}n.nspname, '"', '""') || '"../sources/propose"' || replace(${alias}.relname, '"', '""') || '"'`
+
+const columnNamesSql = (table: string, numbers: string): string =>
+  `array(select a.attname::text from unnest(${numbers}) with ordinality as u(number, place)
+           join pg_attribute a on a.attrelid = ${table} and a.attnum = u.number order by place)`
+
+/** One table with what its indexes and checks tell, without a look at its rows. */
+export async function introspectTable(
+  db: Db,
+  overview: TableOverview,
+): Promise<Omit<IntrospectedTable, 'fields'> | null> {
+  const name = `${quoteName(overview.schema)}.${quoteName(overview.name)}`
+  const table = await readTable(db, name)
+  if (table === null) return null
+  const [found] = await query<{
+    in_sql: string
+    indexed: string[]
+    checks: { column: string; definition: string }[]
+  }>(
+    db,
+    `select c.oid::regclass::text as in_sql,
+            array(select distinct a.attname::text from pg_index i
+                    join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+                   where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexed,
+            coalesce((select jsonb_agg(jsonb_build_object('column', a.attname, 'definition', pg_get_constraintdef(k.oid)))
+                        from pg_constraint k join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
+                       where k.conrelid = c.oid and k.contype = 'c' and cardinality(k.conkey) = 1), '[]') as checks
+       from pg_class c where c.oid = $1::regclass`,
+    [name],
+  )
+  return {
+    table,
+    sqlName: found?.in_sql ?? name,
+    rows: overview.rows,
+    indexedColumns: found?.indexed ?? [],
+    checked: Object.fromEntries(
+      (found?.checks ?? []).flatMap(({ column, definition }) => {
+        const labels = parseCheckLabels(definition)
+        return labels.length > 0 ? [[column, labels]] : []
+      }),
+    ),
+  }
+}
+
+/** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; nothing for any other check. Pure. */
+export function parseCheckLabels(definition: string): string[] {
+  const list = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition)?.[1]
+  if (list === undefined) return []
+  return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
+}
+
+/** Rows looked at of one table. */
+export const SAMPLE_ROWS = 200
+
+/** Above this only some pages of a table are read. */
+const LARGE_TABLE_ROWS = 20_000
+
+/** Enough to tell an address or a URL by. */
+const MAX_VALUE_CHARACTERS = 300
+
+/** A document longer than this is not looked into. */
+const MAX_JSON_BYTES = 20_000
+
+/**
+ * Some rows of a table: at most 200, of long values only their beginning, of arrays the first element. Not its first rows,
+ * because those are its oldest.
+ */
+export async function sampleTableRows(
+  db: Db,
+  table: Table,
+  rows: number | null,
+): Promise<readonly SampledRow[]> {
+  const columns = table.columns.filter((column) => column.canSelect)
+  if (columns.length === 0) return []
+  const list = columns.map(({ name, type }, n) => {
+    const column = `t.${quoteName(name)}`
+    switch (type.fit.kind) {
+      case 'json':
+      case 'jsonb':
+        return `case when pg_column_size(${column}) < ${MAX_JSON_BYTES} then ${column}::jsonb end as c${n}`
+      case 'array':
+        return `left(${column}[1]::text, ${MAX_VALUE_CHARACTERS}) as c${n}`
+      default:
+        return `left(${column}::text, ${MAX_VALUE_CHARACTERS}) as c${n}`
+    }
+  })
+  const read = (from: string): Promise<readonly Record<string, unknown>[]> =>
+    query(db, `select ${list.join(', ')} from ${table.sql} as t ${from} limit ${SAMPLE_ROWS}`)
+  const spread = tableSampleSql(rows)
+  const some = spread === null ? [] : await read(spread)
+  const found = some.length >= SAMPLE_ROWS / 2 ? some : await read('')
+  return found.map((row) => Object.fromEntries(columns.map(({ name }, n) => [name, row[`c${n}`]])))
+}
+
+/**
+ * SQL for rows from all over a table: of a big one some pages, four times as many as are likely to hold the rows wanted,
+ * because pages may be half empty; of a smaller one some of all its rows. Null for one that is read whole, or of which
+ * Postgres does not know how large it is. The same rows each time, so that what is proposed does not change by itself.
+ */
+export function tableSampleSql(rows: number | null): string | null {
+  if (rows === null || rows <= SAMPLE_ROWS) return null
+  const [method, times] = rows > LARGE_TABLE_ROWS ? (['system', 4] as const) : (['bernoulli', 1] as const)
+  return `tablesample ${method} (${Math.min(100, (100 * times * SAMPLE_ROWS) / rows).toFixed(6)}) repeatable (1)`
+}

@@ -1,0 +1,117 @@
+import type { Db } from '../sources/db.ts'
+import { draftSources } from './drafts.ts'
+import { listCandidateFields } from './fields.ts'
+import { chooseInputs, measureInputs } from './inputs.ts'
+import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
+import { confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
+import {
+  type IntrospectedTable,
+  type TableOverview,
+  introspectTable,
+  listForeignKeys,
+  listTableOverviews,
+  sampleTableRows,
+} from './introspect.ts'
+import { type ClassifiedSchema, classifyTables, shortlistTables } from './classify.ts'
+
+/** Runs reads in one short transaction with a bound on each statement; what takes longer fails with 57014. */
+export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
+
+export interface TableName {
+  readonly schema: string
+  readonly name: string
+}
+
+export interface ProposeOptions {
+  /** Which tables are wanted: each is looked at, however little it looks like one of people or companies. Null: all. */
+  readonly wanted: ((table: TableName) => boolean) | null
+  /** Told of each table before its rows are looked at. */
+  readonly onTable?: (table: TableName, n: number, of: number) => void
+}
+
+/** The catalogue answers in milliseconds; some rows of a table in as many, unless its storage is slow. */
+const CATALOGUE_TIMEOUT_MS = 30_000
+const ROWS_TIMEOUT_MS = 5_000
+
+/**
+ * Proposes sources for what a database holds: reads its catalogue and at most 200 rows of each table that may hold people
+ * or companies. Writes nothing, and keeps no value that it read.
+ */
+export async function proposeSources(
+  read: ReadTransaction,
+  { wanted, onTable }: ProposeOptions,
+): Promise<Proposal> {
+  const all = await read(listTableOverviews, CATALOGUE_TIMEOUT_MS)
+  const references = await read(listForeignKeys, CATALOGUE_TIMEOUT_MS)
+  const likely = shortlistTables(all)
+  const named = wanted === null ? [] : all.filter((one) => wanted(one) && !likely.includes(one))
+  const tables: IntrospectedTable[] = []
+  for (const [n, one] of [...likely, ...named].entries()) {
+    onTable?.(one, n + 1, likely.length + named.length)
+    const surveyed = await introspectWithSample(read, one)
+    if (surveyed) tables.push(surveyed)
+  }
+  const declared = declaredRelations(tables, references)
+  const suggested = suggestedRelations(tables, declared)
+  const confirmed = await withTimeoutFallback(read, (db) => confirmRelations(db, suggested), [])
+  const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
+  const world = classifyTables(tables, [...declared, ...confirmed], wanted === null ? () => false : isWanted)
+
+  const sources: ProposedSource[] = []
+  const passedOver: SkippedTable[] = []
+  for (const draft of draftSources(world)) {
+    if (!isWanted(draft.judged)) continue
+    const rows = await withTimeoutFallback(read, (db) => measureInputs(db, draft), [])
+    const settled = chooseInputs(draft, rows)
+    if (typeof settled === 'string') passedOver.push({ table: draft.base.table, why: settled })
+    else sources.push(settled)
+  }
+  const nearest = listRejections(world, isWanted, {
+    doubtful: sources.length === 0 && passedOver.length === 0,
+  })
+  return {
+    sources,
+    passedOver: [...passedOver, ...nearest],
+    looked: { tables: all.length, schemas: [...new Set(all.map((one) => one.schema))] },
+  }
+}
+
+async function introspectWithSample(
+  read: ReadTransaction,
+  overview: TableOverview,
+): Promise<IntrospectedTable | null> {
+  const surveyed = await read((db) => introspectTable(db, overview), CATALOGUE_TIMEOUT_MS)
+  if (surveyed === null) return null
+  const { table } = surveyed
+  const isReadable = table.kind === 'table'
+  const rows = isReadable
+    ? await withTimeoutFallback(read, (db) => sampleTableRows(db, table, surveyed.rows), [])
+    : []
+  return { ...surveyed, fields: listCandidateFields(table, rows) }
+}
+
+const listRejections = (
+  world: ClassifiedSchema,
+  isWanted: (table: IntrospectedTable) => boolean,
+  { doubtful }: { readonly doubtful: boolean },
+): SkippedTable[] =>
+  world.tables.flatMap((one) =>
+    one.objection === null || !isWanted(one) || (one.isDoubtful && !doubtful)
+      ? []
+      : [{ table: one.sqlName, why: one.objection }],
+  )
+
+/** Rows that take too long to read, or may not be read, are done without: the names still say something. */
+async function withTimeoutFallback<Result>(
+  read: ReadTransaction,
+  act: (db: Db) => Promise<Result>,
+  without: Result,
+): Promise<Result> {
+  try {
+    return await read(act, ROWS_TIMEOUT_MS)
+  } catch (error) {
+    const { code = '' } = error as { code?: string }
+    if (code === '57014' || /^(?:42|22)/.test(code)) return without
+    throw error
+  }
+}

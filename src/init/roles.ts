@@ -1,0 +1,171 @@
+/** What a column seems to hold. Those of people come first, then those of companies. */
+export type ColumnRole =
+  | 'email'
+  | 'profile'
+  | 'first_name'
+  | 'last_name'
+  | 'name'
+  | 'company_name'
+  | 'company_domain'
+  | 'title'
+  | 'seniority'
+  | 'department'
+  | 'phone'
+  | 'domain'
+  | 'industry'
+  | 'sub_industry'
+  | 'employees'
+  | 'revenue'
+  | 'founded'
+  | 'city'
+  | 'state'
+  | 'country'
+  | 'technologies'
+  | 'twitter'
+  | 'legal_name'
+
+/** Phrases that name a role, the surest with 100 points. A phrase of two words is looked for as neighbours. */
+const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>>> = {
+  email: { email: 100, emails: 95, mail: 75 },
+  profile: { linkedin: 100, 'profile url': 60, 'social url': 50 },
+  first_name: { 'first name': 100, 'given name': 100, 'name first': 95 },
+  last_name: { 'last name': 100, 'family name': 100, 'name last': 95 },
+  name: { 'full name': 100, 'display name': 85, name: 90 },
+  company_name: {
+    'company name': 100,
+    'organization name': 100,
+    'account name': 95,
+    'employer name': 100,
+    company: 90,
+    employer: 90,
+    organization: 85,
+    workplace: 80,
+  },
+  company_domain: {
+    'company domain': 100,
+    'company website': 100,
+    'employer domain': 100,
+    'company url': 90,
+  },
+  title: {
+    'job title': 100,
+    title: 92,
+    'job position': 90,
+    'job role': 90,
+    position: 78,
+    function: 78,
+    occupation: 80,
+    role: 66,
+  },
+  seniority: { seniority: 100, 'job level': 85, 'management level': 90 },
+  department: { department: 100, dept: 95, 'job function': 88, division: 66 },
+  phone: {
+    phone: 100,
+    'direct dial': 90,
+    tel: 90,
+    phones: 90,
+    mobile: 76,
+    cell: 70,
+  },
+  domain: {
+    'domain name': 100,
+    domain: 98,
+    domains: 95,
+    website: 100,
+    web: 80,
+    url: 76,
+    'email domain': 90,
+    site: 66,
+  },
+  industry: { industry: 100, sector: 84, vertical: 70 },
+  sub_industry: { 'sub industry': 110, subindustry: 110, 'industry group': 95 },
+  employees: {
+    employees: 100,
+    'employee count': 105,
+    'employee range': 105,
+    'company size': 95,
+    'staff count': 95,
+    size: 64,
+  },
+  revenue: { revenue: 100, turnover: 95 },
+  founded: {
+    founded: 100,
+    'founding year': 100,
+    'year founded': 105,
+    'founded year': 105,
+    'year started': 90,
+    established: 76,
+  },
+  city: { city: 100, town: 90, locality: 90 },
+  state: { state: 90, province: 95, region: 80 },
+  country: { country: 100, 'country name': 105 },
+  technologies: { technologies: 100, technology: 80, tech: 66 },
+  twitter: { twitter: 100 },
+  legal_name: { 'legal name': 110, 'registered name': 105 },
+}
+
+/**
+ * How surely a name with these words means a role, 0 to 110. Pure.
+ * @param own words that say nothing here, because the table is called so
+ */
+export function scoreName(role: ColumnRole, words: readonly string[], own: ReadonlySet<string>): number {
+  let best = 0
+  for (const [phrase, points] of Object.entries(ROLE_PHRASES[role])) {
+    const rest = removePhrase(words, phrase.split(' '))
+    if (rest !== null) best = Math.max(best, points - extraWordsCost(rest, own))
+  }
+  return Math.max(0, best)
+}
+
+/** The words without the first place where the phrase stands; null where it does not. */
+function removePhrase(words: readonly string[], phrase: readonly string[]): string[] | null {
+  const at = words.findIndex((_, n) => phrase.every((word, i) => words[n + i] === word))
+  return at === -1 ? null : [...words.slice(0, at), ...words.slice(at + phrase.length)]
+}
+
+function extraWordsCost(rest: readonly string[], own: ReadonlySet<string>): number {
+  return rest.reduce((cost, word) => {
+    if (EXCLUDING_WORDS.has(word)) return cost + 1_000
+    if (SECONDARY_WORDS.has(word)) return cost + 20
+    if (NEUTRAL_WORDS.has(word) || own.has(word)) return cost + 1
+    return cost + 16
+  }, 0)
+}
+
+/** Whether a name says that there is a better column of the same: `lower`, `email2`. */
+export const isSecondary = (words: readonly string[]): boolean =>
+  words.some((word) => SECONDARY_WORDS.has(word))
+
+// What the words of a column's name say beside those that name a role.
+
+/** Whatever else it says, a column with one of these words holds something about the thing, not the thing. */
+export const EXCLUDING_WORDS = new Set(
+  `id ids uuid at count counts hash token is has verified valid invalid status type kind flag label labels opt out optin
+   bounced bounce template subject body sent created updated modified deleted by source format log image logo file avatar photo
+   picture icon currency extension ext calling fax code codes prefix suffix salutation followers connections headline score
+   rank manager assistant owner recruiter referrer referral creator author sender recipient reply cc bcc spouse emergency
+   previous former old birth born place recurring forecast expected lifetime target quota password reset
+   consent preference preferences frequency note notes description comment comments handle username
+   facebook instagram github skype xing blog search vector timezone zone locale lang language index tax vat
+   street zip postal postcode lat latitude lng longitude geo distance rating confidence enriched`
+    .split(/\s+/)
+    .filter((word) => word !== ''),
+)
+
+/** Say only which one, and that it is the usual one. */
+export const NEUTRAL_WORDS = new Set(
+  `primary main work business contact person people customer client lead company account organization the x custom default
+   current address link links url number no num of value text raw name emails attributes properties data fields profile
+   job direct office hq headquarters head annual yearly amount usd eur micros cents in million range band list page web
+   partner member details info 1`
+    .split(/\s+/)
+    .filter((word) => word !== ''),
+)
+
+/** There is a better one where there are two. */
+export const SECONDARY_WORDS = new Set(
+  `secondary alternate alternative alt other additional second home private personal shipping mailing delivery visiting
+   mobile cell invoice registered lower normalized canonical original 2 3 4 5`
+    .split(/\s+/)
+    .filter((word) => word !== ''),
+)

@@ -1,0 +1,184 @@
+import { quoteLiteral } from '../sources/quote.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
+import type { IntrospectedTable } from './introspect.ts'
+import { singularize, splitIdentifier } from './identifier-words.ts'
+import type { Column } from '../sources/catalogue.ts'
+
+/** Conditions that tell the people of a table from its companies. */
+export interface PartyTypeFilter {
+  readonly person: (alias: string) => string
+  readonly company: (alias: string) => string
+}
+
+const PERSON_WORDS = new Set('person people individual human contact private natural'.split(' '))
+const COMPANY_WORDS = new Set(
+  'company organization business corporate corporation firm enterprise legal account org'.split(' '),
+)
+const TYPE_WORDS = new Set('type kind category class'.split(' '))
+/** What else rows of a table of partners may be: places where people want their goods and invoices. */
+const PLACE_WORDS = new Set('delivery invoice shipping billing ship bill address other'.split(' '))
+
+/** The column that tells people from companies in a table that holds both; null where there is none. Pure. */
+export function findPartyTypeFilter(
+  surveyed: Pick<IntrospectedTable, 'fields' | 'checked'>,
+): PartyTypeFilter | null {
+  const columns = surveyed.fields.filter((field) => field.path.length === 0)
+  for (const field of columns) {
+    const side = field.fit.kind === 'boolean' ? partyOfFlag(field) : null
+    if (side === null) continue
+    const yes = (alias: string): string => fieldSql(field, alias)
+    const no = (alias: string): string =>
+      field.column.notNull ? `not ${yes(alias)}` : `${yes(alias)} is not true`
+    const people = onlyContacts(columns, surveyed.checked)
+    const and = (alias: string, condition: string): string => [condition, ...people(alias)].join(' and ')
+    return side === 'company'
+      ? { company: yes, person: (alias) => and(alias, no(alias)) }
+      : { company: no, person: (alias) => and(alias, yes(alias)) }
+  }
+  for (const field of columns) {
+    const labels = listKnownLabels(field, surveyed.checked)
+    const person = labels.find((label) => matchesAnyWord(label, PERSON_WORDS))
+    const company = labels.find((label) => matchesAnyWord(label, COMPANY_WORDS))
+    if (person !== undefined && company !== undefined && isTypeColumn(field))
+      return {
+        person: (alias) => `${fieldSql(field, alias)} = ${quoteLiteral(person)}`,
+        company: (alias) => `${fieldSql(field, alias)} = ${quoteLiteral(company)}`,
+      }
+  }
+  return null
+}
+
+/** `is_company`, `isPerson`. */
+function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
+  const rest = words.filter((word) => word !== 'is').map(singularize)
+  if (rest.length !== 1 || !words.includes('is')) return null
+  if (COMPANY_WORDS.has(rest[0] ?? '')) return 'company'
+  return PERSON_WORDS.has(rest[0] ?? '') ? 'person' : null
+}
+
+/** Beside a flag, a column of types may still set places apart from people. */
+function onlyContacts(
+  columns: readonly CandidateField[],
+  checked: IntrospectedTable['checked'],
+): (alias: string) => string[] {
+  for (const field of columns) {
+    if (!isTypeColumn(field)) continue
+    const labels = listKnownLabels(field, checked)
+    const person = labels.find((label) => matchesAnyWord(label, PERSON_WORDS))
+    if (person !== undefined && labels.some((label) => matchesAnyWord(label, PLACE_WORDS)))
+      return (alias) => [`${fieldSql(field, alias)} = ${quoteLiteral(person)}`]
+  }
+  return () => []
+}
+
+const isTypeColumn = ({ words }: CandidateField): boolean =>
+  TYPE_WORDS.has(words.at(-1) ?? '') && words.length <= 2
+
+/** The few values that a column knows: of its type, of a check, or of the sample where it repeats itself. Pure. */
+export function listKnownLabels(
+  field: CandidateField,
+  checked: IntrospectedTable['checked'],
+): readonly string[] {
+  if (field.fit.kind === 'enum') return field.fit.labels
+  if (field.fit.kind !== 'text') return []
+  const allowed = checked[field.name]
+  if (allowed) return allowed
+  const distinct = [...new Set(field.values)]
+  return distinct.length <= 12 && distinct.length < field.values.length ? distinct : []
+}
+
+const matchesAnyWord = (label: string, words: ReadonlySet<string>): boolean =>
+  splitIdentifier(label).some((word) => words.has(singularize(word)) || words.has(word))
+
+/** What rows are that a condition is wanted for: of some things a word says that they are no more, of others it doesn't. */
+type RowContext = 'row' | 'address' | 'link'
+
+const DELETED_WORDS = new Set(
+  'deleted removed archived trashed discarded anonymized erased voided'.split(' '),
+)
+const DELETED_WORDS_BY_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>> = {
+  row: new Set(),
+  address: new Set(['invalid', 'bounced', 'undeliverable']),
+  link: new Set(['ended', 'left', 'end', 'expired', 'until', 'invalid']),
+}
+const FILLER_WORDS = new Set(['at', 'on', 'date', 'time', 'is'])
+
+/**
+ * Conditions for the rows that are not deleted, archived or erased, out of the columns that such systems have for it:
+ * `deleted_at`, `is_deleted`, `archived`, `active`. Pure.
+ */
+export function notDeletedConditions(
+  { fields }: Pick<IntrospectedTable, 'fields'>,
+  alias: string,
+  of: RowContext = 'row',
+): string[] {
+  return fields.flatMap((field) => {
+    if (field.path.length > 0) return []
+    const condition = notDeletedCondition(field, fieldSql(field, alias), of)
+    return condition === null ? [] : [condition]
+  })
+}
+
+function notDeletedCondition(field: CandidateField, sql: string, of: RowContext): string | null {
+  const [word, ...others] = field.words.filter((one) => !FILLER_WORDS.has(one))
+  if (word === undefined || others.length > 0) return null
+  const { kind } = field.fit
+  if (word === 'active') return kind === 'boolean' ? isTrueSql(field.column, sql) : null
+  if (!DELETED_WORDS.has(word) && !DELETED_WORDS_BY_CONTEXT[of].has(word)) return null
+  switch (kind) {
+    case 'timestamp':
+    case 'timestamptz':
+    case 'date':
+      return `${sql} is null`
+    case 'boolean':
+      return field.column.notNull ? `not ${sql}` : `${sql} is not true`
+    case 'integer':
+      // 0 and 1 as true and false; anything else is a time or a counter.
+      if (field.values.some((value) => value !== '0' && value !== '1')) return null
+      return field.column.notNull ? `${sql} = 0` : `coalesce(${sql}, 0) = 0`
+    default:
+      return null
+  }
+}
+
+const isTrueSql = (column: Column, sql: string): string => (column.notNull ? sql : `${sql} is not false`)
+
+/** The column that moves when a row changes, where there is one. Pure. */
+export function findChangeColumn({ table }: Pick<IntrospectedTable, 'table'>): Column | null {
+  const found = table.columns.find(({ name, type }) => {
+    const { kind } = type.fit
+    return (
+      (kind === 'timestamptz' || kind === 'timestamp') &&
+      CHANGE_COLUMN_NAMES.has(splitIdentifier(name).join(' '))
+    )
+  })
+  return found ?? null
+}
+
+const CHANGE_COLUMN_NAMES = new Set(
+  [
+    'updated',
+    'modified',
+    'changed',
+    'last updated',
+    'last modified',
+    'last changed',
+    'date modified',
+    'date updated',
+    'write',
+  ].flatMap((words) => [words, `${words} at`, `${words} on`, `${words} date`, `${words} time`]),
+)
+
+/** Columns that set one tenant's rows apart from another's, where the sample does not show that there is but one. Pure. */
+export const findTenantColumns = (
+  { fields }: Pick<IntrospectedTable, 'fields'>,
+  references: ReadonlySet<string>,
+): string[] =>
+  fields
+    .filter(({ path, words }) => path.length === 0 && TENANT_COLUMN.test(words.join(' ')))
+    // An organization is the tenant in some systems, and in others the company where somebody works.
+    .filter(({ name, words }) => words[0] === 'tenant' || !references.has(name))
+    .filter(({ values }) => new Set(values).size !== 1)
+    .map((field) => field.name)
+
+const TENANT_COLUMN = /^(?:tenant|workspace|organization|org|team|instance|realm)(?: id| uuid| key)$/

@@ -1,0 +1,78 @@
+import { parseConfig } from '../config/parse.ts'
+import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
+import { SourceProblems, type SourceProblem } from '../sources/problems.ts'
+import type { SkippedTable, ProposedSource } from './proposal.ts'
+import { openSource, type Source } from '../sources/source.ts'
+import type { Database } from '../store/open.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { toSourceConfig } from './config-object.ts'
+
+/** A proposed source that the database takes. */
+export interface AcceptedSource {
+  readonly source: ProposedSource
+  /** Null where it takes too long to count. */
+  readonly coverage: FillCounts | null
+}
+
+/** Counting reads the whole table; a big one is not worth waiting longer for. */
+const FILL_RATE_TIMEOUT_MS = 10_000
+const QUERY_CANCELED = '57014'
+
+/**
+ * Holds a proposal against the database as every other command will, and counts what its columns hold now. What does not
+ * pass is taken out of it.
+ */
+export async function verifyProposedSource(
+  db: Database,
+  source: ProposedSource,
+): Promise<AcceptedSource | SkippedTable> {
+  const opened = await tryOpenSource(db, source)
+  if (opened.problems === null) return { source, coverage: await countFilledColumns(db, opened.source) }
+  const { problems } = opened
+  const outputs = source.outputs.filter(
+    ({ column }) =>
+      !problems.some(({ place }) => place === `outputs.${column}` || place.startsWith(`outputs.${column}.`)),
+  )
+  const [first] = problems
+  if (outputs.length === 0 || outputs.length === source.outputs.length)
+    return {
+      table: source.table,
+      why: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
+    }
+  return verifyProposedSource(db, { ...source, outputs: withoutLoneGroups(outputs) })
+}
+
+type Opened =
+  | { readonly source: Source; readonly problems: null }
+  | { readonly problems: readonly SourceProblem[] }
+
+async function tryOpenSource(db: Database, source: ProposedSource): Promise<Opened> {
+  const mapping = parseConfig({ sources: { [source.name]: toSourceConfig(source) } }, null).sources[
+    source.name
+  ]
+  if (mapping === undefined) throw new Error(`source ${source.name} was lost`)
+  try {
+    return { source: await openSource(db, mapping), problems: null }
+  } catch (error) {
+    if (error instanceof SourceProblems) return { problems: error.problems }
+    throw error
+  }
+}
+
+const withoutLoneGroups = (outputs: ProposedSource['outputs']): ProposedSource['outputs'] =>
+  outputs.map((output) => {
+    const { group, ...rest } = output
+    return outputs.filter((one) => one.group === group).length > 1 ? output : rest
+  })
+
+const describeSourceProblem = ({ place, found, todo }: SourceProblem): string =>
+  `${place}: ${found.split('\n').at(-1) ?? found}. ${todo}`
+
+async function countFilledColumns(db: Database, source: Source): Promise<FillCounts | null> {
+  try {
+    return await inTransaction(db, (tx) => countCoverage(tx, source), FILL_RATE_TIMEOUT_MS)
+  } catch (error) {
+    if ((error as { code?: string }).code === QUERY_CANCELED) return null
+    throw error
+  }
+}

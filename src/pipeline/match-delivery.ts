@@ -1,0 +1,156 @@
+import { type TerminalStatus, isTerminalStatus } from '../domain/job.ts'
+import { type FreshnessPolicy, afterResult } from '../domain/lookup.ts'
+import { matchResults } from '../domain/matching.ts'
+import type { DeliveredResult } from '../store/complete-lookups.ts'
+import { type DeliveryJob, lockJobsForDeliveries } from '../store/job-deliveries.ts'
+import { type ResultItem, type WebhookEvent, parseResult } from '../webhook/event.ts'
+import type { Tx } from '../store/transaction.ts'
+
+/** What one delivery means for its job. */
+export interface DeliverySettlement {
+  readonly job: DeliveryJob
+  readonly answers: readonly DeliveredResult[]
+  /** It is this job's: nothing contradicts that, or a result of it matched. */
+  readonly isForJob: boolean
+  /** The status that ends the job; null: the delivery does not end it. */
+  readonly status: TerminalStatus | null
+  /** Results that match none of the job's inputs. */
+  readonly unmatched: number
+}
+
+/** Whose each result is: the member's index, or null. */
+export function matchToMembers(
+  { job, isCertain }: JobCandidate,
+  items: readonly ResultItem[],
+): (number | null)[] {
+  return matchResults(
+    { emails: job.members.map((member) => member.email), requestIds: job.requestIds, isSingle: job.single },
+    items.map((item) => ({
+      requestId: item.requestId,
+      email: parseResult(item.data).email,
+      content: item.data,
+    })),
+    isCertain,
+  )
+}
+
+/**
+ * Matches a delivery's results to the members of the job that it is for: of several that it may be for, to the one of
+ * which it holds the most results. Null: there is none. Pure.
+ *
+ * Only a completed job says that there is no match: an empty result of a failed one, or of one under way, may mean that
+ * the work was never done. A delivery that is not certain to be this job's, and holds nothing of it, does not end it.
+ */
+export function settleDelivery(
+  event: Pick<WebhookEvent, 'status' | 'results'>,
+  candidates: readonly JobCandidate[],
+  rules: FreshnessPolicy,
+  now: number,
+): DeliverySettlement | null {
+  let best: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
+  for (const candidate of candidates) {
+    const places = matchToMembers(candidate, event.results)
+    if (best === null || countMatched(places) > countMatched(best.places)) best = { candidate, places }
+  }
+  if (best === null) return null
+  const { places } = best
+  const { job, isCertain } = best.candidate
+  const answers: DeliveredResult[] = []
+  event.results.forEach((item, at) => {
+    const member = job.members[places[at] ?? -1]
+    if (!member) return
+    const isCompany = member.kind === 'domain'
+    // A company may lie under its own name, or beside the identifier.
+    const reading = isCompany ? parseResult(item.data ?? item.raw, 'company') : parseResult(item.data)
+    if (reading.fault !== null) return
+    if (reading.found)
+      answers.push(
+        answer(member.id, { type: 'found', record: reading.record, confidence: reading.confidence }),
+      )
+    else if (event.status === 'completed') answers.push(answer(member.id, { type: 'not_found' }))
+  })
+  const isForJob = isCertain || countMatched(places) > 0
+  return {
+    job,
+    answers,
+    isForJob,
+    status: isForJob && isTerminalStatus(event.status) ? event.status : null,
+    unmatched: places.length - countMatched(places),
+  }
+
+  function answer(id: number, result: Parameters<typeof afterResult>[0]): DeliveredResult {
+    return { id, job: job.id, ...afterResult(result, rules, now) }
+  }
+}
+
+const countMatched = (places: readonly (number | null)[]): number =>
+  places.filter((place) => place !== null).length
+
+/** One answer for each lookup: of two a record beats a miss, and else the first stays, as it would one by one. */
+export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResult[] {
+  const merged = new Map<number, DeliveredResult>()
+  for (const answer of answers) {
+    const before = merged.get(answer.id)
+    if (before === undefined || (before.state !== 'found' && answer.state === 'found'))
+      merged.set(answer.id, answer)
+  }
+  return [...merged.values()]
+}
+
+/** What a delivery says of its job. */
+export interface DeliveryAddress {
+  /** Our own identifier, from the webhook's path. */
+  readonly job: string | null
+  /** The service's, from the body. */
+  readonly jobId: string | null
+}
+
+/** A job that a delivery may be for. */
+export interface JobCandidate {
+  readonly job: DeliveryJob
+  /** Nothing contradicts that it is this one. Otherwise only addresses match its results. */
+  readonly isCertain: boolean
+}
+
+/**
+ * The jobs that a delivery may be for, the likeliest first; none where it is for no job of this database. Pure.
+ *
+ * The webhook address is ours and names one job, so it outranks an identifier in the body that another job has as well:
+ * a service may use one twice. Where the two name different jobs neither is certain. The body is signed and the
+ * address is not, so that its job comes first.
+ */
+export function findJobCandidates(delivery: DeliveryAddress, known: readonly DeliveryJob[]): JobCandidate[] {
+  const { job: address, jobId } = delivery
+  const addressed = address === null ? undefined : known.find((job) => job.id === address)
+  if (addressed && isConsistent(addressed, jobId)) return [{ job: addressed, isCertain: true }]
+  const named = jobId === null ? [] : known.filter((job) => job.jobId === jobId)
+  const isCertain = address === null && named.length === 1
+  const isOpen = (job: DeliveryJob): boolean => job.members.some((member) => member.open)
+  return [...named, ...(addressed ? [addressed] : [])]
+    .toSorted((a, b) => Number(isOpen(b)) - Number(isOpen(a)))
+    .map((job) => ({ job, isCertain }))
+}
+
+/** The jobs that deliveries may be for, with their members. Locked until the end. */
+export async function lockCandidateJobs(
+  tx: Tx,
+  deliveries: readonly DeliveryAddress[],
+): Promise<DeliveryJob[]> {
+  const byAddress = await lockJobsForDeliveries(
+    tx,
+    deliveries.flatMap((delivery) => delivery.job ?? []),
+    [],
+  )
+  const addressed = new Map(byAddress.map((job) => [job.id, job]))
+  // Where the address decides, others with the same identifier need not be read: a service may give all jobs one.
+  const jobIds = deliveries.flatMap(({ job, jobId }) => {
+    const its = job === null ? undefined : addressed.get(job)
+    return jobId === null || (its && isConsistent(its, jobId)) ? [] : [jobId]
+  })
+  if (jobIds.length === 0) return byAddress
+  const byName = await lockJobsForDeliveries(tx, [], jobIds)
+  return [...byAddress, ...byName.filter((job) => !addressed.has(job.id))]
+}
+
+const isConsistent = (job: DeliveryJob, jobId: string | null): boolean =>
+  jobId === null || job.jobId === null || job.jobId === jobId

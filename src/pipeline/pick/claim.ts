@@ -1,0 +1,165 @@
+import * as budgets from '../../store/budgets.ts'
+import * as lookups from '../../store/lookups.ts'
+import * as rows from '../../store/rows.ts'
+import { Row } from '../../domain/row.ts'
+import type { Source } from '../../sources/source.ts'
+import { ERASED_REASON } from '../../store/erase.ts'
+import type { Database } from '../../store/open.ts'
+import { ConflictError, type Tx, inTransaction } from '../../store/transaction.ts'
+import type { RunBudget } from './budget.ts'
+import type { PickCandidate } from './candidates.ts'
+import {
+  type LookupChoice,
+  chooseForCandidate,
+  describeMiss,
+  describeUnusable,
+  distinctLookups,
+  findSuppressedRows,
+  lookupKey,
+} from './choose.ts'
+
+export interface ClaimResult {
+  readonly picked: number
+  /** Lookups that this run is to ask now. */
+  readonly claimedLookups: number
+  /** Rows left out because the budget would not pay their lookup. */
+  readonly skipped: readonly PickCandidate[]
+  /** Rows whose lookup is already answered. */
+  readonly alreadyAnswered: number
+}
+
+/**
+ * Takes candidates into a run: their lookups and rows, in this transaction, in which the lookups are charged as well.
+ * Lookups that would cost more than the budget has left are left out with their rows; rows that cost nothing are taken
+ * all the same.
+ */
+export async function claimCandidates(
+  tx: Tx,
+  source: Source,
+  run: {
+    readonly id: number
+    readonly live: readonly number[]
+    readonly budget: RunBudget
+    readonly dry: boolean
+    readonly service: number
+  },
+  candidates: readonly PickCandidate[],
+): Promise<ClaimResult> {
+  const all = candidates.map((candidate) => chooseForCandidate(source, candidate))
+  const places = await findSuppressedRows(tx, source, candidates)
+  const suppressed = new Set(all.filter((_, n) => places.has(n)))
+  const askable = all.filter((one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one))
+  const spent = await budgets.readBudgetUsage(tx, run.id)
+  const paid = await findPaidLookups(tx, askable, run.id, spent)
+  const affordable = new Set(await selectAffordable(tx, askable, run, spent, paid))
+  const questions = [...distinctLookups([...affordable]).values()]
+  const wanted = await lookups.upsertLookups(tx, questions, run.id, run.live, run.service)
+  const admitted = wanted.filter((lookup) => lookup.admitted)
+  const byId = new Map(wanted.map((lookup) => [lookupKey(lookup), lookup]))
+
+  const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
+  const reason = run.dry ? 'asked by a dry run: the next run writes it' : null
+  const picked = all
+    .filter((one) => !unaffordable.has(one))
+    .map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
+  const taken = await rows.claimRows(tx, source.name, run.id, run.live, picked, run)
+  await chargeLookups(tx, run, admitted.filter((lookup) => !paid.has(lookupKey(lookup))).length)
+  return {
+    picked: taken.length,
+    claimedLookups: admitted.length,
+    skipped: [...unaffordable].map((one) => one.candidate),
+    alreadyAnswered: wanted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted')
+      .length,
+  }
+}
+
+/**
+ * Takes over the lookups that dead runs left waiting and that this run's rows want, as many as the budget pays, and
+ * charges them. @returns how many
+ */
+export function adoptAbandonedLookups(
+  db: Database,
+  run: { readonly id: number; readonly budget: RunBudget },
+  live: readonly number[],
+): Promise<number> {
+  return inTransaction(db, async (tx) => {
+    const left = await budgets.remainingBudget(tx, run.id, run.budget.limit)
+    const { adopted, cost } = await lookups.adoptLookups(tx, run.id, live, left)
+    await chargeLookups(tx, run, cost)
+    return adopted
+  })
+}
+
+/**
+ * @throws MetAnother where the budget would not pay after all: a job that was given up since it was counted has freed its
+ * inputs, or another run has spent of the same budget
+ */
+async function chargeLookups(
+  tx: Tx,
+  run: { readonly id: number; readonly budget: RunBudget },
+  cost: number,
+): Promise<void> {
+  if (!(await budgets.chargeBudget(tx, run.id, run.budget.limit, cost)))
+    throw new ConflictError('what was left of the budget changed while lookups were taken')
+}
+
+/** Those of the lookups that an earlier run of the same budget has paid and not asked. */
+async function findPaidLookups(
+  tx: Tx,
+  chosen: readonly LookupChoice[],
+  run: number,
+  spent: budgets.BudgetUsage,
+): Promise<ReadonlySet<string>> {
+  if (!spent.isShared) return new Set()
+  const list = [...distinctLookups(chosen).entries()]
+  const flags = await lookups.findAlreadyPaid(
+    tx,
+    list.map(([, lookup]) => lookup),
+    run,
+  )
+  return new Set(list.filter((_, n) => flags[n]).map(([id]) => id))
+}
+
+async function selectAffordable(
+  tx: Tx,
+  chosen: readonly LookupChoice[],
+  run: { readonly live: readonly number[]; readonly budget: RunBudget; readonly service: number },
+  spent: budgets.BudgetUsage,
+  paid: ReadonlySet<string>,
+): Promise<readonly LookupChoice[]> {
+  const { limit } = run.budget
+  const distinct = distinctLookups(chosen)
+  if (limit === null || distinct.size <= limit - spent.lookups) return chosen
+  const list = [...distinct.entries()].filter(([id]) => !paid.has(id))
+  const costs = await lookups.needCall(
+    tx,
+    list.map(([, lookup]) => lookup),
+    run.live,
+    run.service,
+  )
+  let left = limit - spent.lookups
+  const refused = new Set(list.filter((_, n) => costs[n] && left-- <= 0).map(([id]) => id))
+  return chosen.filter((one) => one.lookup !== null && !refused.has(lookupKey(one.lookup)))
+}
+
+function toPickedRow(
+  { candidate, lookup, notes }: LookupChoice,
+  byId: ReadonlyMap<string, lookups.UpsertedLookup>,
+  isSuppressed: boolean,
+  reason: string | null,
+): rows.PickedRow {
+  const { tried } = candidate
+  const row = {
+    key: candidate.key,
+    inputHash: candidate.input_hash,
+    lookup: null,
+    notes: notes.length > 0 ? { inputs: notes } : null,
+    tried: tried?.ids ?? [],
+  }
+  if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
+  if (isSuppressed) return { ...row, tried: [], state: Row.suppressed, reason: ERASED_REASON }
+  if (lookup === null && tried !== null)
+    return { ...row, state: Row.notFound, reason: describeMiss(tried.kinds), nextAt: tried.dueAt }
+  if (lookup === null) return { ...row, state: Row.invalidInput, reason: describeUnusable(notes) }
+  return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupKey(lookup))?.id ?? null }
+}

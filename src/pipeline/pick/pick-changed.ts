@@ -1,0 +1,142 @@
+import * as rows from '../../store/rows.ts'
+import * as runs from '../../store/runs.ts'
+import { sql } from 'kysely'
+import { Row } from '../../domain/row.ts'
+import type { Trigger } from '../../domain/run.ts'
+import { keysQuery } from '../../sources/page.ts'
+import type { Source } from '../../sources/source.ts'
+import { TableBusyError, type Tx, inTransaction, withTableTimeouts } from '../../store/transaction.ts'
+import type { Deps } from '../deps.ts'
+import type { RunBudget } from './budget.ts'
+import { type PickCandidate, isFromOtherServiceSql, lastWrittenSql, missedLookupsSql } from './candidates.ts'
+import { toMissingRow } from './pick.ts'
+import { claimCandidates } from './claim.ts'
+
+/** A run that follows the database. */
+export interface LiveRunPick {
+  readonly id: number
+  readonly trigger: Trigger
+  readonly budget: RunBudget
+  /** The service that it asks. */
+  readonly service: number
+}
+
+export interface PickedKeys {
+  readonly picked: number
+  readonly claimed: number
+  /** Whose lookup the budget would not pay: they are to be picked again. */
+  readonly skippedKeys: readonly string[]
+}
+
+export interface PickKeysOptions {
+  /** The rows wait for a dead run: those that are no longer in the source are settled, or they would wait for ever. */
+  readonly settleGone?: boolean
+}
+
+const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
+
+/**
+ * Picks rows by their keys, because they have changed. Rows that a less urgent run holds are taken from it, with
+ * their lookups. A row that an expression fails on is left to the next run of its source, which tells of it, and the
+ * others are picked.
+ */
+export async function pickChangedKeys(
+  deps: Pick<Deps, 'db' | 'rules' | 'log'>,
+  run: LiveRunPick,
+  source: Source,
+  keys: readonly string[],
+  options: PickKeysOptions = {},
+): Promise<PickedKeys> {
+  if (keys.length === 0) return NOTHING
+  try {
+    const { sourceTimeoutMs } = deps.rules
+    return await inTransaction(
+      deps.db,
+      (tx) => claimKeys(tx, run, source, keys, { ...options, timeoutMs: sourceTimeoutMs }),
+      sourceTimeoutMs,
+    )
+  } catch (error) {
+    const isSlow = error instanceof TableBusyError && error.reason === 'slow'
+    if (!isDataError(error) && !isSlow) throw error
+    if (keys.length === 1) {
+      deps.log.warn(
+        { source: source.name, reason: (error as Error).message },
+        'a changed row can not be read: the next run of its source tells of it',
+      )
+      return NOTHING
+    }
+    const half = Math.ceil(keys.length / 2)
+    const first = await pickChangedKeys(deps, run, source, keys.slice(0, half), options)
+    const second = await pickChangedKeys(deps, run, source, keys.slice(half), options)
+    return {
+      picked: first.picked + second.picked,
+      claimed: first.claimed + second.claimed,
+      skippedKeys: [...first.skippedKeys, ...second.skippedKeys],
+    }
+  }
+}
+
+/** SQLSTATE class 22 is data that an expression fails on; 21, more than one row where one was expected. */
+const isDataError = (error: unknown): boolean =>
+  /^2[12]/.test((error as { code?: string } | null)?.code ?? '')
+
+async function claimKeys(
+  tx: Tx,
+  run: LiveRunPick,
+  source: Source,
+  keys: readonly string[],
+  { settleGone = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
+): Promise<PickedKeys> {
+  const alive = await runs.listRunning(tx)
+  const own = alive.findIndex((one) => one.id === run.id)
+  if (own === -1) return { ...NOTHING, skippedKeys: keys }
+  // They come the most urgent first: those after this one have to give their rows away.
+  const live = alive.slice(0, own + 1).map((one) => one.id)
+  const found = await withTableTimeouts(tx, timeoutMs, () => readChangedRows(tx, source, run, live, keys))
+  if (settleGone) {
+    const there = new Set(found.map((one) => one.key))
+    const gone = keys.filter((key) => !there.has(key))
+    await rows.finishRows(tx, source.name, gone.map(toMissingRow))
+  }
+  const candidates = found.filter((one) => one.fate === 'eligible' || one.fate === 'abandoned')
+  if (candidates.length === 0) return NOTHING
+  const taken = await claimCandidates(
+    tx,
+    source,
+    { id: run.id, live, budget: run.budget, dry: false, service: run.service },
+    candidates,
+  )
+  return {
+    picked: taken.picked,
+    claimed: taken.claimedLookups,
+    skippedKeys: taken.skipped.map((candidate) => candidate.key),
+  }
+}
+
+/** The rows, and which of them are to be picked: as in a page of a pass, but that the run's own may be picked anew. */
+async function readChangedRows(
+  tx: Tx,
+  source: Source,
+  run: LiveRunPick,
+  live: readonly number[],
+  keys: readonly string[],
+): Promise<PickCandidate[]> {
+  const page = keysQuery(source, keys, lastWrittenSql(source).written)
+  const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
+  const result = await sql<PickCandidate>`
+      select page.*, ${missedLookupsSql(source, run.service)} as tried, case
+               when ${waiting} and r.run_id = any(${[...live]}::bigint[])
+                    and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
+               when ${waiting} then 'abandoned'
+               when not page.lacks then 'complete'
+               when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
+                    or ${isFromOtherServiceSql(run.service)} then 'eligible'
+               else 'fresh'
+             end as fate
+        from (${page}) as page left join lateral (
+          select key, state, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, due_at from fillrate.rows
+           where source = ${source.name} and key = page.key offset 0
+        ) r on true
+       order by n`.execute(tx)
+  return result.rows
+}

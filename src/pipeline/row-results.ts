@@ -1,0 +1,95 @@
+import { hasCascade } from '../domain/identifiers/kind.ts'
+import { afterAnswer, afterWrite, Row } from '../domain/row.ts'
+import { coerceRecord } from '../sources/fit/record.ts'
+import type { Source } from '../sources/source.ts'
+import type { WriteResult, WriteRow } from '../sources/write/write.ts'
+import type * as rows from '../store/rows.ts'
+
+/** An answered row with what its record would put into its columns. */
+export interface FittedRow {
+  readonly row: rows.AnsweredRow
+  readonly write: WriteRow
+  readonly skipped: readonly { readonly column: string; readonly reason: string }[]
+}
+
+/** Tells answered rows with a record to write from those that are settled without one. */
+export function partitionAnswered(
+  source: Source,
+  answered: readonly rows.AnsweredRow[],
+): { settled: rows.FinishedRow[]; fitted: FittedRow[] } {
+  const settled: rows.FinishedRow[] = []
+  const fitted: FittedRow[] = []
+  for (const row of answered) {
+    const answer = afterAnswer(row, source.mapping.minConfidence, hasCascade(source.mapping))
+    if (answer === null) fitted.push(fitRow(source, row))
+    else if (answer.state === Row.waiting)
+      settled.push({ ...baseResult(row), ...answer, nextAt: null, missed: true })
+    else settled.push({ ...baseResult(row), ...answer })
+  }
+  return { settled, fitted }
+}
+
+function fitRow(source: Source, row: rows.AnsweredRow): FittedRow {
+  const { values, skipped } = coerceRecord(source, row.record, row.confidence)
+  const { key, inputHash, written, confidence } = row
+  return { row, skipped, write: { key, inputHash, values, written, confidence } }
+}
+
+const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
+
+const baseResult = (row: rows.AnsweredRow) => ({
+  key: row.key,
+  written: null,
+  notes: null,
+  nextAt: row.dueAt,
+  cells: NO_CELLS,
+})
+
+/** What a write made of a row, or what a rehearsed one would make of it. */
+export function toFinishedRow(
+  { row, write, skipped: unfit }: FittedRow,
+  result: WriteResult,
+): rows.FinishedRow {
+  // Besides what the record showed, what the outputs' own expressions made of it: no such foreign key, too long a text.
+  const skipped = [...unfit, ...result.skipped]
+  // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
+  const misfits = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
+  const settled = afterWrite(result.outcome, describeWrite(result, write, misfits))
+  if (settled === null)
+    return {
+      ...baseResult(row),
+      state: Row.waiting,
+      reason: 'its inputs changed meanwhile: picked again',
+      nextAt: null,
+    }
+  const after = result.outcome === 'written' ? writtenOutputs(result.after, write) : null
+  const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
+  return {
+    ...baseResult(row),
+    ...settled,
+    written: after,
+    notes: skipped.length > 0 ? { cells: skipped } : null,
+    cells: {
+      written: after ? Object.keys(after).length : 0,
+      protected: result.kept,
+      skipped: misfits.length + rejected,
+    },
+  }
+}
+
+const NO_CONFLICT_REASONS = new Set(['absent', 'below_confidence', 'unmapped', 'group_incomplete'])
+
+function describeWrite(result: WriteResult, write: WriteRow, misfits: FittedRow['skipped']): string | null {
+  if (result.reason !== null) return result.reason
+  if (misfits.length > 0) return misfits.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
+  if (result.outcome !== 'unchanged') return null
+  if (Object.keys(write.values).length === 0) return 'the record holds nothing for its columns'
+  return result.kept > 0 ? 'its columns hold values already' : null
+}
+
+/** Without the columns of `touch`, which are no outputs. */
+function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
+  )
+}

@@ -1,0 +1,202 @@
+import * as deliveries from '../store/deliveries.ts'
+import * as jobs from '../store/job-deliveries.ts'
+import { Delivery, type TerminalStatus, afterDelivery } from '../domain/job.ts'
+import { completeFromDelivery } from '../store/complete-lookups.ts'
+import { isTransient } from '../store/connectivity.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { parseEvent } from '../webhook/event.ts'
+import type { Deps } from './deps.ts'
+import { dropErased } from './erasure.ts'
+import {
+  type DeliverySettlement,
+  findJobCandidates,
+  lockCandidateJobs,
+  mergeAnswers,
+  settleDelivery,
+} from './match-delivery.ts'
+
+/** Deliveries of one tick, 100 results each. */
+const DELIVERIES_PER_TICK = 20
+
+/** Their bodies in all, but for the last: each may be 10 MiB, and all records go in one parameter. */
+const BYTES_PER_TICK = 8 * 2 ** 20
+
+export interface SettleResult {
+  readonly deliveries: number
+  /** Lookups answered. */
+  readonly answered: number
+  readonly orphaned: number
+}
+
+type SettleDeps = Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>
+
+/** Settles deliveries, oldest first: their results answer lookups, and end their jobs. */
+export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
+  const { lagsMs, outcomes, quarantinedResults, ...result } = await settleClaimed(
+    deps,
+    DELIVERIES_PER_TICK,
+    () => {},
+  ).catch((error: unknown) => {
+    if (!isDeliveryError(error)) throw error
+    return settleOneByOne(deps)
+  })
+  deps.meter?.recordDeliveryLags(lagsMs)
+  deps.meter?.recordLookups(outcomes)
+  deps.meter?.recordQuarantined(quarantinedResults)
+  if (quarantinedResults > 0)
+    deps.log.warn(
+      { results: quarantinedResults },
+      'results that match no input of their job were quarantined',
+    )
+  return result
+}
+
+interface SettledBatch extends SettleResult {
+  /** How long each delivery had waited, in milliseconds. */
+  readonly lagsMs: readonly number[]
+  readonly outcomes: readonly string[]
+  readonly quarantinedResults: number
+}
+
+const NOTHING_SETTLED: SettledBatch = {
+  deliveries: 0,
+  answered: 0,
+  orphaned: 0,
+  lagsMs: [],
+  outcomes: [],
+  quarantinedResults: 0,
+}
+
+/**
+ * SQLSTATEs that the data itself can cause: a value or a row that Postgres does not take. Not a missing right, column
+ * or disk, for which no delivery is to blame.
+ */
+const DATA_ERROR = /^(?:22|23|54)/
+
+/** Whether an error may be that of one delivery, and not of the database: a fault in our own reading is too. */
+function isDeliveryError(error: unknown): boolean {
+  if (!(error instanceof Error) || isTransient(error)) return false
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' ? DATA_ERROR.test(code) : true
+}
+
+/** Settles each delivery by itself, so that one that can't be settled is quarantined alone, and holds up no other. */
+async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
+  let sum = NOTHING_SETTLED
+  for (let n = 0; n < DELIVERIES_PER_TICK; n++) {
+    let eventId: string | null = null
+    const one = await settleClaimed(deps, 1, (claimed) => {
+      eventId = claimed
+    }).catch(async (error: unknown) => {
+      if (eventId === null || !isDeliveryError(error)) throw error
+      const { code, name } = error as { code?: string; name: string }
+      const reason = `it could not be settled: ${code === undefined ? name : `SQLSTATE ${code}`}`
+      await deliveries.quarantineDelivery(deps.db, eventId, reason)
+      deps.log.error({ event: eventId, reason }, 'a delivery was quarantined; the others are settled')
+      return { ...NOTHING_SETTLED, deliveries: 1 }
+    })
+    if (one.deliveries === 0) break
+    sum = {
+      deliveries: sum.deliveries + one.deliveries,
+      answered: sum.answered + one.answered,
+      orphaned: sum.orphaned + one.orphaned,
+      lagsMs: [...sum.lagsMs, ...one.lagsMs],
+      outcomes: [...sum.outcomes, ...one.outcomes],
+      quarantinedResults: sum.quarantinedResults + one.quarantinedResults,
+    }
+  }
+  return sum
+}
+
+/** @param onClaim is given the first delivery's identifier before anything is made of it */
+function settleClaimed(
+  deps: SettleDeps,
+  limit: number,
+  onClaim: (eventId: string) => void,
+): Promise<SettledBatch> {
+  return inTransaction(deps.db, async (tx) => {
+    const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK)
+    const [first] = claimed
+    if (first === undefined) return NOTHING_SETTLED
+    onClaim(first.eventId)
+    const known = await lockCandidateJobs(tx, claimed)
+    const kept = await dropErased(tx, claimed, known)
+    const settled = kept.map((delivery) => settleParsed(deps, delivery, known))
+
+    const done = settled.flatMap((one) => one.matched ?? [])
+    const answers = mergeAnswers(done.flatMap((one) => one.settlement.answers))
+    await completeFromDelivery(tx, answers)
+    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(done), deps.rules.bulkGraceMs)
+    await deliveries.closeDeliveries(tx, settled)
+    return {
+      deliveries: claimed.length,
+      answered: answers.length,
+      orphaned: settled.filter((one) => one.state === Delivery.orphaned).length,
+      lagsMs: claimed.map((delivery) => delivery.waitedMs),
+      outcomes: answers.map((answer) => answer.state),
+      quarantinedResults: settled.reduce((count, one) => count + one.quarantinedResults, 0),
+    }
+  })
+}
+
+interface MatchedDelivery {
+  readonly jobId: string | null
+  readonly settlement: DeliverySettlement
+}
+
+interface SettledDelivery extends deliveries.SettledDelivery {
+  readonly matched?: MatchedDelivery
+}
+
+function settleParsed(
+  deps: Pick<Deps, 'rules' | 'now'>,
+  delivery: deliveries.ClaimedDelivery,
+  known: readonly jobs.DeliveryJob[],
+): SettledDelivery {
+  const { eventId } = delivery
+  const parsed = parseEvent(Buffer.from(delivery.body))
+  if (!parsed.ok)
+    return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
+  const { event } = parsed
+  const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, known)
+  const settlement = settleDelivery(event, candidates, deps.rules, deps.now())
+  if (settlement === null)
+    return {
+      eventId,
+      state: Delivery.orphaned,
+      reason: 'no job of this database has this identifier',
+      quarantinedResults: 0,
+    }
+  const { unmatched, answers } = settlement
+  const isQuarantined = unmatched > 0 && answers.length === 0
+  return {
+    eventId,
+    state: isQuarantined ? Delivery.quarantined : Delivery.settled,
+    reason: isQuarantined
+      ? `none of its ${unmatched} results matches an input of the job`
+      : unmatched > 0
+        ? `${unmatched} results match no input of the job`
+        : null,
+    quarantinedResults: unmatched,
+    // What it says of the job counts all the same: that it is over.
+    ...(settlement.isForJob && { matched: { jobId: event.jobId, settlement } }),
+  }
+}
+
+/** What the deliveries of a batch make of their jobs, each once. */
+function toDeliveredJobs(done: readonly MatchedDelivery[]): jobs.DeliveredJob[] {
+  return [...Map.groupBy(done, (one) => one.settlement.job.id).values()].map((its) => {
+    const [{ settlement }] = its as [MatchedDelivery]
+    const { id, members } = settlement.job
+    const answered = new Set(its.flatMap((one) => one.settlement.answers.map((answer) => answer.id)))
+    const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
+    const statuses = its.flatMap((one) => one.settlement.status ?? [])
+    const status: TerminalStatus | null = statuses.includes('completed') ? 'completed' : (statuses[0] ?? null)
+    return {
+      id,
+      jobId: its.find((one) => one.jobId !== null)?.jobId ?? null,
+      ...afterDelivery(status, unanswered),
+      isOpen: unanswered > 0,
+    }
+  })
+}

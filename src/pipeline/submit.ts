@@ -1,0 +1,243 @@
+import pLimit from 'p-limit'
+import * as giveBack from '../store/lookup-leases.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookups from '../store/lookups.ts'
+import { randomUUID } from 'node:crypto'
+import { Job, type SubmitEvent, afterSubmit } from '../domain/job.ts'
+import { routeEmails } from '../domain/route.ts'
+import { toPriority } from '../domain/run.ts'
+import { AbortedError, RateLimitedError, ServiceError } from '../service/errors.ts'
+import type { Permits, PermittedCall } from '../service/quota/permits.ts'
+import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
+import type { RunningRun } from '../store/runs.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { type CallDeps, LEASE_MS } from './deps.ts'
+import { createBatcher } from '../util/batcher.ts'
+import { allowedByBreaker, describeFailure } from './look-up/call-service.ts'
+
+/** Jobs posted in one tick. */
+const JOBS_PER_TICK = 10
+
+export interface SubmitResult {
+  readonly submitted: number
+  readonly emails: number
+  readonly calls: number
+  readonly throttled: number
+  readonly stop: ServiceError | null
+}
+
+const NOTHING_SUBMITTED: SubmitResult = { submitted: 0, emails: 0, calls: 0, throttled: 0, stop: null }
+
+/**
+ * Posts jobs: first those that the service certainly did not take before, then new ones of the run's waiting emails.
+ * A job and its members are committed before its call is made, and its address holds its own id: whatever becomes of
+ * the 202, the delivery finds it.
+ */
+export async function submitJobs(
+  deps: CallDeps,
+  run: RunningRun,
+  options: { readonly signal: AbortSignal },
+): Promise<SubmitResult> {
+  const { webhookUrl } = deps
+  const { bulkFrom } = routeEmails({
+    option: run.options.route,
+    bulkPossible: webhookUrl !== null,
+    picking: run.picking,
+    minimum: deps.rules.bulkMinimum,
+  })
+  if (webhookUrl === null || bulkFrom === null) return NOTHING_SUBMITTED
+  const open = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
+  if (open === 0) return NOTHING_SUBMITTED
+  const there = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
+  if (!there.enough && !there.again) return NOTHING_SUBMITTED
+
+  const priority = toPriority(run.trigger)
+  // The slots come first: a lease that waited for one would run out before its job is posted, and single calls would
+  // take the slots while permits are waited for.
+  await deps.slots.wait(priority, options.signal, true)
+  const slots = deps.slots.take(open, priority, true)
+  let held = slots
+  const give = (count: number): void => {
+    held -= count
+    deps.slots.release(count)
+  }
+  let permits: Permits | null = null
+  try {
+    if (slots === 0) return NOTHING_SUBMITTED
+    permits = await deps.limiter.acquire(open, priority, options.signal).catch((error: unknown) => {
+      if (options.signal.aborted) return null
+      throw error
+    })
+    if (permits === null) return NOTHING_SUBMITTED
+    const granted = permits
+    const token = randomUUID()
+    const outgoing = await leaseJobs(deps, run, {
+      limit: granted.count,
+      token,
+      least: bulkFrom,
+      again: there.again,
+      leaseMs: submitLeaseMs(granted.count, slots, deps.rules.callTimeoutMs),
+    }).catch(async (error: unknown) => {
+      // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
+      await releaseWithin(LEASE_MS, () => giveBack.releaseJobs(deps.db, token))
+      throw error
+    })
+    give(Math.max(0, slots - outgoing.length))
+    // Fewer slots than jobs: each slot posts several, one after the other, and is given back when none is left for it.
+    const inSlots = pLimit(slots)
+    const store = createBatcher((ended: SubmissionResult[]) => recordSubmissions(deps, ended))
+    const posts = outgoing.map((job) => {
+      const call = granted.use()
+      return inSlots(async () => {
+        const { event, stop, throttled } = await postJob(deps, job, webhookUrl(job.id), call)
+        await store({
+          id: job.id,
+          token,
+          isGlobalRejection: stop !== null,
+          mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
+          ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
+        })
+        if (inSlots.pendingCount === 0) give(1)
+        return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
+      })
+    })
+    const results = await Promise.all(posts).finally(() => Promise.allSettled(posts))
+    const accepted = results.filter((result) => result.accepted)
+    return {
+      submitted: accepted.length,
+      emails: accepted.reduce((sum, result) => sum + result.emails, 0),
+      calls: results.length,
+      throttled: results.filter((result) => result.throttled).length,
+      stop: results.find((result) => result.stop !== null)?.stop ?? null,
+    }
+  } finally {
+    permits?.release()
+    give(held)
+  }
+}
+
+/**
+ * How long a submission is leased: it is not extended while it is under way, so that the lease outlasts the time-out of
+ * its call and of those that its slot makes before it. Pure.
+ */
+export function submitLeaseMs(jobs: number, slots: number, callTimeoutMs: number): number {
+  return Math.ceil(jobs / slots) * callTimeoutMs + LEASE_MS + 60_000
+}
+
+/** First those that the service certainly did not take before, then new ones. */
+async function leaseJobs(
+  deps: CallDeps,
+  run: RunningRun,
+  options: {
+    readonly limit: number
+    readonly token: string
+    readonly least: number
+    /** Also jobs that were not taken before. */
+    readonly again: boolean
+    readonly leaseMs: number
+  },
+): Promise<jobs.OutgoingJob[]> {
+  const { limit, token, least, leaseMs } = options
+  const again = options.again
+    ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, limit, token, leaseMs })
+    : []
+  if (again.length === limit) return again
+  const made = await jobs.createJobs(deps.db, {
+    run: run.id,
+    ids: Array.from({ length: limit - again.length }, () => randomUUID()),
+    least,
+    token,
+    leaseMs,
+    deadlineMs: deps.rules.bulkDeadlineMs,
+  })
+  return [...again, ...made]
+}
+
+async function postJob(
+  deps: CallDeps,
+  job: jobs.OutgoingJob,
+  webhookUrl: string,
+  observer: PermittedCall,
+): Promise<{ event: SubmitEvent; stop: ServiceError | null; throttled: boolean }> {
+  try {
+    const accepted = await deps.breaker.execute(() =>
+      deps.client.submitBulk({ emails: job.emails, webhookUrl }, { observer }),
+    )
+    return {
+      event: { type: 'accepted', jobId: accepted.jobId, requestIds: accepted.requestIds },
+      stop: null,
+      throttled: false,
+    }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    return {
+      event: classifySubmitError(error, deps.breaker.state !== 'closed'),
+      stop: error.action === 'abort_run' ? error : null,
+      throttled: error instanceof RateLimitedError,
+    }
+  } finally {
+    observer.end()
+  }
+}
+
+/** Statuses by which the service itself says that it did not accept: its interface says to try them again. */
+const NOT_ACCEPTED_STATUSES: ReadonlySet<number> = new Set([403, 429, 500, 503])
+
+/**
+ * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again: a 502 or a
+ * 504 comes from a gateway, after the job was handed on.
+ * @param isDown the circuit is open: a service that is down uses up no job's attempts
+ */
+export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
+  const reason = describeFailure(error)
+  const { retryAfterMs, status } = error
+  const mayBeTaken = status === null ? error.maybeSent : !NOT_ACCEPTED_STATUSES.has(status)
+  const mayBeBilled = status === 500
+  switch (error.action) {
+    case 'reject':
+    case 'abort_run':
+      return { type: 'rejected', reason }
+    case 'rotate_key':
+      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
+    case 'release':
+      return error instanceof AbortedError && mayBeTaken
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
+    case 'retry':
+      return mayBeTaken
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
+  }
+}
+
+interface SubmissionResult extends jobs.SubmittedJob {
+  /** The service refuses us, whatever we ask: the inputs are not at fault, and may go in bulk again. */
+  readonly isGlobalRejection: boolean
+  /** It may have been taken all the same, and billed. */
+  readonly mayBeBilled: boolean
+}
+
+async function recordSubmissions(deps: CallDeps, ended: SubmissionResult[]): Promise<void> {
+  const rejected = ended.filter((job) => job.state === Job.rejected)
+  const ids = (refusesUs: boolean): string[] =>
+    rejected.filter((job) => job.isGlobalRejection === refusesUs).map((job) => job.id)
+  const doubted = ended.filter((job) => job.mayBeBilled).map((job) => job.id)
+  const told = (): Promise<void> =>
+    // Mostly all were taken, and one statement says so.
+    rejected.length + doubted.length === 0
+      ? jobs.recordJobSubmissions(deps.db, ended)
+      : inTransaction(deps.db, async (tx) => {
+          await jobs.recordJobSubmissions(tx, ended)
+          await lookups.addUnconfirmedCalls(tx, doubted)
+          await lookups.requeueSingly(tx, ids(false), {
+            reason: 'its bulk submission was rejected',
+            mayBeBilled: false,
+            attempts: null,
+          })
+          await lookups.requeueMembers(tx, ids(true), 'the service refused the key')
+        })
+  await retryWhileUnavailable(told, {
+    conflicts: Number.POSITIVE_INFINITY,
+    onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres'),
+  })
+}

@@ -1,0 +1,195 @@
+import * as changes from '../store/changes.ts'
+import * as leftRows from '../store/write-back-queue.ts'
+import * as rows from '../store/rows.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Source } from '../sources/source.ts'
+import { type WriteResult, writeBatch } from '../sources/write/write.ts'
+import { TableBusyError, inTransaction, withTableTimeouts } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+import { MAX_SINGLE_ROW_TRIES, describeTableBusy, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
+import { type FittedRow, partitionAnswered, toFinishedRow } from './row-results.ts'
+
+/** Rows of the largest batch: one UPDATE of the source. */
+const ROWS_PER_TICK = 1_000
+
+export interface WriteBackResult {
+  /** Rows closed, or sent back to be picked again. */
+  readonly rows: number
+  readonly enriched: number
+  readonly cells: number
+  /** Rows that another transaction has locked: they wait on, and are tried again soon. */
+  readonly left: number
+  /** There may be more to do at once. */
+  readonly more: boolean
+}
+
+/**
+ * Writes answered rows of one source: the source's cells, the changes and the rows' states in one transaction, so
+ * that a crash leaves all of it or nothing. It never waits for what a person has locked: such rows are left for later,
+ * and the others are written. A batch that takes too long is given up, and the next one is smaller.
+ */
+export async function writeBackBatch(
+  deps: Pick<Deps, 'db' | 'rules' | 'meter'>,
+  source: Source,
+): Promise<WriteBackResult> {
+  const began = performance.now()
+  const did = await writeWithRetries(deps, source)
+  if (did.rows > 0)
+    deps.meter?.recordWriteBack(source.name, { ms: performance.now() - began, cells: did.cells })
+  return did
+}
+
+/** What a batch held, to know what to do when it is given up. */
+interface ClaimedBatch {
+  claimed: readonly rows.AnsweredRow[]
+  fitted: readonly FittedRow[]
+}
+
+async function writeWithRetries(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<WriteBackResult> {
+  const pace = sharedBatchSize(source, ROWS_PER_TICK)
+  for (let attempt = 1; ; attempt++) {
+    const limit = pace.rows
+    const held: ClaimedBatch = { claimed: [], fitted: [] }
+    try {
+      const { tookMs, ...did } = await writeClaimed(deps, source, limit, held)
+      const { length } = held.claimed
+      if (length > 0) pace.onBatch(length, tookMs)
+      return { ...did, more: length >= limit / 2 && did.rows > 0 }
+    } catch (error) {
+      if (!(error instanceof TableBusyError)) throw error
+      const [first, ...others] = held.fitted
+      if (error.isTableLock) return await deferRows(deps, source, held.claimed, error)
+      if (first === undefined || others.length > 0) {
+        pace.halve(held.claimed.length)
+        return { ...NOTHING_WRITTEN, more: true }
+      }
+      if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES) await sleep(20 * attempt * attempt)
+      else if (error.raisedMessage !== null || error.reason === 'slow')
+        return await rejectRow(deps, source, first, error)
+      else return { ...(await deferRows(deps, source, [first.row], error)), more: true }
+    }
+  }
+}
+
+const NOTHING_WRITTEN = { rows: 0, enriched: 0, cells: 0, left: 0, more: false } as const
+
+function writeClaimed(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  source: Source,
+  limit: number,
+  held: ClaimedBatch,
+): Promise<Omit<WriteBackResult, 'more'> & { readonly tookMs: number }> {
+  return inTransaction(
+    deps.db,
+    async (tx) => {
+      const claimed = await rows.claimForWriteBack(tx, source.name, limit)
+      held.claimed = claimed
+      if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
+      const { settled, fitted } = partitionAnswered(source, claimed)
+      held.fitted = fitted
+      const began = performance.now()
+      const outcomes = await writeToSource(tx, source, fitted, deps.rules.sourceTimeoutMs)
+      const tookMs = performance.now() - began
+      const written: changes.NewChange[] = []
+      const locked: string[] = []
+      for (const one of fitted) {
+        const result = outcomes.get(one.row.key)
+        if (!result) throw new Error(`the write of source ${source.name} told nothing of one of its rows`)
+        if (result.outcome === 'locked') {
+          locked.push(one.row.key)
+          continue
+        }
+        settled.push(toFinishedRow(one, result))
+        if (result.outcome === 'written' && result.before && result.after)
+          written.push({
+            run: one.row.run,
+            key: one.row.key,
+            lookup: one.row.lookup,
+            before: result.before,
+            after: result.after,
+            writtenBefore: previouslyWritten(one.row.written, result.after),
+          })
+      }
+      await changes.insertChanges(tx, source.name, written)
+      await rows.finishRows(tx, source.name, settled)
+      await leftRows.postponeRows(tx, source.name, locked, LOCKED_REASON)
+      await rows.dequeueWritten(
+        tx,
+        claimed.map((row) => row.lookup),
+      )
+      return {
+        rows: settled.length,
+        enriched: written.length,
+        cells: settled.reduce((sum, row) => sum + row.cells.written, 0),
+        left: locked.length,
+        tookMs,
+      }
+    },
+    deps.rules.sourceTimeoutMs,
+  )
+}
+
+/** The reason of a row that is left for later. */
+const LOCKED_REASON = 'another transaction has locked its row: written when that has ended'
+
+async function writeToSource(
+  tx: Parameters<typeof withTableTimeouts>[0],
+  source: Source,
+  fitted: readonly FittedRow[],
+  sourceTimeoutMs: number,
+): Promise<ReadonlyMap<string, WriteResult>> {
+  if (fitted.length === 0) return new Map()
+  const batch = fitted.map((one) => one.write)
+  const results = await withTableTimeouts(tx, statementTimeoutMs(batch.length, sourceTimeoutMs), () =>
+    writeBatch(tx, source, batch),
+  )
+  return new Map(results.map((result) => [result.key, result]))
+}
+
+/** Leaves rows for later whose batch was given up. */
+async function deferRows(
+  { db, rules }: Pick<Deps, 'db' | 'rules'>,
+  source: Source,
+  left: readonly rows.AnsweredRow[],
+  busy: TableBusyError,
+): Promise<WriteBackResult> {
+  const keys = left.map((row) => row.key)
+  const reason = describeTableBusy(busy, rules.sourceTimeoutMs)
+  await inTransaction(db, (tx) => leftRows.postponeRows(tx, source.name, keys, reason))
+  return { ...NOTHING_WRITTEN, left: keys.length }
+}
+
+/** Closes the one row that can't be written, unless it has changed since it was tried. */
+async function rejectRow(
+  deps: Pick<Deps, 'db' | 'rules'>,
+  source: Source,
+  one: FittedRow,
+  busy: TableBusyError,
+): Promise<WriteBackResult> {
+  const reason = describeTableBusy(busy, deps.rules.sourceTimeoutMs)
+  const rejected = {
+    outcome: 'rejected',
+    reason,
+    before: null,
+    after: null,
+    kept: 0,
+    keptColumns: [],
+  } as const
+  const settled = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
+  const isClosed = await inTransaction(deps.db, async (tx) => {
+    if (!(await leftRows.lockAnsweredRow(tx, source.name, one.row))) return false
+    await rows.finishRows(tx, source.name, [settled])
+    await rows.dequeueWritten(tx, [one.row.lookup])
+    return true
+  })
+  return { ...NOTHING_WRITTEN, rows: isClosed ? 1 : 0, more: true }
+}
+
+/** What Fillrate had written before into the columns that it has written now; null for nothing. */
+function previouslyWritten(
+  written: Record<string, unknown> | null,
+  after: Record<string, unknown>,
+): Record<string, unknown> | null {
+  const claims = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
+  return claims.length > 0 ? Object.fromEntries(claims) : null
+}

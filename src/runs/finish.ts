@@ -1,0 +1,169 @@
+import { Run } from '../domain/run.ts'
+import type { ServiceError } from '../service/errors.ts'
+import type { RateState } from '../service/limiter.ts'
+import { SourceProblems } from '../sources/problems.ts'
+import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
+import * as runs from '../store/runs.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
+import type { RunBudget } from '../pipeline/pick/budget.ts'
+import { createRunReport, type RunReport, type RunStatus } from './report.ts'
+import type { RunCounters } from './counters.ts'
+import type { Leftover } from './monitor.ts'
+
+/** What a run meets on its way and tells at its end. */
+export class RunObservations {
+  readonly failures: unknown[] = []
+  preview: Preview | null = null
+  /** What it left to other runs when it ended by itself. */
+  leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0, outageMs: null }
+  /** Sources that were left out, or picked no further, because somebody paused them. */
+  readonly pausedSources = new Set<string>()
+  /** Sources whose table another transaction had locked, so that they were not picked to their end. */
+  readonly unreadSources = new Set<string>()
+  fatalError: ServiceError | null = null
+}
+
+/** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
+export async function finishRun(
+  deps: Pick<Deps, 'db' | 'log'>,
+  run: {
+    readonly id: number
+    readonly token: string
+    readonly budget: RunBudget
+    readonly tally: RunCounters
+    readonly began: number
+    readonly seen: RunObservations
+    readonly rate: RateState | null
+  },
+  options: {
+    readonly signal: AbortSignal
+    readonly dryRun?: object | null
+    readonly onEnded?: (report: RunReport) => void
+  },
+): Promise<RunReport> {
+  const [failure] = run.seen.failures
+  const [status, why] = decideStatus(run, failure, options.signal.aborted)
+  // Interrupted while Postgres is away, it waits no longer than its lease lasts: the next run finds it dead.
+  const wait = {
+    giveUp: expiresAfterAbort(options.signal, LEASE_MS),
+    onWait: (error: Error, ms: number): void =>
+      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+  }
+  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), wait)
+  const reason =
+    [
+      why,
+      describeOtherRuns(run.seen, options),
+      describeLeftover(run.seen),
+      describeUnread(run.seen),
+      describePaused(run.seen),
+      describeOtherScopes(scopes),
+    ]
+      .filter((text) => text !== null)
+      .join('; ') || null
+  const told = {
+    id: run.id,
+    status,
+    reason,
+    leftOut: run.budget.rowsSkipped,
+    unread: [...run.seen.unreadSources].sort(),
+    requests: run.tally.requests(),
+    rate: run.rate,
+    durationMs: performance.now() - run.began,
+    rehearsal: options.dryRun ? (run.seen.preview ?? EMPTY_PREVIEW) : null,
+  }
+  const report = await retryWhileUnavailable(() => createRunReport(deps.db, told), wait)
+  const state =
+    status === 'failed' || status === 'unauthorized'
+      ? Run.failed
+      : status === 'interrupted'
+        ? Run.interrupted
+        : Run.completed
+  const totals = withoutSample(report)
+  if (
+    !(await retryWhileUnavailable(
+      () => runs.closeRun(deps.db, run.id, run.token, { state, reason, totals }),
+      wait,
+    ))
+  )
+    deps.log.warn({ run: run.id }, 'another process has taken this run for dead, and taken its rows over')
+  deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
+  options.onEnded?.(report)
+  if (failure !== undefined) throw failure
+  return report
+}
+
+const describeOtherRuns = (
+  { leftover: { others } }: RunObservations,
+  { dryRun }: { readonly dryRun?: object | null },
+): string | null =>
+  dryRun && others > 0
+    ? `${others} rows of the same sources are another run's: they are not among these`
+    : null
+
+/** What still waits, why, and who goes on with it. */
+function describeLeftover({
+  leftover: { later, laterAt, locked, outageMs },
+}: RunObservations): string | null {
+  const rows = (count: number): string => `${count} ${count === 1 ? 'row waits' : 'rows wait'}`
+  const isLocked =
+    locked === 0
+      ? null
+      : `${rows(locked)} because other transactions have locked what is to be written: the next run writes it, without a call`
+  if (outageMs !== null)
+    return `the service has answered nothing for ${Math.round(outageMs / 60_000)} min: what waits is asked by the next run`
+  if (later === 0) return isLocked
+  const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
+  const isLater = `${rows(later)} for another try of a call that failed: the next run makes it${at}`
+  return isLocked === null ? isLater : `${isLater}; ${isLocked}`
+}
+
+const describeOtherScopes = (scopes: readonly string[]): string | null =>
+  scopes.length === 0
+    ? null
+    : `a run with another service or key (${scopes.join(', ')}) was at work on this database: its rows and lookups were left to it`
+function describeUnread({ unreadSources }: RunObservations): string | null {
+  if (unreadSources.size === 0) return null
+  const names = [...unreadSources].sort().join(', ')
+  return `${names} could not be read to the end, because another transaction has locked the table: the next run reads on`
+}
+
+function describePaused({ pausedSources }: RunObservations): string | null {
+  if (pausedSources.size === 0) return null
+  const names = [...pausedSources].sort().join(', ')
+  return `${names} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
+}
+
+/** What is kept of a report: no values of people's rows, which somebody may want erased. */
+function withoutSample(report: RunReport): RunReport {
+  const { dry_run: dryRun } = report
+  return dryRun ? { ...report, dry_run: { ...dryRun, sample: [] } } : report
+}
+
+function decideStatus(
+  run: { readonly budget: RunBudget; readonly seen: RunObservations },
+  failure: unknown,
+  interrupted: boolean,
+): [RunStatus, string | null] {
+  if (failure !== undefined) return ['failed', failureSummary(failure)]
+  if (run.seen.fatalError !== null) return ['unauthorized', run.seen.fatalError.message]
+  if (interrupted) return ['interrupted', 'asked to stop']
+  const { rowsSkipped, rowsAwaitingBudget, limit } = run.budget
+  const unpaid = [
+    ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were left out`] : []),
+    ...(rowsAwaitingBudget > 0 ? [`${rowsAwaitingBudget} rows wait for their next lookup`] : []),
+  ]
+  if (unpaid.length > 0)
+    return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
+  return ['completed', null]
+}
+
+/** In one line, for lists and logs; whoever started the run is told the whole of it. */
+function failureSummary(failure: unknown): string {
+  if (failure instanceof SourceProblems)
+    return failure.problems
+      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .join('; ')
+  return failure instanceof Error ? failure.message : 'an unknown failure'
+}

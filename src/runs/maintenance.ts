@@ -1,0 +1,94 @@
+import * as runs from '../store/runs.ts'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LeaseLostError, Run, type RunState } from '../domain/run.ts'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
+import type { RunStatus } from './report.ts'
+
+export interface MaintenanceDeps extends Deps {
+  /** Names this process; unique for each start. */
+  readonly owner: string
+}
+
+/** What a run that asks nothing is told. */
+export interface MaintenanceRun {
+  readonly id: number
+  /** Does one batch, again while Postgres is away. `act` must be safe to do twice. */
+  readonly attempt: <T>(act: () => Promise<T>) => Promise<T>
+  /** Aborted when somebody wants it to end, or when another process has declared it dead. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * A run that asks the service nothing, as undo and remap are: opened, kept alive while `act` works, and closed with
+ * what `act` tells. It is listed among the runs, and its writes are changes that can be taken back.
+ * @throws what ended `act`, after the run was stored as failed
+ */
+export async function runMaintenance<Report extends { readonly status: RunStatus }>(
+  deps: Pick<MaintenanceDeps, 'db' | 'log' | 'owner'>,
+  run: { readonly sources: readonly string[]; readonly options: Partial<runs.StoredRunOptions> },
+  signal: AbortSignal,
+  act: (run: MaintenanceRun) => Promise<Report>,
+): Promise<Report> {
+  const { db, log, owner } = deps
+  const token = randomUUID()
+  const id = await runs.insertRun(db, {
+    trigger: 'manual',
+    sources: run.sources,
+    options: { limit: null, budget: 0, where: null, route: 'auto', ...run.options },
+    owner,
+    token,
+    leaseMs: LEASE_MS,
+  })
+  log.info({ run: id, ...run.options }, 'run started')
+  const done = new AbortController()
+  const lost = new AbortController()
+  const beating = extendUntilDone(deps, id, token, done.signal, lost)
+  const onWait = (error: Error, ms: number): void =>
+    log.warn({ run: id, reason: error.message, ms }, 'waiting for Postgres')
+  const ending = AbortSignal.any([signal, lost.signal])
+  const attempt: MaintenanceRun['attempt'] = (batch) =>
+    retryWhileUnavailable(batch, { signal: ending, onWait })
+  const close = (
+    state: Exclude<RunState, 'running'>,
+    reason: string | null,
+    totals: object,
+  ): Promise<boolean> => attempt(() => runs.closeRun(db, id, token, { state, reason, totals }))
+  try {
+    const report = await act({ id, attempt, signal: ending })
+    lost.signal.throwIfAborted()
+    const interrupted = report.status === 'interrupted'
+    await close(interrupted ? Run.interrupted : Run.completed, interrupted ? 'asked to stop' : null, report)
+    log.info({ run: id, status: report.status }, 'run ended')
+    return report
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : 'an unknown failure'
+    // What ended it matters more than that its end could not be stored; another process finds it dead.
+    await close(Run.failed, reason, {}).catch(() => {})
+    throw error
+  } finally {
+    done.abort()
+    await beating
+  }
+}
+
+async function extendUntilDone(
+  { db, log }: Pick<Deps, 'db' | 'log'>,
+  id: number,
+  token: string,
+  done: AbortSignal,
+  lost: AbortController,
+): Promise<void> {
+  while (!done.aborted) {
+    await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {})
+    if (done.aborted) return
+    try {
+      if (await runs.extendRunLease(db, id, token, LEASE_MS)) continue
+      lost.abort(new LeaseLostError(id, LEASE_MS))
+      return
+    } catch (error) {
+      log.warn({ run: id, reason: (error as Error).message }, 'the run was not kept alive, will try again')
+    }
+  }
+}

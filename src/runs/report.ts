@@ -1,0 +1,169 @@
+import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
+import type { RateState } from '../service/limiter.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookupTotals from '../store/run-progress.ts'
+import type { Database } from '../store/open.ts'
+import * as rows from '../store/rows.ts'
+import type { DryRunReport, Preview } from '../pipeline/preview.ts'
+
+/** `refused`: the service refuses every call as things are set (a wrong key, a wrong address); somebody has to act. */
+export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
+
+/** What a run did. The row states sum to `picked`. Kept with the run, and printed by `run --json`. */
+export interface RunReport {
+  readonly run: number
+  readonly status: RunStatus
+  readonly reason: string | null
+  readonly rows: { readonly picked: number } & Record<RowState, number>
+  /** Rows that were not picked because the budget would not pay their lookup. */
+  readonly skipped_over_budget: number
+  /** Sources that were not read to their end, because another transaction had locked the table. */
+  readonly unread_sources?: readonly string[]
+  readonly lookups: {
+    readonly distinct: number
+    /** Answered without a call of this run. */
+    readonly stored: number
+    readonly requested: number
+    readonly found: number
+    readonly not_found: number
+    readonly rejected: number
+    readonly failed: number
+    /**
+     * Requests that brought no answer, and that the service may have billed: calls that were lost or whose process died,
+     * jobs posted again after a 500, and inputs for which a job brought no result.
+     */
+    readonly in_doubt: number
+  }
+  /** Calls that this process made, for whichever run. */
+  readonly requests: RequestCounts
+  readonly jobs: {
+    readonly submitted: number
+    readonly completed: number
+    readonly failed: number
+    readonly expired: number
+    readonly in_doubt: number
+    readonly waiting: number
+  }
+  readonly cells: { readonly written: number; readonly protected: number; readonly skipped: number }
+  readonly rate: {
+    readonly limit: number | null
+    /** Null while it is not known. */
+    readonly window_ms: number | null
+    /** A window is no longer, where no more than a bound of it is known. */
+    readonly window_at_most_ms?: number
+    /** The service has banned the key for a while, because it refused calls for the rate before. */
+    readonly banned?: boolean
+    readonly used: number
+    readonly permitted: number | null
+    readonly utilisation: number | null
+    /** Another client seemed to spend the key. */
+    readonly shared_key?: boolean
+  }
+  readonly duration_ms: number
+  /** Of a dry run alone: the states and cells above are those that a run would have made. */
+  readonly dry_run?: DryRunReport
+}
+
+export interface RequestCounts {
+  readonly person: number
+  readonly company: number
+  readonly bulk: number
+  readonly retried: number
+  readonly throttled: number
+}
+
+/** Counts a run's work where it is kept, in Postgres: right whichever processes did it. */
+export async function createRunReport(
+  db: Database,
+  run: {
+    readonly id: number
+    readonly status: RunStatus
+    readonly reason: string | null
+    readonly leftOut: number
+    readonly unread?: readonly string[]
+    readonly requests: RequestCounts
+    readonly rate: RateState | null
+    readonly durationMs: number
+    /** Of a dry run, what its rows that wait would become. */
+    readonly rehearsal?: Preview | null
+  },
+): Promise<RunReport> {
+  const { rehearsal = null } = run
+  const [stored, wanted, asked, jobStates, cells] = await Promise.all([
+    rows.countRowStates(db, { run: run.id }),
+    lookupTotals.countDistinctLookups(db, run.id),
+    lookupTotals.readLookupTotals(db, run.id),
+    jobs.countJobStates(db, run.id),
+    rows.countCells(db, run.id),
+  ])
+  const states = rehearsal === null ? stored : projectStates(stored, rehearsal.states)
+  const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
+  return {
+    run: run.id,
+    status: run.status,
+    reason: run.reason,
+    rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
+    skipped_over_budget: run.leftOut,
+    ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
+    lookups: {
+      distinct: wanted.distinct,
+      stored: wanted.stored,
+      requested: asked.requested,
+      found: asked.found,
+      not_found: asked.notFound,
+      rejected: asked.rejected,
+      failed: asked.failed,
+      in_doubt: asked.inDoubt,
+    },
+    requests: run.requests,
+    jobs: {
+      submitted: submitted + completed + failed + expired,
+      completed,
+      failed,
+      expired,
+      in_doubt,
+      waiting: submitted + submitting,
+    },
+    cells: rehearsal?.cells ?? cells,
+    rate: {
+      limit: run.rate?.limit ?? null,
+      window_ms: run.rate?.windowMs ?? null,
+      ...(run.rate?.windowAtMostMs != null && { window_at_most_ms: run.rate.windowAtMostMs }),
+      ...(run.rate?.state === 'banned' && { banned: true }),
+      used: run.rate?.used ?? 0,
+      permitted: run.rate?.permitted ?? null,
+      utilisation: run.rate?.utilisation ?? null,
+      ...(run.rate?.foreign && { shared_key: true }),
+    },
+    duration_ms: Math.round(run.durationMs),
+    ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),
+  }
+}
+
+/** The rows that wait, told by what they would become: the sum stays what it was. */
+function projectStates(stored: rows.RowStateCounts, rehearsed: rows.RowStateCounts): rows.RowStateCounts {
+  const known = Object.values(rehearsed).reduce((sum, count) => sum + count, 0)
+  const waiting = stored.waiting - known + rehearsed.waiting
+  const states = ROW_STATES.map((state) => [state, stored[state] + rehearsed[state]])
+  return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }
+}
+
+/** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
+export function runExitCode(
+  report: Pick<RunReport, 'status' | 'rows' | 'unread_sources'>,
+): 0 | 1 | 2 | 3 | 4 | 130 {
+  switch (report.status) {
+    case 'failed':
+      return 1
+    case 'unauthorized':
+      return 2
+    case 'interrupted':
+      return 130
+    case 'budget_reached':
+      return 4
+    case 'completed': {
+      const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)
+      return open > 0 || report.unread_sources !== undefined ? 3 : 0
+    }
+  }
+}

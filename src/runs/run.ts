@@ -1,0 +1,275 @@
+import * as pauses from '../store/paused-sources.ts'
+import * as runs from '../store/runs.ts'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasCascade } from '../domain/identifiers/kind.ts'
+import { LeaseLostError, type Trigger } from '../domain/run.ts'
+import type { RouteOption } from '../domain/route.ts'
+import type { Source } from '../sources/source.ts'
+import { TableBusyError } from '../store/transaction.ts'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
+import type { KnownCircuit } from '../store/rate-limits.ts'
+import { type CallDeps, LEASE_MS } from '../pipeline/deps.ts'
+import { previewRun } from '../pipeline/preview.ts'
+import { sampleFillRates } from './fill-rate.ts'
+import { RunBudget } from '../pipeline/pick/budget.ts'
+import { cached } from '../util/cached.ts'
+import { type PickContext, createPass, pickPage as pick } from '../pipeline/pick/pick.ts'
+import { RunObservations, finishRun } from './finish.ts'
+import { RunCounters, type RunProgress } from './counters.ts'
+import type { RunReport } from './report.ts'
+import type { AcquireLeadership, ReadRateStatus } from './leader.ts'
+import { monitorRun } from './monitor.ts'
+import { Workers, runEvery } from './workers.ts'
+
+export interface RunDeps extends Omit<CallDeps, 'limiter'> {
+  readonly acquireLeadership: AcquireLeadership
+  readonly readRateStatus: ReadRateStatus
+  readonly findOpenCircuit: () => Promise<KnownCircuit | null>
+  /** Names this process in tables and logs; unique for each start. */
+  readonly owner: string
+  /** The service and the key in use by now: only who calls for it serves the runs of this process. */
+  readonly scope: () => string
+}
+
+export interface ExecuteRunOptions {
+  readonly sources: readonly Source[]
+  readonly trigger: Trigger
+  /** Rows of each source at the most. */
+  readonly limit: number | null
+  /** Lookups that may be asked. Null: unlimited, because somebody said so. */
+  readonly budget: number | null
+  /** The budget is that of all runs with this name: a run that is begun again goes on with what is left of it. */
+  readonly budgetName?: string | null
+  readonly where: string | null
+  readonly route: RouteOption
+  /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
+  readonly waitMs: number
+  /** Interrupts: nothing new is begun, what is under way is finished, the state is saved. */
+  readonly signal: AbortSignal
+  readonly onProgress?: (progress: RunProgress) => void
+  /** Asks, but writes nothing: tells what it would write, and keeps so many of the rows for its report. */
+  readonly dryRun?: { readonly sample: number } | null
+  /** Gives the run its receiver's wake-up: deliveries are settled as they come. */
+  readonly onStarted?: (run: { readonly id: number; delivered(): void }) => void
+  /** Told of its report when it has ended, in whatever way. */
+  readonly onEnded?: (report: RunReport) => void
+  /** The works that this process has running already. Without them the run does all its steps itself. */
+  readonly workers?: Workers
+}
+
+/**
+ * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
+ * runs may work on one database; each finishes what it picked, and takes over what a dead one left. A paused source is
+ * left out, and one that is paused meanwhile is not picked any further.
+ * @throws what ended the run, after it was stored as failed
+ */
+export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promise<RunReport> {
+  const startedAt = performance.now()
+  const seen = new RunObservations()
+  const options = await excludePaused(deps, asked, seen)
+  const { dryRun = null } = options
+  const dry = dryRun !== null
+  const counters = new RunCounters()
+  const budget = new RunBudget(options.budget)
+  const token = randomUUID()
+  const id = await runs.insertRun(deps.db, {
+    trigger: options.trigger,
+    sources: options.sources.map((source) => source.name),
+    options: {
+      limit: options.limit,
+      budget: options.budget,
+      where: options.where,
+      route: options.route,
+      ...(dry && { dry }),
+    },
+    owner: deps.owner,
+    token,
+    leaseMs: LEASE_MS,
+    budgetName: options.budgetName ?? null,
+    scope: deps.scope(),
+    service: deps.service,
+  })
+  deps.log.info(
+    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry },
+    'run started',
+  )
+
+  const finished = new AbortController()
+  const ending = AbortSignal.any([finished.signal, options.signal])
+  let picking = true
+  const works =
+    options.workers ??
+    new Workers(deps, {
+      sources: dry ? [] : options.sources,
+      calls: {
+        deps,
+        acquireLeadership: deps.acquireLeadership,
+        readRateStatus: deps.readRateStatus,
+        scope: deps.scope,
+      },
+      signal: ending,
+    })
+  const { wakeCalls, wakeWriters } = works
+  const leave = works.attach({
+    run: id,
+    sources: options.sources.map((source) => source.name),
+    counters,
+    onStop: (error) => {
+      seen.fatalError ??= error
+      finished.abort()
+    },
+    onFailure: (error) => {
+      seen.failures.push(error)
+      finished.abort()
+    },
+  })
+  options.onStarted?.({ id, delivered: works.wakeSettling })
+
+  const steps = [
+    heartbeat(deps, id, token, finished.signal),
+    pickAll(deps, { id, budget, dry, service: deps.service }, options, ending, seen, (picked) => {
+      counters.picked += picked
+      if (picked > 0) counters.touch()
+      wakeCalls()
+      wakeWriters()
+    }).then(async () => {
+      if (ending.aborted) return
+      await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: finished.signal })
+      picking = false
+      wakeCalls()
+    }),
+    ...(options.workers ? [] : works.tasks().map((step) => step.begin())),
+    ...(dry
+      ? []
+      : [
+          runEvery(FILL_RATE_INTERVAL_MS, ending, deps, 'measure', () =>
+            sampleFillRates(deps, options.sources, { minAgeMs: FILL_RATE_INTERVAL_MS }),
+          ),
+        ]),
+    monitorRun(
+      deps,
+      {
+        id,
+        trigger: options.trigger,
+        dry,
+        service: deps.service,
+        cascading: options.sources.filter(({ mapping }) => hasCascade(mapping)).map(({ name }) => name),
+        sources: options.sources,
+        limit: options.limit,
+        budget,
+        counters,
+        waitMs: options.waitMs,
+        startedAt,
+        isPicking: () => picking,
+        rate: () => works.rate(),
+        findOpenCircuit: deps.findOpenCircuit,
+        wakeCalls: wakeCalls,
+        onProgress: options.onProgress,
+      },
+      ending,
+    )
+      .then(async (left) => {
+        seen.leftover = left
+        // While the run is still kept alive: otherwise another one could take its rows meanwhile.
+        if (dryRun === null || ending.aborted) return
+        const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }
+        seen.preview = await retryWhileUnavailable(() => previewRun(deps, id, rehearsing), { signal: ending })
+      })
+      .finally(() => finished.abort()),
+  ]
+  await Promise.all(
+    steps.map((step) =>
+      step.catch((error: unknown) => {
+        seen.failures.push(error)
+        finished.abort()
+      }),
+    ),
+  )
+  leave()
+  await deps.meter?.flush()
+  if (!dry && !options.signal.aborted) await sampleFillRates(deps, options.sources, { minAgeMs: 0 })
+  return finishRun(
+    deps,
+    { id, token, budget, tally: counters, began: startedAt, seen, rate: works.rate() },
+    options,
+  )
+}
+
+/** How often coverage is counted while a run works, where it costs little. */
+const FILL_RATE_INTERVAL_MS = 5_000
+
+/** Leaves out the sources that are paused. */
+async function excludePaused(
+  { db }: RunDeps,
+  asked: ExecuteRunOptions,
+  seen: RunObservations,
+): Promise<ExecuteRunOptions> {
+  for (const name of await pauses.filterPaused(
+    db,
+    asked.sources.map((source) => source.name),
+  ))
+    seen.pausedSources.add(name)
+  return { ...asked, sources: asked.sources.filter((source) => !seen.pausedSources.has(source.name)) }
+}
+
+const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
+  (await pauses.filterPaused(db, [source.name])).length > 0
+
+/** Keeps a run alive. @throws when another process has declared it dead */
+export function heartbeat(
+  deps: Pick<RunDeps, 'db' | 'log' | 'scope'>,
+  id: number,
+  token: string,
+  signal: AbortSignal,
+): Promise<void> {
+  return runEvery(LEASE_MS / 3, signal, deps, 'heartbeat', async () => {
+    if (await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())) return
+    throw new LeaseLostError(id, LEASE_MS)
+  })
+}
+
+/** How often a table is looked at that another transaction has locked. */
+const LOCKED_TABLE_POLL_MS = 1_000
+
+/** Picks each source to its end, unless it is paused, or its table stays locked for as long as the run may wait. */
+async function pickAll(
+  deps: RunDeps,
+  run: PickContext,
+  options: ExecuteRunOptions,
+  signal: AbortSignal,
+  seen: RunObservations,
+  onPicked: (rows: number) => void,
+): Promise<void> {
+  const onWait = (error: Error, ms: number): void =>
+    deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
+  for (const source of options.sources) {
+    const pass = await retryWhileUnavailable(() => createPass(deps, source, options), { signal, onWait })
+    const paused = cached(() => isPaused(deps, source))
+    let readAt = performance.now()
+    while (pass.phase !== 'done' && !signal.aborted) {
+      if (await retryWhileUnavailable(paused, { signal, onWait })) {
+        seen.pausedSources.add(source.name)
+        break
+      }
+      const page = async (): Promise<number | null> => {
+        try {
+          return (await pick(deps, run, pass, options)).picked
+        } catch (error) {
+          if (error instanceof TableBusyError) return null
+          throw error
+        }
+      }
+      const picked = await retryWhileUnavailable(page, { signal, onWait })
+      if (picked === null && performance.now() - readAt > options.waitMs) {
+        seen.unreadSources.add(source.name)
+        break
+      }
+      if (picked === null) await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal }).catch(() => {})
+      else {
+        readAt = performance.now()
+        onPicked(picked)
+      }
+    }
+  }
+}

@@ -1,0 +1,274 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ServiceError } from '../service/errors.ts'
+import type { RateState } from '../service/limiter.ts'
+import type { Source } from '../sources/source.ts'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
+import * as runs from '../store/runs.ts'
+import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
+import * as recover from '../pipeline/recover.ts'
+import * as settle from '../pipeline/settle.ts'
+import * as writeBack from '../pipeline/write-back.ts'
+import { runCallLoop } from './call-loop.ts'
+import { runLoop } from './loop.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
+import type { RunCounters } from './counters.ts'
+import type { ReadRateStatus, AcquireLeadership, Leadership } from './leader.ts'
+
+/** What a run gives to the works that it joins. */
+export interface RunHandle {
+  readonly run: number
+  readonly sources: readonly string[]
+  readonly counters: RunCounters
+  /** The service refuses us for good. */
+  readonly onStop: (error: ServiceError) => void
+  /** Something failed that the run can't go on without. */
+  readonly onFailure: (error: unknown) => void
+}
+
+interface CallSetup {
+  readonly deps: Omit<CallDeps, 'limiter'>
+  readonly acquireLeadership: AcquireLeadership
+  readonly readRateStatus: ReadRateStatus
+  /** The service and the key in use by now. */
+  readonly scope: () => string
+}
+
+export interface WorkersOptions {
+  /** The sources to write back. */
+  readonly sources: readonly Source[]
+  /** Null: calls nothing. */
+  readonly calls: CallSetup | null
+  /** Ends all of it when what is under way is done. */
+  readonly signal: AbortSignal
+  /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
+  readonly beforeSettle?: () => Promise<void>
+  readonly onRecovered?: (did: recover.RecoverResult) => void
+}
+
+export interface WorkerTask {
+  readonly name: string
+  /** The one source that it works for. Null: all. */
+  readonly source: string | null
+  readonly begin: () => Promise<void>
+}
+
+type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'rules'>
+
+/**
+ * The steps that a process does for all its runs at once: look up, submit, settle, write back and recover, each in a
+ * loop of its own. A run of its own has works of its own; in the daemon all runs share one.
+ */
+export class Workers {
+  readonly #deps: WorkersDeps
+  readonly #options: WorkersOptions
+  readonly #runs = new Set<RunHandle>()
+  readonly #lookUpSignal = new WakeSignal()
+  readonly #syncSignal = new WakeSignal()
+  readonly #submitSignal = new WakeSignal()
+  readonly #settleSignal = new WakeSignal()
+  readonly #writers: readonly { readonly source: Source; readonly nudge: WakeSignal }[]
+  readonly #warnedRuns = new Set<number>()
+  #leadership: Leadership | null = null
+  #lastRate: RateState | null = null
+  /** What another process told that calls instead. */
+  #reportedRate: RateState | null = null
+
+  constructor(deps: WorkersDeps, options: WorkersOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.#writers = options.sources.map((source) => ({ source, nudge: new WakeSignal() }))
+  }
+
+  /** What is done from now on is told to this run. @returns ends that */
+  attach(member: RunHandle): () => void {
+    this.#runs.add(member)
+    return () => this.#runs.delete(member)
+  }
+
+  readonly wakeCalls = (): void => {
+    this.#syncSignal.notify()
+    this.#lookUpSignal.notify()
+    this.#submitSignal.notify()
+  }
+
+  readonly wakeWriters = (): void => {
+    for (const { nudge } of this.#writers) nudge.notify()
+  }
+
+  readonly wakeSettling = (): void => this.#settleSignal.notify()
+
+  /** What is known of the rate: of its own turn, or else what another process has told of its turn. */
+  rate(): RateState | null {
+    return this.#leadership?.limiter.state() ?? this.#lastRate ?? this.#reportedRate
+  }
+
+  /** All loops, each to be begun and waited for by itself: one that fails does not end the others. */
+  tasks(): WorkerTask[] {
+    const { calls, signal } = this.#options
+    const deps = this.#deps
+    const common = { signal, log: deps.log }
+    return [
+      ...(calls === null ? [] : [{ name: 'call', source: null, begin: () => this.#runCalls(calls) }]),
+      {
+        name: 'settle',
+        source: null,
+        begin: () =>
+          runLoop({
+            ...common,
+            name: 'settle',
+            nudge: this.#settleSignal,
+            paceMs: 250,
+            full: 20,
+            tick: async () => {
+              await this.#options.beforeSettle?.()
+              const did = await settle.settleReceived(deps)
+              if (did.answered > 0) this.wakeWriters()
+              if (did.deliveries > 0) {
+                this.#forEachRun((tally) => tally.touch())
+                this.#lookUpSignal.notify()
+              }
+              return did.deliveries
+            },
+          }),
+      },
+      ...this.#writers.flatMap(({ source, nudge }) => [
+        this.#writer(source, 'write back', { nudge, paceMs: 200 }),
+        // Looks only now and then, and stays for as long as there is more than one can write.
+        this.#writer(source, 'help to write back', { nudge: new WakeSignal(), paceMs: 1_000 }),
+      ]),
+      {
+        name: 'recover',
+        source: null,
+        begin: () =>
+          runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
+            // Its own runs are not taken for dead, however long Postgres was away.
+            const own = [...this.#runs].map((member) => member.run)
+            const did = await recover.recoverAbandoned(deps, own)
+            this.#options.onRecovered?.(did)
+            if (calls !== null) await this.#warnOfOtherScopes(calls.scope())
+          }),
+      },
+    ]
+  }
+
+  /** Two services on one database are most likely a mistake; their runs never serve each other. */
+  async #warnOfOtherScopes(scope: string): Promise<void> {
+    for (const run of await runs.listRunning(this.#deps.db)) {
+      if (run.scope === null || run.scope === scope || this.#warnedRuns.has(run.id)) continue
+      this.#warnedRuns.add(run.id)
+      this.#deps.log.warn(
+        { run: run.id, scope: run.scope, own: scope },
+        'a run with another service or key is at work on this database: its rows and lookups are left to it',
+      )
+    }
+  }
+
+  #writer(
+    source: Source,
+    verb: string,
+    pace: { readonly nudge: WakeSignal; readonly paceMs: number },
+  ): WorkerTask {
+    const deps = this.#deps
+    const name = `${verb} ${source.name}`
+    return {
+      name,
+      source: source.name,
+      begin: () =>
+        runLoop({
+          ...pace,
+          name,
+          log: deps.log,
+          signal: this.#options.signal,
+          tick: async () => {
+            const did = await writeBack.writeBackBatch(deps, source)
+            this.#forEachRun((tally) => {
+              tally.written += did.cells
+              if (did.rows > 0) tally.touch()
+            })
+            return did.more ? Number.POSITIVE_INFINITY : did.rows
+          },
+        }),
+    }
+  }
+
+  async #runCalls({ deps, acquireLeadership, readRateStatus, scope }: CallSetup): Promise<void> {
+    await this.#settleBacklog()
+    let before = scope()
+    return runCallLoop({
+      deps,
+      acquireLeadership: async () => {
+        if (before !== scope()) {
+          const own = [...this.#runs].map((member) => member.run)
+          // Their heartbeats would do it seconds later; until then nobody would serve them.
+          await runs.updateRunScope(this.#deps.db, own, scope())
+          before = scope()
+        }
+        const turn = await acquireLeadership()
+        if (turn === null) this.#reportedRate = (await readRateStatus()) ?? this.#reportedRate
+        return turn
+      },
+      countForRuns: (act) => this.#forEachRun(act),
+      toLookUp: this.#lookUpSignal,
+      toSync: this.#syncSignal,
+      toSubmit: this.#submitSignal,
+      wakeWriters: this.wakeWriters,
+      signal: this.#options.signal,
+      onLeadership: (turn) => {
+        if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()
+        this.#leadership = turn
+      },
+      onStop: (error) => {
+        for (const member of this.#runs) member.onStop(error)
+      },
+    })
+  }
+
+  /** What was delivered while nobody looked answers some of what would be asked now, and paid for again. */
+  async #settleBacklog(): Promise<void> {
+    const { signal } = this.#options
+    const { log } = this.#deps
+    await retryWhileUnavailable(
+      async () => {
+        while (!signal.aborted && (await settle.settleReceived(this.#deps)).deliveries > 0) this.wakeWriters()
+      },
+      {
+        signal,
+        onWait: (error, ms) =>
+          log.warn({ step: 'settle', reason: error.message, ms }, 'waiting for Postgres'),
+      },
+    ).catch((error: unknown) => {
+      if (!signal.aborted) throw error
+    })
+  }
+
+  /** A step has failed: the runs that can't go on without it are told. Null: all of them. */
+  fail(error: unknown, source: string | null): void {
+    for (const member of this.#runs)
+      if (source === null || member.sources.includes(source)) member.onFailure(error)
+  }
+
+  #forEachRun(act: (tally: RunCounters) => void): void {
+    for (const { counters } of this.#runs) act(counters)
+  }
+}
+
+/** Something small, now and then, in a loop that outlasts an outage. */
+export function runEvery(
+  ms: number,
+  signal: AbortSignal,
+  deps: Pick<WorkersDeps, 'log'>,
+  name: string,
+  act: () => Promise<unknown>,
+): Promise<void> {
+  return runLoop({
+    name,
+    nudge: new WakeSignal(),
+    signal,
+    log: deps.log,
+    tick: async () => {
+      await act()
+      await sleep(ms, undefined, { signal }).catch(() => {})
+      return 1
+    },
+  })
+}

@@ -1,0 +1,81 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createRng } from './rng.ts'
+import type { SandboxOptions } from './options.ts'
+
+/** What is sent back: a JSON value, or a text as it stands. */
+export interface SandboxResponse {
+  readonly status: number
+  readonly body: object | string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Every error has this body; its shape is not shown in service-interface.md (Errors 3). */
+export function errorResponse(status: number, code: string, message: string, headers = {}): SandboxResponse {
+  return { status, body: { error: { code, message } }, headers }
+}
+
+const MALFORMED_RECORDS = [
+  '<!doctype html><title>Service</title><h1>It works</h1>',
+  '',
+  'null',
+  '[]',
+  '{}',
+  '{"success":false}',
+  '{"id":"per_1","name":{"full":"Ann',
+  '{"id":"per_1","name":"Ann Berg","confidence":"high"}',
+  '{"id":7}',
+] as const
+
+/** A 200 that is no record of a person or a company, however it is read. */
+export function malformedRecord(seed: number, text: string): SandboxResponse {
+  return { status: 200, body: createRng(seed, `not a record ${text}`).pick(MALFORMED_RECORDS) }
+}
+
+let dateSecond = 0
+let dateText = ''
+
+/** The Date header, made once a second: it is on every response, and making it is not cheap. */
+function dateHeader(options: Pick<SandboxOptions, 'clockSkewMs'>): string {
+  const second = Math.floor((Date.now() + options.clockSkewMs) / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateText = new Date(second * 1000).toUTCString()
+  }
+  return dateText
+}
+
+export function sendResponse(
+  response: ServerResponse,
+  { status, body, headers }: SandboxResponse,
+  options: Pick<SandboxOptions, 'clockSkewMs' | 'dateHeader'>,
+): void {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const all: Record<string, string | number> = {
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+    ...headers,
+  }
+  if (options.dateHeader) all.Date = dateHeader(options)
+  else response.sendDate = false
+  response.writeHead(status, all).end(text)
+}
+
+/** The largest body that is read: a bulk call of 100 emails is under 40 kB. */
+const MAX_REQUEST_BYTES = 1024 * 1024
+
+/** Gives the whole body, or undefined when it is too large. A request that breaks off gives nothing. */
+export function readRequestBody(request: IncomingMessage, done: (body: Buffer | undefined) => void): void {
+  const chunks: Buffer[] = []
+  let size = 0
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= MAX_REQUEST_BYTES) chunks.push(chunk)
+  })
+  request.on('end', () => {
+    const [only = Buffer.alloc(0)] = chunks
+    if (size > MAX_REQUEST_BYTES) done(undefined)
+    else done(chunks.length > 1 ? Buffer.concat(chunks) : only)
+  })
+  // Without a listener, a caller that goes away in the middle of its body would end this process.
+  request.on('error', () => undefined)
+}

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto'
+
+/** A name for a key that may be logged and stored: the first 8 hex digits of its SHA-256. */
+export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
+
+export type ApiKey = { readonly id: string; readonly secret: string }
+
+/**
+ * The API keys, newest first, and which of them the service has refused. Several are active at once while one
+ * takes over from another (interface document, Authentication 4), so a refused one gives way to the next.
+ */
+export class KeyRing {
+  readonly #keys: readonly ApiKey[]
+  readonly #rejected = new Set<ApiKey>()
+  #current: ApiKey
+  /** The keys are tried again: one call at a time, until the service accepts one. */
+  #isOnTrial = false
+  #isTrialRunning = false
+
+  /** Throws a TypeError that names the key by its place, never by its text. */
+  constructor(secrets: string | readonly string[]) {
+    const given = (typeof secrets === 'string' ? [secrets] : secrets).map((secret) => secret.trim())
+    given.forEach((secret, i) => {
+      // Anything else cannot stand in a header, and a comma or a space is a list that was not split.
+      if (!/^[\x21-\x2b\x2d-\x7e]+$/.test(secret)) {
+        throw new TypeError(
+          `API key ${i + 1} of ${given.length} is ${secret === '' ? 'empty' : 'not one word of printable ASCII'}: ` +
+            'expected a key as the service issued it (FILLRATE_API_KEY, several separated by commas)',
+        )
+      }
+    })
+    this.#keys = [...new Set(given)].map((secret) => ({ id: toKeyId(secret), secret }))
+    const [first] = this.#keys
+    if (first === undefined) throw new TypeError('no API key: expected at least one (FILLRATE_API_KEY)')
+    this.#current = first
+  }
+
+  get count(): number {
+    return this.#keys.length
+  }
+
+  /** The key in use; when all are refused, the last that was. */
+  get current(): ApiKey {
+    return this.#current
+  }
+
+  get allRejected(): boolean {
+    return this.#rejected.size === this.#keys.length
+  }
+
+  /** How many have not been refused. */
+  get usableCount(): number {
+    return this.#keys.length - this.#rejected.size
+  }
+
+  /**
+   * Notes that the service refused a key, and moves on to the next that it has not. Answers to calls that were
+   * under way with the same key come later and change nothing: `isNews` is true the first time only.
+   */
+  reject(key: ApiKey): { isNews: boolean } {
+    if (this.#rejected.has(key)) return { isNews: false }
+    this.#rejected.add(key)
+    const next = this.#keys.find((candidate) => !this.#rejected.has(candidate))
+    if (this.#current === key && next !== undefined) this.#current = next
+    return { isNews: true }
+  }
+
+  /** The service has taken a call with this key. */
+  accept(): void {
+    this.#isOnTrial = false
+  }
+
+  get isOnTrial(): boolean {
+    return this.#isOnTrial
+  }
+
+  /** How many calls may begin now. */
+  get allowedCalls(): number {
+    if (this.allRejected) return 0
+    if (!this.#isOnTrial) return Number.POSITIVE_INFINITY
+    return this.#isTrialRunning ? 0 : 1
+  }
+
+  /** A call begins. @returns ends it; null where another one tries the key */
+  startCall(): (() => void) | null {
+    if (!this.#isOnTrial) return () => {}
+    if (this.#isTrialRunning) return null
+    this.#isTrialRunning = true
+    return () => {
+      this.#isTrialRunning = false
+    }
+  }
+
+  /** Makes every key usable again for one call, the newest first: somebody may have put it right. */
+  reset(): void {
+    if (this.#rejected.size === 0) return
+    this.#rejected.clear()
+    this.#current = this.#keys[0] ?? this.#current
+    this.#isOnTrial = true
+  }
+}
+
+/** How the key is shown to the service (interface document, Authentication 1 and 5). */
+export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
+
+/** What a key adds to a request: a header, or a query parameter (ready to append, without `?` or `&`). */
+export type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
+
+/** Both are secret: they go into the request and nowhere else. */
+export function credentialFor(style: AuthStyle, key: string): Credential {
+  switch (style) {
+    case 'bearer':
+      return { header: ['authorization', `Bearer ${key}`], query: null }
+    case 'x-api-key':
+      return { header: ['x-api-key', key], query: null }
+    case 'basic':
+      return { header: ['authorization', `Basic ${Buffer.from(`${key}:`).toString('base64')}`], query: null }
+    case 'query':
+      return { header: null, query: `api_key=${encodeURIComponent(key)}` }
+  }
+}

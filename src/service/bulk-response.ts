@@ -1,0 +1,94 @@
+import { z } from 'zod'
+import { cleanText } from '../domain/text.ts'
+import { toJobId } from '../domain/job.ts'
+import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
+import type { JsonObject } from '../domain/json.ts'
+
+/** What a 202 says of the work it accepts. Its shape is not shown, so every usual one is read. */
+export type BulkAcceptance = {
+  /** The service's own name for the job; null where it gave none. */
+  jobId: string | null
+  /** What ties results to inputs: identifiers by email, or a list, perhaps in the order of the emails. Null: not said. */
+  requestIds: string[] | Record<string, string> | null
+}
+
+const identifierSchema = z
+  .union([z.string(), z.number()])
+  .transform((value) => String(value).trim())
+  .pipe(z.string().min(1))
+
+const orderedIdsSchema = z.array(identifierSchema).min(1)
+
+const idMapSchema = z.record(z.string(), identifierSchema).refine((map) => Object.keys(map).length > 0)
+
+const namedItemsSchema = z.array(z.looseObject({})).min(1)
+
+/**
+ * Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. Freed of what cannot
+ * be stored, as deliveries are.
+ */
+export function parseBulkResponse(answer: unknown): BulkAcceptance {
+  const value = cleanText(toPlainNumbers(answer))
+  if (!isObject(value)) return { jobId: toJobId(value), requestIds: null }
+  const wrapped = ['data', 'job', 'batch', 'result']
+    .map((field) => firstPresent(value, [field]))
+    .filter(isObject)
+  const levels = [value, ...wrapped]
+  return { jobId: findJobId(levels), requestIds: findRequestIds(levels) }
+}
+
+function findJobId(levels: readonly JsonObject[]): string | null {
+  // The plain names last: beside a job_id, an id may be that of the request.
+  for (const fields of [['job_id', 'jobId', 'batch_id', 'batchId'], ['job', 'batch'], ['id']]) {
+    for (const level of levels) {
+      const found = toJobId(firstPresent(level, fields))
+      if (found !== null) return found
+    }
+  }
+  return null
+}
+
+function findRequestIds(levels: readonly JsonObject[]): BulkAcceptance['requestIds'] {
+  for (const level of levels) {
+    for (const field of ['request_ids', 'requestIds', 'requests', 'results', 'items']) {
+      const ids = parseRequestIds(firstPresent(level, [field]))
+      if (ids !== null) return ids
+    }
+  }
+  return null
+}
+
+function parseRequestIds(value: unknown): BulkAcceptance['requestIds'] {
+  const inOrder = orderedIdsSchema.safeParse(value)
+  if (inOrder.success) return inOrder.data
+  const named = namedItemsSchema.safeParse(value)
+  if (named.success) return parseNamedItems(named.data)
+  const byKey = idMapSchema.safeParse(value)
+  return byKey.success ? keyByEmail(Object.entries(byKey.data)) : null
+}
+
+function parseNamedItems(items: readonly JsonObject[]): BulkAcceptance['requestIds'] {
+  const pairs: Array<[email: string | null, id: string]> = []
+  for (const item of items) {
+    const itemId = identifierSchema.safeParse(firstPresent(item, ['request_id', 'requestId', 'id']))
+    const email = firstPresent(item, ['email', 'input'])
+    const isNamed = typeof email === 'string' && email.includes('@')
+    if (itemId.success) pairs.push([isNamed ? email : null, itemId.data])
+    // An address that was refused has no identifier. Without either, the others' order says nothing any more.
+    else if (!isNamed) return null
+  }
+  const named = pairs.filter((pair): pair is [string, string] => pair[0] !== null)
+  if (pairs.length === 0) return null
+  if (named.length === pairs.length) return Object.fromEntries(named)
+  // Some with an email and some without cannot be told apart by order either.
+  return named.length === 0 && pairs.length === items.length ? pairs.map(([, itemId]) => itemId) : null
+}
+
+/** A map from email to identifier, or the other way round. */
+function keyByEmail(entries: Array<[string, string]>): Record<string, string> | null {
+  if (entries.every(([key]) => key.includes('@'))) return Object.fromEntries(entries)
+  if (entries.every(([, value]) => value.includes('@'))) {
+    return Object.fromEntries(entries.map(([key, value]) => [value, key]))
+  }
+  return null
+}

@@ -1,0 +1,205 @@
+import { toNumberText } from '../../domain/json.ts'
+import type { Fit } from '../column-type.ts'
+
+/** A decimal number as whole digits and the power of ten that they are multiplied by. */
+interface Decimal {
+  readonly digits: bigint
+  readonly exponent: number
+}
+
+/** More is no number that a record means, and would make gigabytes of digits. */
+const MAX_DIGITS = 1_000
+
+const DECIMAL = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,4}))?$/
+
+/** Whole numbers of 16, 32 or 64 bits. A text of digits is a number too, and so is `12.0`; `12.5` is not. */
+export function coerceInteger(value: unknown, bits: 16 | 32 | 64): Coercion {
+  const decimal = toDecimal(value)
+  if (decimal === null) return notCoerced('not_a_integer')
+  const whole = toScale(decimal, 0)
+  if (!whole.exact) return notCoerced('not_a_integer')
+  if (BigInt.asIntN(bits, whole.digits) !== whole.digits) return notCoerced('out_of_range')
+  const number = Number(whole.digits)
+  // As text, because JSON numbers beyond 2^53 are rounded on their way.
+  return coerced(Number.isSafeInteger(number) ? number : whole.digits.toString())
+}
+
+/** `real` and `double precision`. What is too large for them is refused; what is too small becomes 0. */
+export function coerceFloat(value: unknown, bits: 32 | 64): Coercion {
+  if (toDecimal(value) === null) return notCoerced('not_a_number')
+  const number = Number(toNumberText(value) ?? value)
+  const held = bits === 32 ? Math.fround(number) : number
+  return Number.isFinite(held) ? coerced(number) : notCoerced('out_of_range')
+}
+
+/**
+ * `numeric(precision, scale)`: rounded to the scale as Postgres rounds, half away from zero, and refused when more
+ * digits stand before the point than there is room for.
+ */
+export function coerceNumeric(value: unknown, precision: number | null, scale: number): Coercion {
+  const decimal = toDecimal(value)
+  if (decimal === null) return notCoerced('not_a_number')
+  if (precision !== null) {
+    const { digits } = toScale(decimal, scale)
+    if ((digits < 0n ? -digits : digits) >= 10n ** BigInt(precision)) return notCoerced('out_of_range')
+  }
+  return coerced(typeof value === 'number' ? value : (toNumberText(value) ?? String(value).trim()))
+}
+
+/** Whether the value is a number, or a text that is one. */
+export const isNumeric = (value: unknown): boolean => toDecimal(value) !== null
+
+function toDecimal(value: unknown): Decimal | null {
+  const text = typeof value === 'string' || typeof value === 'bigint' ? String(value) : toNumberText(value)
+  const match = text === null ? null : DECIMAL.exec(text.trim())
+  if (!match) return null
+  const [, sign = '', whole = '', fraction = '', power = '0'] = match
+  if (whole === '' && fraction === '') return null
+  const exponent = Number(power) - fraction.length
+  if (whole.length + fraction.length > MAX_DIGITS || Math.abs(exponent) > MAX_DIGITS) return null
+  const digits = BigInt(whole + fraction)
+  return { digits: sign === '-' ? -digits : digits, exponent }
+}
+
+/** The number times ten to the power of `scale`, rounded to a whole one, half away from zero. */
+function toScale({ digits, exponent }: Decimal, scale: number): { digits: bigint; exact: boolean } {
+  const power = exponent + scale
+  if (power >= 0) return { digits: digits * 10n ** BigInt(power), exact: true }
+  const divisor = 10n ** BigInt(-power)
+  const size = digits < 0n ? -digits : digits
+  const rounded = (size * 2n + divisor) / (divisor * 2n)
+  return { digits: digits < 0n ? -rounded : rounded, exact: size % divisor === 0n }
+}
+
+/** Why a cell is left alone, for reports and for the row's notes. */
+export type CoercionError =
+  | 'absent'
+  | 'below_confidence'
+  | 'unmapped'
+  | 'no_match'
+  | 'too_long'
+  | 'out_of_range'
+  | 'no_such_label'
+  | 'group_incomplete'
+  | `not_a_${string}`
+
+/** A value ready to be written, as JSON, or the reason why there is none. */
+export type Coercion =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reason: CoercionError }
+
+export const coerced = (value: unknown): Coercion => ({ ok: true, value })
+export const notCoerced = (reason: CoercionError): Coercion => ({ ok: false, reason })
+
+/** A scalar as text, a number as the service wrote it; null for what has no text of its own. */
+export function toText(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  return typeof value === 'boolean' || typeof value === 'bigint' ? String(value) : toNumberText(value)
+}
+
+/** A text, held against the room in its column: characters as Postgres counts them, by code point, or bytes. */
+export function coerceText(
+  value: unknown,
+  { maxLength, maxBytes }: Pick<Extract<Fit, { kind: 'text' }>, 'maxLength' | 'maxBytes'>,
+  tooLong: 'skip' | 'truncate',
+): Coercion {
+  const text = toText(value)
+  if (text === null) return notCoerced('not_a_text')
+  const kept = maxBytes === undefined ? firstCharacters(text, maxLength) : firstBytes(text, maxBytes)
+  if (kept === text) return coerced(text)
+  return tooLong === 'truncate' && kept !== '' ? coerced(kept) : notCoerced('too_long')
+}
+
+function firstCharacters(text: string, most: number | null): string {
+  if (most === null || text.length <= most) return text
+  const characters = [...text]
+  return characters.length <= most ? text : characters.slice(0, most).join('')
+}
+
+/** Whole characters only. */
+function firstBytes(text: string, most: number): string {
+  let bytes = 0
+  let kept = ''
+  for (const character of text) {
+    bytes += Buffer.byteLength(character)
+    if (bytes > most) return kept
+    kept += character
+  }
+  return kept
+}
+
+/** A text of bits, also with a `B` before it. `bit(n)` must have exactly so many: its cast would fill up with zeros. */
+export function coerceBits(
+  value: unknown,
+  { length, exact }: Pick<Extract<Fit, { kind: 'bits' }>, 'length' | 'exact'>,
+  tooLong: 'skip' | 'truncate',
+): Coercion {
+  const bits = /^b?([01]*)$/i.exec(toText(value)?.trim() ?? '-')?.[1]
+  if (bits === undefined) return notCoerced('not_a_bit_string')
+  if (length === null || bits.length === length) return coerced(bits)
+  if (bits.length > length)
+    return tooLong === 'truncate' ? coerced(bits.slice(0, length)) : notCoerced('too_long')
+  return exact ? notCoerced('not_a_bit_string') : coerced(bits)
+}
+
+const ISO_TIME =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
+
+interface ParsedTime {
+  readonly date: string
+  /** `HH:MM:SS`, and a fraction as it was written. Null: a day alone. */
+  readonly time: string | null
+  /** Minutes east of UTC; null where the text does not say. */
+  readonly offset: number | null
+}
+
+/** A day, `2026-11-21`, or the day of a time as it was written. */
+export function coerceDate(value: unknown): Coercion {
+  const moment = parseIsoTime(value)
+  return moment === null ? notCoerced('not_a_date') : coerced(moment.date)
+}
+
+/** A time without a zone, which holds UTC: a time of another zone is turned into it. */
+export function coerceTimestamp(value: unknown): Coercion {
+  const utc = toUtc(parseIsoTime(value))
+  return utc === null ? notCoerced('not_a_timestamp') : coerced(utc)
+}
+
+/** A time with a zone. One that names none is UTC, because the service says so of its timestamps. */
+export function coerceTimestamptz(value: unknown): Coercion {
+  const utc = toUtc(parseIsoTime(value))
+  return utc === null ? notCoerced('not_a_timestamp') : coerced(`${utc}Z`)
+}
+
+/** A time of day that does not exist, or a day that no calendar has, is not read. Numbers are not: seconds or years? */
+function parseIsoTime(value: unknown): ParsedTime | null {
+  const match = typeof value === 'string' ? ISO_TIME.exec(value.trim()) : null
+  if (!match) return null
+  const [, year = '', month = '', day = '', hour, minute = '00', second = '00', fraction, zone] = match
+  const at = new Date(Date.UTC(2000, Number(month) - 1, 1))
+  at.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
+  if (Number(year) === 0 || at.getUTCMonth() !== Number(month) - 1 || at.getUTCDate() !== Number(day))
+    return null
+  const date = `${year}-${month}-${day}`
+  if (hour === undefined) return { date, time: null, offset: null }
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return null
+  const time = `${hour}:${minute}:${second}${fraction === undefined ? '' : `.${fraction.slice(0, 6)}`}`
+  const offset = zone === undefined ? null : offsetMinutes(zone)
+  return offset !== null && Math.abs(offset) > 15 * 60 ? null : { date, time, offset }
+}
+
+function offsetMinutes(zone: string): number {
+  if (/^z$/i.test(zone)) return 0
+  const [hours = '0', minutes = '0'] = zone.slice(1).match(/\d{2}/g) ?? []
+  return (Number(hours) * 60 + Number(minutes)) * (zone.startsWith('-') ? -1 : 1)
+}
+
+function toUtc(moment: ParsedTime | null): string | null {
+  if (moment === null) return null
+  const time = moment.time ?? '00:00:00'
+  if (!moment.offset) return `${moment.date}T${time}`
+  const at = new Date(`${moment.date}T${time.slice(0, 8)}Z`)
+  at.setUTCMinutes(at.getUTCMinutes() - moment.offset)
+  const text = at.toISOString()
+  return text.length === 24 ? text.slice(0, 19) + time.slice(8) : null
+}

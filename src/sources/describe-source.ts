@@ -1,0 +1,113 @@
+import { sql } from 'kysely'
+import { query, type Db } from './db.ts'
+import { eligibleSql, joinsSql } from './inputs.ts'
+import type { Source } from './source-model.ts'
+import { listed } from './near.ts'
+import { pageQuery, type SourcePageOptions } from './page.ts'
+import type { SourceProblem } from './problems.ts'
+
+/** Rows above which reading all of them, page after page, is worth a word. */
+const LARGE_TABLE_ROWS = 50_000
+
+/**
+ * Looks at an open source's data and plans, for what does not stop a run and its owner would want to know. Reads one
+ * row.
+ */
+export async function describeSource(db: Db, source: Source): Promise<SourceProblem[]> {
+  const add = (place: string, found: string, expected: string, todo: string): SourceProblem => ({
+    source: source.name,
+    place,
+    found,
+    expected,
+    todo,
+  })
+  const findings: SourceProblem[] = []
+  const rows = await query(
+    db,
+    `select from ${source.table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
+  )
+  if (rows.length === 0)
+    findings.push(
+      source.mapping.where === null
+        ? add('table', 'no row', 'rows', 'Nothing to do, until rows are added or the joins find some.')
+        : add(
+            'where',
+            `${source.mapping.where}\na condition that no row meets`,
+            'a condition that some rows meet',
+            'Check the condition, or whether the table has rows.',
+          ),
+    )
+
+  const page = { after: null, limit: 1000, where: null, changedSince: null }
+  const first = await explainPage(db, source, page)
+  // Where all rows are expected on one page, to read the table once is the best there is.
+  if (first !== null && scansWholeTable(source, first) && hasManyPages(first))
+    findings.push(
+      add(
+        'joins',
+        'each page reads or sorts the whole table',
+        'pages that follow the index of the key',
+        'Make the joins left joins over indexed columns, so that the key’s index can be followed.',
+      ),
+    )
+  const { changedAt } = source.mapping
+  // A time far ahead, because the planner must see that few rows are wanted.
+  const ahead = { ...page, changedSince: new Date('9999-01-01') }
+  const changed = changedAt === null ? null : await explainPage(db, source, ahead)
+  if (changedAt !== null && changed !== null && scansWholeTable(source, changed))
+    findings.push(
+      add(
+        'changedAt',
+        `${changedAt}, which no index serves: each pass reads the whole table`,
+        'an index on it, so that a pass costs what has changed',
+        `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
+      ),
+    )
+  for (const { column, fit, mapping } of source.outputs)
+    if (fit.kind === 'enum' && mapping.map === null && mapping.sql === null)
+      findings.push(
+        add(
+          `outputs.${column}`,
+          `no map; a value that is not one of ${listed(fit.labels)} will be skipped`,
+          'a map to the labels, or values that are labels already',
+          'Give a `map` from the service’s values to the labels.',
+        ),
+      )
+  return findings
+}
+
+interface Plan {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Plan Rows': number
+  readonly Plans?: readonly Plan[]
+}
+
+/** A page's plan; null where the table is so small that no plan is worth a word. */
+async function explainPage(db: Db, source: Source, options: SourcePageOptions): Promise<Plan | null> {
+  const [size] = await query<{ rows: number }>(
+    db,
+    `select reltuples::float8 as rows from pg_class where oid = $1::regclass`,
+    [source.table.sql],
+  )
+  if ((size?.rows ?? 0) < LARGE_TABLE_ROWS) return null
+  const { rows } = await sql<{ 'QUERY PLAN': ReadonlyArray<{ readonly Plan: Plan }> }>`
+    explain (format json) ${pageQuery(source, options)}`.execute(db)
+  return rows[0]?.['QUERY PLAN'][0]?.Plan ?? null
+}
+
+/** Whether the plan scans the table whole, or sorts as much. */
+const scansWholeTable = (source: Source, plan: Plan): boolean =>
+  (plan['Node Type'] === 'Seq Scan' && plan['Relation Name'] === source.table.name) ||
+  (plan['Node Type'] === 'Sort' && plan['Plan Rows'] >= LARGE_TABLE_ROWS) ||
+  (plan.Plans ?? []).some((inner) => scansWholeTable(source, inner))
+
+const hasManyPages = (plan: Plan): boolean =>
+  (plan['Node Type'] === 'Limit' && (plan.Plans?.[0]?.['Plan Rows'] ?? 0) > 2 * plan['Plan Rows']) ||
+  (plan.Plans ?? []).some(hasManyPages)
+
+/** An expression as CREATE INDEX takes it: anything but a column's name stands in parentheses of its own. */
+function indexExpression(expression: string): string {
+  const onTable = expression.replaceAll(/\bt\./g, '')
+  return /^(?:\w+|"[^"]+")$/.test(onTable) ? onTable : `(${onTable})`
+}

@@ -1,0 +1,127 @@
+import type { InputName } from '../domain/mapping.ts'
+import { cellJsonSql, isBlankSql } from './cell.ts'
+import { type Db, query } from './db.ts'
+import { MAPPING_INPUTS, eligibleSql, inputHashSql, inputSql, joinsSql } from './inputs.ts'
+import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
+import type { Source } from './source-model.ts'
+import { isRowError } from './pg-errors.ts'
+
+/** One row of a user's table as it is at this moment. */
+export interface RowValues {
+  /** As Fillrate stores it: what was typed may be written in another way. */
+  readonly key: string
+  readonly exists: boolean
+  /** The columns that the source writes, outputs first. Empty when the row does not exist. */
+  readonly cells: ReadonlyArray<{
+    readonly column: string
+    readonly value: unknown
+    readonly blank: boolean
+    readonly touched: boolean
+  }>
+}
+
+/** What the source's expressions make of the row. */
+export interface RowEvaluation {
+  /** What keeps the row out of the source; null when it belongs to it. */
+  readonly leftOutBy: 'joins' | 'where' | null
+  /** Rows that the joins give for it. More than one is a mistake in the mapping. */
+  readonly joinCount: number
+  /** Null where the joins give no row. */
+  readonly inputs: Readonly<Record<InputName, string | null>> | null
+  readonly inputHash: string | null
+}
+
+/** What was typed can't be a key of this source. */
+export class InvalidKeyError extends Error {
+  override readonly name = 'NotAKey'
+  /** What a key looks like. */
+  readonly expected: string
+
+  constructor(key: string, expected: string) {
+    super(`'${key}' is no key of this source, which is ${expected}`)
+    this.expected = expected
+  }
+}
+
+/**
+ * Reads one row of the table, whether or not the source lets it through.
+ * @param key as a person types it: any text that Postgres casts to the key's type; of several columns a JSON array
+ * @throws NotAKey
+ */
+export async function readRow(db: Db, source: Source, key: string): Promise<RowValues> {
+  const cells = [...source.outputs, ...source.touches]
+  const values = cells.map((cell) => cellJsonSql(cell))
+  const blanks = source.outputs.map((output) => isBlankSql(output))
+  const text = `
+    select (select ${keyTextSql(source)} from ${keyFromTextSql(source, '$1::text')} as t) as key, found."values", found.blanks
+      from (select) as one left join lateral (
+        select to_jsonb(array[${values.join(', ')}]::jsonb[]) as "values",
+               to_jsonb(array[${blanks.join(', ')}]::boolean[]) as blanks
+          from ${source.table.sql} as t where ${keyMatchesSql(source, '$1::text')}
+      ) as found on true`
+  assertKeyArray(source, key)
+  const [row] = await withKeyErrors(source, key, () =>
+    query<{ key: string; values: unknown[] | null; blanks: boolean[] | null }>(db, text, [key]),
+  )
+  return {
+    key: row?.key ?? key,
+    exists: row?.values != null,
+    cells:
+      row?.values == null
+        ? []
+        : cells.map(({ column }, n) => ({
+            column,
+            value: row.values?.[n] ?? null,
+            blank: row.blanks?.[n] ?? row.values?.[n] == null,
+            touched: n >= source.outputs.length,
+          })),
+  }
+}
+
+/**
+ * Reads what the source's joins, inputs and `where` make of a row that exists.
+ * @throws what Postgres says when an expression fails on this row
+ */
+export async function evaluateRow(db: Db, source: Source, key: string): Promise<RowEvaluation> {
+  const columns = MAPPING_INPUTS.map((name) => `${inputSql(source, name)} as ${name}`)
+  const text = `
+    select ${columns.join(', ')}, ${inputHashSql(source)} as hash, ${eligibleSql(source)} as eligible
+      from ${source.table.sql} as t ${joinsSql(source)} where ${keyMatchesSql(source, '$1::text')}`
+  type Row = Record<InputName, string | null> & { hash: string; eligible: boolean | null }
+  const rows = await query<Row>(db, text, [key])
+  const [first] = rows
+  if (first === undefined) return { leftOutBy: 'joins', joinCount: 0, inputs: null, inputHash: null }
+  const { hash, eligible: isEligible, ...inputs } = first
+  return { leftOutBy: isEligible === true ? null : 'where', joinCount: rows.length, inputs, inputHash: hash }
+}
+
+function assertKeyArray(source: Source, key: string): void {
+  if (source.keyColumns.length === 1) return
+  let parts: unknown = null
+  try {
+    parts = JSON.parse(key)
+  } catch {
+    // It is no JSON at all, which is told in the same way.
+  }
+  if (!Array.isArray(parts) || parts.length !== source.keyColumns.length)
+    throw new InvalidKeyError(key, describeKey(source))
+}
+
+/** What a cast of the key can give, `ltree` and the like by other classes: the statement computes nothing else. */
+async function withKeyErrors<T>(source: Source, key: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (isRowError(error) && /^(?:22|42601|42P01|XX000)/.test(error.code))
+      throw new InvalidKeyError(key, describeKey(source))
+    throw error
+  }
+}
+
+/** `id (uuid)`; of several columns `a JSON array of tenant (text) and id (integer), such as '["…", "…"]'`. */
+export function describeKey(source: Pick<Source, 'keyColumns'>): string {
+  const columns = source.keyColumns.map(({ name, type }) => `${name} (${type})`)
+  if (columns.length === 1) return columns[0] ?? ''
+  const example = `[${columns.map(() => '"…"').join(', ')}]`
+  return `a JSON array of ${columns.slice(0, -1).join(', ')} and ${columns.at(-1)}, such as '${example}'`
+}

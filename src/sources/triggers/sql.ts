@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto'
+import { keyEqualsSql, keyTextSql } from '../key.ts'
+import { quoteLiteral, quoteName } from '../quote.ts'
+import type { Source } from '../source-model.ts'
+import { listFollowedColumns } from '../follow/columns.ts'
+
+/** A statement that changes more rows than this is an import: its keys are not urgent. */
+const BULK_KEYS = 100
+
+/** Bytes of the keys of one statement. Postgres holds a row of at most 1 GB, and what is larger must fail before it is written. */
+const MAX_KEYS_BYTES = 500_000_000
+
+/** The list of changes, and the one for the time that it is locked. */
+export const CHANGE_TABLES = ['changed_rows', 'changed_rows_spare'] as const
+const CHANGE_COLUMNS = '(source, keys, is_import)'
+/** Takes the locks of an INSERT, and fails where one would. */
+const NO_ROW = 'select null, null, null where false'
+
+export interface TriggerDefinition {
+  readonly name: string
+  readonly sql: string
+}
+
+export interface TriggerSql {
+  /** Of the function, qualified and quoted; its name alone; and what stands between its `$`. */
+  readonly function: string
+  readonly functionName: string
+  readonly body: string
+  readonly create: string
+  /** The settings under which it runs, as pg_proc keeps them. */
+  readonly settings: readonly string[]
+  /** Fails as the function would: it tells nobody but the server's log. */
+  readonly probe: readonly string[]
+  readonly triggers: readonly TriggerDefinition[]
+}
+
+/**
+ * What is put on a source's table so that its changes are recorded: one function and two triggers, each once a
+ * statement. An update is recorded where an input really changed, by comparing the rows before and after: Postgres
+ * gives these tables to no trigger that names columns (`update of`).
+ */
+export function triggerSql(source: Source): TriggerSql {
+  const functionName = shortenName(`follow_${source.name}`, 63)
+  const qualified = `fillrate.${quoteName(functionName)}`
+  const body = functionBody(source)
+  const settings = functionSettings(source)
+  const rows = `(select * from ${source.table.sql} where false)`
+  const trigger = (event: 'insert' | 'update', tables: string): TriggerDefinition => {
+    const name = shortenName(`fillrate_follow_${source.name}`, 56) + `_${event}`
+    return {
+      name,
+      sql: `create or replace trigger ${quoteName(name)} after ${event} on ${source.table.sql}
+        referencing ${tables} for each statement execute function ${qualified}()`,
+    }
+  }
+  return {
+    function: qualified,
+    functionName,
+    body,
+    // It runs with the rights of the role that installed it: a role that may change the table needs none on this schema.
+    create: `create or replace function ${qualified}() returns trigger language plpgsql
+      security definer ${settings.map(([name, value]) => `set ${name} = ${value}`).join(' ')} as ${quoteLiteral(body)}`,
+    settings: settings.map(([name, value]) => `${name}=${value.replaceAll("'", '')}`),
+    probe: [
+      `select ${changedKeysSql(source, { old: rows, new: rows })}`,
+      ...CHANGE_TABLES.map((list) => `insert into fillrate.${list} ${CHANGE_COLUMNS} ${NO_ROW}`),
+    ],
+    triggers: [
+      trigger('insert', 'new table as new_rows'),
+      trigger('update', 'old table as old_rows new table as new_rows'),
+    ],
+  }
+}
+
+/**
+ * A lock that is not free is not waited for: a millisecond is the shortest that Postgres knows. A key must have the same
+ * text in every session, whatever its user has set.
+ */
+function functionSettings(source: Source): readonly (readonly [string, string])[] {
+  const types = source.keyColumns.map((column) => column.columnType.cast)
+  return [
+    ['search_path', 'pg_catalog, pg_temp'],
+    ['lock_timeout', "'1ms'"],
+    ...(types.some((type) => type.startsWith('bytea')) ? [['bytea_output', "'hex'"] as const] : []),
+    ...(types.some((type) => type.startsWith('interval')) ? [['IntervalStyle', "'postgres'"] as const] : []),
+    ...(types.some((type) => /^(?:real|double)/.test(type)) ? [['extra_float_digits', "'1'"] as const] : []),
+  ]
+}
+
+/**
+ * No statement and no commit of a user may fail or wait because of it:
+ *
+ * - What can fail is in a block with a handler, and writes nothing: such a block is a subtransaction, and one that has
+ *   written takes one of the 64 places beyond which every snapshot of the server is slower. An INSERT of no row there
+ *   takes the locks and finds out whether the list is as it should be; the row itself is written after the block.
+ * - It reads nothing but the statement's own rows: at SERIALIZABLE, two transactions that read a list and add to it
+ *   fail at their commit, where no handler is.
+ * - No NOTIFY: commits that notify wait for each other, and a transaction that has can not be prepared (XA). The list
+ *   is polled.
+ * - Where the list is locked, the keys go to the spare one. Where that is locked as well, or anything is missing, the
+ *   change is not recorded, which goes to the server's log; the next run of the source finds the row.
+ */
+function functionBody(source: Source): string {
+  const name = quoteLiteral(source.name)
+  const [main, spare] = CHANGE_TABLES
+  const insert = (list: string, values: string): string =>
+    `insert into fillrate.${list} ${CHANGE_COLUMNS} ${values};`
+  const log = `raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;`
+  return `
+declare
+  changed text[];
+  is_locked boolean := false;
+begin
+  begin
+    if tg_op = 'INSERT' then
+      select array_agg(${keyTextSql(source, 'n')}) into changed from new_rows as n;
+    else
+      select ${changedKeysSql(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};
+    end if;
+    if changed is null then
+      return null;
+    end if;
+    if pg_column_size(changed) > ${MAX_KEYS_BYTES} then
+      raise 'one statement has changed % rows', cardinality(changed);
+    end if;
+    ${insert(main, NO_ROW)}
+  exception
+    when lock_not_available then
+      is_locked := true;
+    when others then
+      ${log}
+      return null;
+  end;
+  if is_locked then
+    begin
+      if changed is null then
+        raise 'its rows can not be read';
+      end if;
+      ${insert(spare, NO_ROW)}
+    exception when others then
+      ${log}
+      return null;
+    end;
+  end if;
+  -- The locks are held. What is waited for from here on is at most another session that adds a page.
+  perform set_config('lock_timeout', '0', true);
+  if is_locked then
+    ${insert(spare, `values (${name}, changed, cardinality(changed) > ${BULK_KEYS})`)}
+  else
+    ${insert(main, `values (${name}, changed, cardinality(changed) > ${BULK_KEYS})`)}
+  end if;
+  return null;
+end
+`
+}
+
+/** The keys of updated rows whose inputs differ, byte by byte: a type need not know how to compare. */
+function changedKeysSql(
+  source: Source,
+  tables: { readonly old: string; readonly new: string },
+  into = '',
+): string {
+  const columns = listFollowedColumns(source).map((column) => quoteName(column.name))
+  const same = source.keyColumns.map((column) => keyEqualsSql(column, `o.${quoteName(column.name)}`, 'n'))
+  // The cast makes one value of it: a row that is written out is compared column by column, by the types' own `=`.
+  const record = (alias: string): string =>
+    `row(${columns.map((column) => `${alias}.${column}`).join(', ')})::record`
+  const differs = columns.length === 0 ? 'false' : `${record('o')} operator(pg_catalog.*<>) ${record('n')}`
+  return `array_agg(${keyTextSql(source, 'n')}) ${into}
+      from ${tables.new} as n left join ${tables.old} as o on ${same.join(' and ')}
+     where o.${quoteName(source.keyColumns[0]?.name ?? '')} is null or ${differs}`
+}
+
+/** Postgres cuts a longer name without a word, and two would be one. */
+function shortenName(name: string, most: number): string {
+  if (name.length <= most) return name
+  const hash = createHash('md5').update(name).digest('hex').slice(0, 8)
+  return `${name.slice(0, most - 9)}_${hash}`
+}

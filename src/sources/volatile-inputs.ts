@@ -1,0 +1,61 @@
+import { sql } from 'kysely'
+import type { Db } from './db.ts'
+import { MAPPING_INPUTS } from './inputs.ts'
+import type { Source } from './source-model.ts'
+import { keysQuery, pageQuery, type SourcePageOptions, type PageRow } from './page.ts'
+import type { SourceProblem } from './problems.ts'
+
+/** The rows that are read: the first page in small, because one row in a hundred may be computed otherwise. */
+export const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }
+
+/**
+ * Computes the inputs of the first rows, or of those given, once. Each call is to be in a transaction of its own:
+ * `now()` stands still inside one.
+ */
+export async function readInputs(
+  db: Db,
+  source: Source,
+  of: readonly PageRow[] | null,
+): Promise<readonly PageRow[]> {
+  const page =
+    of === null
+      ? pageQuery(source, FIRST_PAGE)
+      : keysQuery(
+          source,
+          of.map((row) => row.key),
+        )
+  return (await sql<PageRow>`${page}`.execute(db)).rows
+}
+
+/**
+ * Inputs that give another value each time they are computed (`now()`, `random()`): their rows would be asked about
+ * again in every run. Pure.
+ * @param readings of the same rows. An input must differ from each to the next: once, a person may have changed it
+ */
+export function findVolatileInputs(
+  source: Source,
+  readings: readonly (readonly PageRow[])[],
+): SourceProblem[] {
+  const [first = new Map<string, PageRow>(), ...later] = readings.map(
+    (rows) => new Map(rows.map((row) => [row.key, row])),
+  )
+  const names = MAPPING_INPUTS.filter((name) =>
+    [...first].some(([key, row]) => {
+      let before = row
+      return later.every((reading) => {
+        const now = reading.get(key)
+        const differs = now !== undefined && now[name] !== before[name]
+        before = now ?? before
+        return differs
+      })
+    }),
+  )
+  return names.map((name) => ({
+    source: source.name,
+    place: `inputs.${name}`,
+    found: `${source.mapping.inputs[name]}\nanother value each time that it is computed`,
+    expected:
+      'the same value as long as the row is the same: a row is asked about again when its inputs change',
+    todo: 'Take now(), random() and the like out of the expression.',
+  }))
+}

@@ -1,0 +1,162 @@
+import { sql } from 'kysely'
+import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
+
+type Connection = Database | Tx
+
+/** The keys that one statement has changed, all of them or a part. */
+export interface ChangedRows {
+  readonly source: string
+  readonly keys: string[]
+  readonly id: string
+  /** When the statement's transaction began, as Postgres writes it: a Date would lose the microseconds. */
+  readonly at: string
+}
+
+const CHANGE_TABLES_SQL = [sql.raw('fillrate.changed_rows'), sql.raw('fillrate.changed_rows_spare')] as const
+
+/**
+ * What statements have changed, oldest first, but for imports: as many as bring `limit` keys, and at least one. Locks
+ * nothing, and so may stand in a transaction: a user who changes such a row again adds to the list.
+ */
+export async function listChangedRows(
+  db: Connection,
+  sources: readonly string[],
+  limit: number,
+): Promise<ChangedRows[]> {
+  const { rows } = await sql<ChangedRows>`
+    select id, source, keys, changed_at::text as at from (${sql.join(
+      CHANGE_TABLES_SQL.map(
+        (list) => sql`
+      (select * from ${list} where source = any(${[...sources]}::text[]) and not is_import
+        order by changed_at, id limit ${limit})`,
+      ),
+      sql` union all `,
+    )}) as changed order by changed_at, id limit ${limit}`.execute(db)
+  let keys = 0
+  return rows.filter((row, n) => {
+    keys += row.keys.length
+    return n === 0 || keys <= limit
+  })
+}
+
+/** A part of the keys of an import. */
+export interface BulkChange extends ChangedRows {
+  readonly total: number
+}
+
+/** The oldest import, with its keys from `from` on. Null: there is none. */
+export async function nextBulkChange(
+  db: Connection,
+  sources: readonly string[],
+  from: (id: string) => number,
+  limit: number,
+): Promise<BulkChange | null> {
+  for (const list of CHANGE_TABLES_SQL) {
+    const { rows: oldest } = await sql<{ id: string; at: string }>`
+      select id, changed_at::text as at from ${list}
+       where source = any(${[...sources]}::text[]) and is_import
+       order by changed_at, id limit 1`.execute(db)
+    const [found] = oldest
+    if (!found) continue
+    const start = from(found.id)
+    const { rows } = await sql<BulkChange>`
+      select id, source, changed_at::text as at, cardinality(keys) as total,
+             keys[${start + 1}::integer:${start + limit}::integer] as keys
+        from ${list} where changed_at = ${found.at}::timestamptz and id = ${found.id}`.execute(db)
+    if (rows[0]) return rows[0]
+  }
+  return null
+}
+
+/** Takes changes off the list. A change that was made again since they were read is a row of its own, and stays. */
+export async function removeChanges(db: Connection, changes: readonly ChangedRows[]): Promise<void> {
+  if (changes.length === 0) return
+  const read = sql`unnest(${changes.map((one) => one.at)}::timestamptz[], ${changes.map((one) => one.id)}::uuid[])
+                   as read (changed_at, id)`
+  for (const list of CHANGE_TABLES_SQL)
+    await sql`
+      delete from ${list} as l using ${read}
+       where l.changed_at = read.changed_at and l.id = read.id`.execute(db)
+}
+
+/** Statements of one merge, and as many must be there to be worth it. */
+const MERGE_BATCH_SIZE = 1_000
+
+/**
+ * Merges what statements have changed in sources that nothing is picked from for now, each key once: a list of every
+ * change would grow with each. Where many keys come together, they are an import.
+ */
+export async function mergeChanges(db: Connection, sources: readonly string[], many: number): Promise<void> {
+  if (sources.length === 0) return
+  await sql`
+    with oldest as (
+      select changed_at, id, count(*) over () as count from (
+        select changed_at, id from fillrate.changed_rows
+         where source = any(${[...sources]}::text[]) and not is_import
+         order by changed_at, id limit ${MERGE_BATCH_SIZE}
+      ) o
+    ), taken as (
+      delete from fillrate.changed_rows l using oldest o
+       where o.count = ${MERGE_BATCH_SIZE} and l.changed_at = o.changed_at and l.id = o.id
+      returning l.changed_at, l.source, l.keys
+    )
+    insert into fillrate.changed_rows (changed_at, source, keys, is_import)
+    select min(changed_at), source, array_agg(distinct k), count(distinct k) > ${many}
+      from taken, unnest(keys) k group by source`.execute(db)
+}
+
+export interface AbandonedRow {
+  readonly source: string
+  readonly key: string
+  readonly trigger: 'follow' | 'backfill'
+}
+
+/**
+ * Rows that dead runs had picked because they changed, and left waiting. Only those of runs that followed the database:
+ * what a nightly run left behind is the next one's. They are picked from here and not put on the list once more: what
+ * is written there can meet a user's transaction.
+ */
+export async function listAbandonedChanges(
+  db: Connection,
+  sources: readonly string[],
+  limit: number,
+): Promise<AbandonedRow[]> {
+  const { rows } = await sql<AbandonedRow>`
+    select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run_id = u.id
+     where u.options ->> 'follow' = 'true' and (u.state <> 'running' or u.leased_until < now())
+       and u.started_at > now() - interval '7 days'
+       and r.state = 'waiting' and r.source = any(${[...sources]}::text[])
+       and not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
+     limit ${limit}`.execute(db)
+  return rows
+}
+
+/** The budget that all runs of a day share, by Postgres's clock, and what is spent of it. */
+export interface DayBudget {
+  readonly name: string
+  readonly spent: number
+}
+
+/** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
+export async function readDayBudget(db: Connection): Promise<DayBudget> {
+  const { rows } = await sql<DayBudget>`
+    select today.name, coalesce(b.lookups_spent, 0) as spent
+      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
+      left join fillrate.budgets b on b.name = today.name`.execute(db)
+  const [today] = rows
+  if (!today) throw new Error('the budget of today was not read')
+  return today
+}
+
+/** Whether any lookup of a run can be asked now. */
+export async function hasPendingLookups(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.lookups
+                    where run_id = ${run} and state = 'pending' and (kind <> 'email' or sync_only)
+                      and (not_before is null or not_before <= now()))
+        or exists (select from fillrate.lookups
+                    where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
+                      and (not_before is null or not_before <= now())) as any`.execute(db)
+  return rows[0]?.any ?? false
+}

@@ -1,0 +1,116 @@
+import { sql } from 'kysely'
+import { Lookup, type LookupFields } from '../domain/lookup.ts'
+import { Row } from '../domain/row.ts'
+import { jsonBatch, opaque, unnestByKey } from './sql.ts'
+import { ANSWERED_STATES } from './lookups.ts'
+import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
+
+type ConnectionA = Database | Tx
+
+const pendingA = sql.lit(Lookup.pending)
+const leasedA = sql.lit(Lookup.leased)
+const submittedA = sql.lit(Lookup.submitted)
+
+/** Those of `stored` that are answered now wait for being written back. */
+export const enqueueWriteBackSql = sql`unwritten as (
+      insert into fillrate.write_back_queue (lookup_id) select id from stored where state in (${ANSWERED_STATES})
+      on conflict do nothing
+    )`
+
+/** Answers as `v`, by the id of their lookup as `k.key`. */
+export const resultsSql = (answers: readonly { readonly id: number }[]) =>
+  unnestByKey(
+    sql`${answers.map((one) => one.id)}::bigint[]`,
+    answers,
+    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "askedAt" timestamptz,
+        "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
+        "inDoubt" integer`,
+  )
+
+export const notSuppressedSql = sql`not exists (
+  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
+
+/**
+ * A paid record that comes when nobody waits for it any more, its lease lost or its job given up: it answers a lookup of
+ * which nothing is known, also one that somebody else was told has no match. Rows that were settled without it are due.
+ */
+export async function storeLateRecords(
+  db: ConnectionA,
+  answers: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
+): Promise<void> {
+  if (answers.length === 0) return
+  await sql`
+    with stored as (
+      update fillrate.lookups l
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
+             lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
+        from ${resultsSql(answers)}
+       where l.id = k.key and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
+      returning l.id, l.state
+    ), ${enqueueWriteBackSql}
+    update fillrate.rows r set due_at = now() from stored
+     where r.lookup_id = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.rejected)}, ${sql.lit(Row.failed)})`.execute(
+    db,
+  )
+}
+
+export interface DeliveredResult extends LookupFields {
+  readonly id: number
+  readonly job: string
+}
+
+/** Stores what deliveries answered. A lookup that has an answer already keeps it. @returns how many were stored */
+export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredResult[]): Promise<number> {
+  if (answers.length === 0) return 0
+  const { rows } = await sql<{ id: number }>`
+    with stored as (
+      update fillrate.lookups l
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
+             lease_token = null, leased_until = null,
+             record = case when v.state = 'found' then v.record else l.record end,
+             confidence = case when v.state = 'found' then v.confidence else l.confidence end
+        from ${resultsSql(answers)}
+       where l.id = k.key and ${opaque(sql`l.state in (${submittedA}, ${pendingA}, ${leasedA})`)}
+      returning l.id, l.state
+    ), ${enqueueWriteBackSql}
+    select id from stored`.execute(tx)
+  const stored = new Set(rows.map((row) => row.id))
+  await storeLateRecords(
+    tx,
+    answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
+  )
+  return rows.length
+}
+
+/** An answer that was no record, kept so that somebody can see what the service sends. */
+export interface MalformedResponse {
+  readonly lookup: number
+  readonly status: number
+  /** The beginning of its body. */
+  readonly body: string
+}
+
+/** Of a service that answers everything so, the latest say it all. */
+const MAX_MALFORMED_RESPONSES = 1_000
+
+/** Keeps answers, one of each lookup, and lets the oldest go. */
+export async function storeMalformedResponses(
+  db: Database,
+  answers: readonly MalformedResponse[],
+): Promise<void> {
+  if (answers.length === 0) return
+  await sql`
+    insert into fillrate.malformed_responses as k (lookup_id, status, body)
+    select v.lookup, v.status, v.body
+      from jsonb_to_recordset(${jsonBatch(answers)}) as v (lookup bigint, status integer, body text)
+      join fillrate.lookups l on l.id = v.lookup
+     order by v.lookup
+    on conflict (lookup_id) do update
+       set status = excluded.status, body = excluded.body, received_at = excluded.received_at`.execute(db)
+  await sql`
+    delete from fillrate.malformed_responses
+     where lookup_id in (select lookup_id from fillrate.malformed_responses order by received_at desc, lookup_id offset ${MAX_MALFORMED_RESPONSES})`.execute(
+    db,
+  )
+}

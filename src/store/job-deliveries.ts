@@ -1,0 +1,89 @@
+import { sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { Job, type JobState } from '../domain/job.ts'
+import { Lookup } from '../domain/lookup.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
+import type { Tx } from './transaction.ts'
+
+export interface DeliveryJob {
+  readonly id: string
+  readonly jobId: string | null
+  readonly state: JobState
+  readonly requestIds: unknown
+  /** A single lookup that the service accepted for later. */
+  readonly single: boolean
+  /** In the order of submission. One that was erased keeps its place, without a kind and an address. */
+  readonly members: {
+    readonly id: number
+    readonly kind: LookupKind | null
+    readonly email: string
+    readonly open: boolean
+  }[]
+}
+
+/** The jobs that deliveries name, by our id or by the service's, with their members. Locked until the end. */
+export async function lockJobsForDeliveries(
+  tx: Tx,
+  ids: readonly string[],
+  jobIds: readonly string[],
+): Promise<DeliveryJob[]> {
+  const { rows } = await sql<DeliveryJob>`
+    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
+           (select jsonb_agg(jsonb_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
+                     'open', coalesce(l.state = ${Lookup.submitted} and l.job_key = j.key, false)) order by m.n)
+              from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
+      from fillrate.jobs j
+     where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
+     order by j.key for no key update of j`.execute(tx)
+  return rows.map((row) => ({ ...row, members: row.members ?? [] }))
+}
+
+export interface DeliveredJob {
+  readonly id: string
+  readonly jobId: string | null
+  /** Null: nothing said that the job is over. */
+  readonly state: JobState | null
+  readonly reason: string | null
+  /** Members still wait for a result. */
+  readonly isOpen: boolean
+}
+
+/**
+ * What deliveries make of their jobs, in whatever state these were. Members without a result are released when the job
+ * is over and no further delivery has brought them for `graceMs`, and at the deadline at the latest. A job that was
+ * delivered has arrived, and is in doubt no longer; one that is completed stays so.
+ */
+export async function completeJobsFromDeliveries(
+  tx: Tx,
+  jobs: readonly DeliveredJob[],
+  graceMs: number,
+): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.jobs j
+       set state = case when j.state = ${Job.completed} then j.state
+                        when v.state is not null then v.state
+                        when j.state in (${sql.lit(Job.submitting)}, ${sql.lit(Job.inDoubt)}) then ${Job.submitted}
+                        else j.state end,
+           reason = coalesce(v.reason, case when v.state is null then j.reason end),
+           job_id = coalesce(j.job_id, v."jobId"),
+           submitted_at = coalesce(j.submitted_at, now()),
+           finished_at = case when v.state is null then j.finished_at else now() end,
+           release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
+                             then least(now() + ${intervalSql(graceMs)}, greatest(j.deadline_at, now())) end,
+           lease_token = null, leased_until = null, not_before = null
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean)
+     where j.key = v.id`.execute(tx)
+}
+
+/** Jobs that are over, and for which no further delivery came. @returns their ids */
+export async function releaseDueJobs(tx: Tx, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with due as (
+      select key from fillrate.jobs where release_at < now()
+       order by release_at limit ${limit} for no key update skip locked
+    )
+    update fillrate.jobs j set release_at = null from due where j.key = due.key
+    returning j.key as id`.execute(tx)
+  return rows.map((row) => row.id)
+}

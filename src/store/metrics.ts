@@ -1,0 +1,189 @@
+import { sql } from 'kysely'
+import { intervalSql, jsonBatch } from './sql.ts'
+import type { Database } from './open.ts'
+import type { JobState } from '../domain/job.ts'
+import { Run } from '../domain/run.ts'
+
+/** Which of the service's endpoints was called. */
+export type CalledEndpoint = 'person' | 'company' | 'bulk'
+
+export interface RequestCount {
+  /** The beginning of its ten seconds, in milliseconds since the epoch. */
+  readonly at: number
+  readonly endpoint: CalledEndpoint
+  /** The status of the answer; `none` where none came. */
+  readonly status: string
+  readonly calls: number
+}
+
+/** A number that only grows: `name` and `labels` as Prometheus writes them. */
+export interface MetricCounter {
+  readonly name: string
+  readonly labels: string
+  readonly value: number
+}
+
+/** The length of one step of the call rate, in milliseconds. */
+export const REQUEST_COUNT_STEP_MS = 10_000
+const REQUEST_COUNTS_TTL_MS = 24 * 3_600_000
+
+/** Adds what one process has counted since it did so last: one statement, whatever the number of calls. */
+export async function addMetrics(
+  db: Database,
+  counted: {
+    readonly calls: readonly RequestCount[]
+    readonly counters: readonly MetricCounter[]
+  },
+): Promise<void> {
+  const calls = counted.calls.map((one) => ({ ...one, at: new Date(one.at) }))
+  await sql`
+    with calls as (
+      insert into fillrate.request_counts as r (at, endpoint, status, calls)
+      select at, endpoint, status, calls
+        from jsonb_to_recordset(${jsonBatch(calls)}) as v (at timestamptz, endpoint text, status text, calls integer)
+       order by at, endpoint, status
+      on conflict (at, endpoint, status) do update set calls = r.calls + excluded.calls
+    ), past as (
+      delete from fillrate.request_counts where at < now() - ${intervalSql(REQUEST_COUNTS_TTL_MS)}
+    )
+    insert into fillrate.metric_counters as c (name, labels, value)
+    select name, labels, value
+      from jsonb_to_recordset(${jsonBatch(counted.counters)}) as v (name text, labels text, value double precision)
+     order by name, labels
+    on conflict (name, labels) do update set value = c.value + excluded.value`.execute(db)
+}
+
+/** Calls of the last so many milliseconds, by step. */
+export async function listRequestCounts(db: Database, ms: number): Promise<RequestCount[]> {
+  const { rows } = await sql<Omit<RequestCount, 'at'> & { at: Date }>`
+    select at, endpoint, status, calls from fillrate.request_counts
+     where at > now() - ${intervalSql(ms)} order by at`.execute(db)
+  return rows.map((row) => ({ ...row, at: row.at.getTime() }))
+}
+
+/** Every counter, in the order of the exposition. */
+export async function listCounters(db: Database): Promise<MetricCounter[]> {
+  const { rows } = await sql<MetricCounter>`
+    select name, labels, value from fillrate.metric_counters order by name, labels`.execute(db)
+  return rows
+}
+
+/** How many rows of a source held a value in each column, at one moment. */
+export interface FillRateSample {
+  readonly source: string
+  readonly at: Date
+  /** Rows that belonged to the source. */
+  readonly eligible: number
+  /** By column. */
+  readonly filled: Readonly<Record<string, number>>
+  readonly took_ms: number
+}
+
+const SAMPLE_INTERVAL_MS = 10_000
+const HOURLY_AFTER_MS = 3_600_000
+const DAILY_AFTER_MS = 7 * 24 * 3_600_000
+
+/**
+ * Keeps a measurement. While work goes on the latest moves along with it, so that there is one in ten seconds; after an
+ * hour the last one of each hour is left, after a week that of each day. The very first stays, to be compared with.
+ */
+export async function saveFillRateSample(
+  db: Database,
+  measured: Pick<FillRateSample, 'source' | 'eligible' | 'filled' | 'took_ms'>,
+): Promise<void> {
+  const { source } = measured
+  await sql`
+    with kept as (
+      select at, lag(at) over (order by at) as before, lead(at) over (order by at) as after
+        from fillrate.fill_rate_samples where source = ${source}
+    ), superseded as (
+      delete from fillrate.fill_rate_samples c using kept
+       where c.source = ${source} and c.at = kept.at and kept.before is not null
+         and (kept.after is null and kept.at < kept.before + ${intervalSql(SAMPLE_INTERVAL_MS)}
+              or kept.at < now() - ${intervalSql(HOURLY_AFTER_MS)}
+                 and date_trunc('hour', kept.after) = date_trunc('hour', kept.at)
+              or kept.at < now() - ${intervalSql(DAILY_AFTER_MS)}
+                 and date_trunc('day', kept.after) = date_trunc('day', kept.at))
+    )
+    insert into fillrate.fill_rate_samples (source, at, eligible, filled, took_ms)
+    values (${source}, clock_timestamp(), ${measured.eligible}, ${JSON.stringify(measured.filled)}::jsonb,
+            ${Math.round(measured.took_ms)})
+    on conflict (source, at) do nothing`.execute(db)
+}
+
+/** The latest measurement of a source. */
+export async function latestFillRateSample(db: Database, source: string): Promise<FillRateSample | null> {
+  const { rows } = await sql<FillRateSample>`
+    select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+     where source = ${source} order by at desc limit 1`.execute(db)
+  return rows[0] ?? null
+}
+
+/** A source's measurements, oldest first: the first one of all, then the latest `most`. */
+export async function listFillRateSamples(
+  db: Database,
+  source: string,
+  most: number,
+): Promise<FillRateSample[]> {
+  const { rows } = await sql<FillRateSample>`
+    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+      where source = ${source} order by at limit 1)
+    union
+    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+      where source = ${source} order by at desc limit ${most})
+    order by at`.execute(db)
+  return rows
+}
+
+export interface JobGroup {
+  readonly state: JobState
+  readonly jobs: number
+  readonly emails: number
+  /** When the oldest of them was made. */
+  readonly oldest: Date
+  /** The first deadline of those that wait for a delivery; null where none does. */
+  readonly deadline: Date | null
+  /** Of these, those past their deadline. */
+  readonly overdue: number
+}
+
+/** Jobs by state, those first that still wait for something. */
+export async function listJobGroups(db: Database): Promise<JobGroup[]> {
+  const { rows } = await sql<JobGroup>`
+    select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
+           min(deadline_at) filter (where finished_at is null) as deadline,
+           count(*) filter (where finished_at is null and deadline_at < now()) as overdue
+      from fillrate.jobs group by state
+     order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'failed', 'rejected', 'completed'],
+                             state)`.execute(db)
+  return rows
+}
+
+export interface Usage {
+  /** Lookups that the service was asked. */
+  readonly asked: number
+  /** Cells written. */
+  readonly written: number
+  readonly runs: number
+}
+
+/** What the runs of the last so many milliseconds asked and wrote, as they told it when they ended. */
+export async function usageWithin(db: Database, ms: number): Promise<Usage> {
+  const { rows } = await sql<Usage>`
+    select coalesce(sum((totals #>> '{lookups,asked}')::bigint), 0)::bigint as asked,
+           coalesce(sum((totals #>> '{cells,written}')::bigint)
+             filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written,
+           count(*) as runs
+      from fillrate.runs
+     where started_at > now() - ${intervalSql(ms)} and state <> ${Run.running}
+       and options -> 'undoes' is null`.execute(db)
+  return rows[0] ?? { asked: 0, written: 0, runs: 0 }
+}
+
+/** How long the oldest delivery that nobody has settled has waited, in seconds; 0 where none waits. */
+export async function oldestUnsettledSeconds(db: Database): Promise<number> {
+  const { rows } = await sql<{ seconds: number }>`
+    select coalesce(extract(epoch from now() - min(received_at)), 0)::float8 as seconds
+      from fillrate.deliveries where state = 'received'`.execute(db)
+  return rows[0]?.seconds ?? 0
+}

@@ -1,0 +1,49 @@
+import { sql } from 'kysely'
+import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
+
+type Connection = Database | Tx
+
+/** A source that no run picks from until somebody resumes it. */
+export interface PausedSource {
+  readonly source: string
+  readonly paused_at: Date
+  /** Where it was asked for: `the command line`, `the dashboard`. */
+  readonly paused_by: string
+}
+
+export async function listPaused(db: Connection): Promise<PausedSource[]> {
+  const { rows } = await sql<PausedSource>`
+    select source, paused_at, paused_by from fillrate.paused_sources order by source`.execute(db)
+  return rows
+}
+
+/** Which of these sources are paused. */
+export async function filterPaused(db: Connection, sources: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    select source from fillrate.paused_sources where source = any(${[...sources]}::text[]) order by source`.execute(
+    db,
+  )
+  return rows.map((row) => row.source)
+}
+
+/** @returns the sources that were not paused before */
+export async function pauseSources(
+  db: Connection,
+  sources: readonly string[],
+  by: string,
+): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    insert into fillrate.paused_sources (source, paused_by) select unnest(${[...sources]}::text[]), ${by}
+    on conflict (source) do nothing returning source`.execute(db)
+  return rows.map((row) => row.source)
+}
+
+/** @returns the sources that were paused before */
+export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    delete from fillrate.paused_sources where source = any(${[...sources]}::text[]) returning source`.execute(
+    db,
+  )
+  return rows.map((row) => row.source)
+}

@@ -1,0 +1,188 @@
+import { type RawBuilder, sql } from 'kysely'
+import { Lookup } from '../domain/lookup.ts'
+import { FAILED_ROW_STATES, type RetryState, Row, type RowState, UNDONE_NOTE } from '../domain/row.ts'
+import { unnestByRow } from './sql.ts'
+import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
+import { type Unparsed, parseRows } from './rows.ts'
+
+type Connection = Database | Tx
+
+export interface RetryRow {
+  readonly key: string
+  readonly state: RetryState
+  readonly reason: string | null
+  readonly lookup: number | null
+  /** Whether the lookup has to be asked again, because it failed itself or is due. */
+  readonly asks: boolean
+}
+
+export interface RetryFilter {
+  readonly states: readonly RetryState[]
+  /** A part of the reason, in any case; null is any. */
+  readonly reason: string | null
+}
+
+/** Settled rows of a source that can be tried again, in key order. @param after keyset: keys after this one */
+export async function listRetryRows(
+  db: Connection,
+  source: string,
+  filter: RetryFilter,
+  after: string,
+  limit: number,
+): Promise<RetryRow[]> {
+  const { rows } = await sql<RetryRow>`
+    select r.key, ${retryStateSql} as state, r.reason, r.lookup_id as lookup,
+           case when l.id is null or l.state in (${unansweredSql}) then true
+                else l.state in (${answeredSql}) and coalesce(l.refresh_at <= now(), false) end as asks
+      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
+     where r.source = ${source} and r.key > ${after} and ${retryStateSql} = any(${[...filter.states]}::text[])
+       and ${hasReasonSql(filter.reason)}
+     order by r.key limit ${limit}`.execute(db)
+  return rows
+}
+
+const statesSql = (list: readonly RowState[]): RawBuilder<unknown> =>
+  sql.join(list.map((state) => sql.lit(state)))
+
+const retryStateSql = sql<RetryState>`
+  case when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
+       when r.state = ${sql.lit(Row.unchanged)} and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)} end`
+
+const unansweredSql = sql`${sql.lit(Lookup.failed)}, ${sql.lit(Lookup.rejected)}`
+const answeredSql = sql`${sql.lit(Lookup.found)}, ${sql.lit(Lookup.notFound)}`
+
+/** The text as it is, and not as a pattern: reasons hold underscores and dots. */
+const hasReasonSql = (reason: string | null): RawBuilder<unknown> =>
+  reason === null ? sql`true` : sql`position(lower(${reason}) in lower(coalesce(r.reason, ''))) > 0`
+
+/**
+ * Makes rows due, so that the next run picks them, and with them the lookups that failed themselves. A lookup that was
+ * answered is left as it is: its stored record is written without a call.
+ */
+export async function makeRowsDue(
+  tx: Tx,
+  source: string,
+  rows: readonly Pick<RetryRow, 'key' | 'lookup'>[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const lookups = [...new Set(rows.flatMap((row) => row.lookup ?? []))]
+  // Locked in the order of the pick: lookups first.
+  await sql`
+    with failed as (
+      select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state in (${unansweredSql})
+       order by id for no key update
+    )
+    update fillrate.lookups l set refresh_at = now() from failed where l.id = failed.id`.execute(tx)
+  await sql`
+    update fillrate.rows r set due_at = now()
+      from ${unnestByRow(source, rows, sql`lookup bigint`)}
+     where r.ctid = place.ctid
+       and r.lookup_id is not distinct from v.lookup and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
+}
+
+type ConnectionC = Database | Tx
+
+const waitingC = sql.lit(Row.waiting)
+const foundC = sql.lit(Lookup.found)
+
+/** A settled row with the record that is stored for it. */
+export interface RemapRow {
+  readonly key: string
+  readonly inputHash: string
+  readonly state: RowState
+  readonly lookup: number
+  readonly record: unknown
+  readonly confidence: number | null
+  readonly written: Readonly<Record<string, unknown>> | null
+  /** Its write was taken back by an undo. */
+  readonly undone: boolean
+}
+
+/**
+ * Settled rows of a source whose lookup has found something, in key order.
+ * @param after keyset: keys after this one
+ * @param service whose answers they are; null: any
+ */
+export async function listRemapRows(
+  db: ConnectionC,
+  source: string,
+  after: string,
+  limit: number,
+  service: number | null,
+): Promise<RemapRow[]> {
+  const { rows } = await sql<Unparsed<RemapRow>>`
+    select r.key, r.input_hash as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
+           coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
+      from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+     where r.source = ${source} and r.key > ${after} and r.state <> ${waitingC} and r.input_hash is not null
+       and l.state = ${foundC} and ${ofServiceSql(service)}
+     order by r.key limit ${limit}`.execute(db)
+  return parseRows<RemapRow>(rows)
+}
+
+const ofServiceSql = (service: number | null) =>
+  service === null ? sql`true` : sql`l.service_id = ${service}`
+
+/** How many of them there are. */
+export async function countRemapRows(
+  db: ConnectionC,
+  source: string,
+  service: number | null,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+     where r.source = ${source} and r.state <> ${waitingC} and r.input_hash is not null and l.state = ${foundC}
+       and ${ofServiceSql(service)}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/**
+ * Has rows written from their stored record, by whoever writes back next. Rows that changed meanwhile are left out.
+ * @returns how many wait now
+ */
+export async function requeueRowsForWrite(
+  tx: Tx,
+  source: string,
+  run: number,
+  rows: readonly Pick<RemapRow, 'key' | 'inputHash' | 'lookup'>[],
+): Promise<number> {
+  if (rows.length === 0) return 0
+  const lookups = [...new Set(rows.map((row) => row.lookup))]
+  // As in the pick, the lookups are locked until the rows wait: whoever clears the flag then sees them.
+  const { rows: locked } = await sql<{ id: number }>`
+    select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = ${foundC}
+     order by id for no key update`.execute(tx)
+  const answered = new Set(locked.map((row) => row.id))
+  const open = rows.filter((row) => answered.has(row.lookup))
+  const values = open.map(({ key, inputHash, lookup }) => ({ key, inputHash, lookup }))
+  const { rows: taken } = await sql<{ lookup: number }>`
+    update fillrate.rows r
+       set state = ${waitingC}, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
+           notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
+      from ${unnestByRow(source, values, sql`"inputHash" text, lookup bigint`)}
+     where r.ctid = place.ctid
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waitingC}
+    returning r.lookup_id as lookup`.execute(tx)
+  await sql`
+    insert into fillrate.write_back_queue (lookup_id)
+    select unnest(${[...new Set(taken.map((row) => row.lookup))]}::bigint[]) on conflict do nothing`.execute(
+    tx,
+  )
+  return taken.length
+}
+
+/** Whether rows of a run wait to be written from a stored record. @param options.left also those left for later */
+export async function hasRowsToWrite(
+  db: ConnectionC,
+  source: string,
+  run: number,
+  { left }: { readonly left: boolean },
+): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (
+      select from fillrate.rows r join fillrate.write_back_queue u on u.lookup_id = r.lookup_id
+       where r.source = ${source} and r.state = ${waitingC} and r.run_id = ${run}
+         and (${left} or r.due_at is null)) as any`.execute(db)
+  return rows[0]?.any ?? false
+}

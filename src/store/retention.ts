@@ -1,0 +1,88 @@
+import { sql } from 'kysely'
+import { intervalSql } from './sql.ts'
+import type { Database } from './open.ts'
+
+// What has been kept long enough, in small batches. The oldest ids are the oldest rows, so that none of these needs an
+// index of its own on a table that is written all day.
+
+/** @param after the id after which to look @returns how many were deleted, and where the next look begins (null: done) */
+export async function deleteRecords(
+  db: Database,
+  keepMs: number,
+  after: number,
+  batch: number,
+): Promise<{ readonly dropped: number; readonly next: number | null }> {
+  const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
+    with page as (
+      select id, resolved_at < now() - ${intervalSql(keepMs)} 
+             and not exists (select from fillrate.write_back_queue u where u.lookup_id = lookups.id) as old
+        from fillrate.lookups
+       where id > ${after} order by id limit ${batch}
+    ), chosen as (
+      select l.id from fillrate.lookups l
+       where l.id in (select id from page where old) and l.resolved_at is not null
+         and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.state = 'waiting')
+         for update skip locked
+    ), dropped as (
+      delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1
+    )
+    select (select count(*) from page) as looked, (select max(id) from page) as last,
+           (select count(*) from dropped) as dropped`.execute(db)
+  const { looked = 0, last = null, dropped = 0 } = rows[0] ?? {}
+  return { dropped, next: looked === batch ? last : null }
+}
+
+/** Deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
+export async function deleteDeliveries(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.deliveries where event_id in (
+      select event_id from fillrate.deliveries
+       where received_at < now() - ${intervalSql(keepMs)} and state <> 'received'
+       order by received_at limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Jobs that have ended. @returns how many were deleted */
+export async function deleteJobs(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.jobs where key in (
+      select key from fillrate.jobs j
+       where finished_at < now() - ${intervalSql(keepMs)}
+         and not exists (select from fillrate.lookups l where l.job_key = j.id and l.state = 'submitted')
+       limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** @returns how many were deleted */
+export async function deleteChanges(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.changes where id in (
+      select id from (select id, written_at from fillrate.changes order by id limit ${batch}) oldest
+       where written_at < now() - ${intervalSql(keepMs)})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Runs that nothing remembers any more: no row, lookup, job or change. @returns how many were deleted */
+export async function deleteRuns(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.runs where id in (
+      select id from fillrate.runs r
+       where finished_at < now() - ${intervalSql(keepMs)}
+         and not exists (select from fillrate.rows where run_id = r.id)
+         and not exists (select from fillrate.lookups where run_id = r.id)
+         and not exists (select from fillrate.jobs where run_id = r.id)
+         and not exists (select from fillrate.changes where run_id = r.id)
+       order by id limit ${batch} for update skip locked)`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Ticks of the schedule, but for the latest of each. @returns how many were deleted */
+export async function deleteScheduledRuns(db: Database, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.scheduled_runs where (schedule, at) in (
+      select schedule, at from fillrate.scheduled_runs t
+       where at < now() - ${intervalSql(keepMs)} and state <> 'running'
+         and exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at)
+       limit ${batch})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}

@@ -1,0 +1,141 @@
+import { sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { LookupState } from '../domain/lookup.ts'
+import type { DeliveryState, JobState } from '../domain/job.ts'
+import type { RowState } from '../domain/row.ts'
+import type { Database } from './open.ts'
+
+export interface RowHistoryRow {
+  readonly state: RowState
+  readonly reason: string | null
+  readonly notes: Readonly<Record<string, unknown>> | null
+  /** A dry run holds it, which writes nothing. */
+  readonly dry: boolean
+  readonly run: number | null
+  /** The service whose answers settle it. */
+  readonly service: number
+  readonly lookup: number | null
+  /** Lookups that found nothing before this one. */
+  readonly tried: readonly number[]
+  readonly input_hash: string | null
+  readonly written: Readonly<Record<string, unknown>> | null
+  readonly picked_at: Date
+  readonly settled_at: Date | null
+  readonly due_at: Date | null
+}
+
+export interface LookupHistory {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly input: Readonly<Record<string, string>>
+  readonly state: LookupState
+  readonly reason: string | null
+  readonly attempts: number
+  readonly unconfirmed_calls: number
+  readonly confidence: number | null
+  readonly run: number | null
+  readonly job: string | null
+  readonly requested_at: Date | null
+  readonly resolved_at: Date | null
+  readonly not_before: Date | null
+  readonly leased_until: Date | null
+  readonly refresh_at: Date | null
+  /** Rows that share it, this one among them. */
+  readonly rows: number
+  readonly record: unknown
+  /** The latest answer that was no record; null where none was kept. */
+  readonly malformed_response: {
+    readonly status: number
+    readonly body: string
+    readonly received_at: string
+  } | null
+}
+
+export interface JobHistory {
+  readonly id: string
+  readonly job_id: string | null
+  readonly state: JobState
+  readonly reason: string | null
+  readonly size: number
+  readonly run: number | null
+  readonly created_at: Date
+  readonly submitted_at: Date | null
+  readonly deadline_at: Date
+  readonly finished_at: Date | null
+}
+
+export interface DeliveryHistory {
+  readonly event_id: string
+  readonly state: DeliveryState
+  readonly reason: string | null
+  readonly received_at: Date
+  readonly settled_at: Date | null
+}
+
+export interface ChangeHistory {
+  readonly id: number
+  readonly run: number | null
+  readonly written_at: Date
+  readonly before: Readonly<Record<string, unknown>>
+  readonly after: Readonly<Record<string, unknown>>
+  /** The run that it takes back. */
+  readonly undoes: number | null
+  /** The run that has taken it back, and of which cells. */
+  readonly undone_by: number | null
+  readonly undone: readonly string[]
+}
+
+/** What Fillrate knows of a row. Null: it was never picked. */
+export async function findRowHistory(
+  db: Database,
+  source: string,
+  key: string,
+): Promise<RowHistoryRow | null> {
+  const { rows } = await sql<RowHistoryRow>`
+    select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
+           to_jsonb(missed_lookup_ids) as tried, input_hash, last_written as written, picked_at, settled_at,
+           due_at
+      from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
+  return rows[0] ?? null
+}
+
+/** Lookups, in the order of the ids given. */
+export async function listLookupHistory(db: Database, ids: readonly number[]): Promise<LookupHistory[]> {
+  if (ids.length === 0) return []
+  const { rows } = await sql<LookupHistory>`
+    select id, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, job_key as job, requested_at, resolved_at, not_before,
+           leased_until, refresh_at, record,
+           (select count(*) from fillrate.rows r where r.lookup_id = l.id) as rows,
+           (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
+              from fillrate.malformed_responses k where k.lookup_id = l.id) as malformed_response
+      from fillrate.lookups l where id = any(${[...ids]}::bigint[])
+     order by array_position(${[...ids]}::bigint[], id)`.execute(db)
+  return rows
+}
+
+export async function findJobHistory(db: Database, id: string): Promise<JobHistory | null> {
+  const { rows } = await sql<JobHistory>`
+    select key as id, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at
+      from fillrate.jobs where key = ${id}`.execute(db)
+  return rows[0] ?? null
+}
+
+/** The deliveries of a job, by our identifier or by the service's. */
+export async function listDeliveryHistory(db: Database, job: JobHistory): Promise<DeliveryHistory[]> {
+  const { rows } = await sql<DeliveryHistory>`
+    select event_id, state, reason, received_at, settled_at from fillrate.deliveries
+     where job_key = ${job.id} or (job_id is not null and job_id = ${job.job_id})
+     order by received_at`.execute(db)
+  return rows
+}
+
+/** All changes of a row, newest first. */
+export async function listChangeHistory(db: Database, source: string, key: string): Promise<ChangeHistory[]> {
+  const { rows } = await sql<ChangeHistory>`
+    select c.id, c.run_id as run, c.written_at, c.before, c.after, b.run_id as undone_by,
+           coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
+           (select u.run_id from fillrate.changes u where u.undone_by_change_id = c.id order by u.id desc limit 1) as undoes
+      from fillrate.changes c left join fillrate.changes b on b.id = c.undone_by_change_id
+     where c.source = ${source} and c.key = ${key} order by c.id desc`.execute(db)
+  return rows
+}

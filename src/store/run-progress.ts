@@ -1,0 +1,210 @@
+import { type RawBuilder, sql } from 'kysely'
+import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
+import { Lookup } from '../domain/lookup.ts'
+import { Row } from '../domain/row.ts'
+import { intervalSql, opaque } from './sql.ts'
+import { ANSWERED_STATES } from './lookups.ts'
+import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
+
+type Connection = Database | Tx
+
+const waiting = sql.lit(Row.waiting)
+
+/** Whether any row of a run waits: cheap enough to ask often. */
+export async function hasWaitingRows(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.rows where run_id = ${run} and state = ${waiting}) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+/** Whether any row of a run is to be picked again: cheap enough to ask often. */
+export async function hasRequeuedRows(
+  db: Connection,
+  run: number,
+  sources: readonly string[],
+): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.rows
+                    where source = any(${[...sources]}::text[]) and state = ${waiting} and lookup_id is null
+                      and ${opaque(sql`run_id = ${run}`)}) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+/**
+ * A run that writes is done with a row when it is written; a dry one when it is answered, unless the row then goes on
+ * to its next identifier.
+ */
+export interface DonePolicy {
+  readonly dry: boolean
+  /** The sources whose rows go on after a miss. */
+  readonly cascading: readonly string[]
+}
+
+/** Whether the run of the row `r` with the lookup `l` is not done with it. */
+const isOpenSql = ({ dry, cascading }: DonePolicy): RawBuilder<boolean> =>
+  dry ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)` : sql`true`
+
+const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
+  sql`(l.state = ${sql.lit(Lookup.notFound)} and r.source = any(${[...cascading]}::text[]))`
+
+/** Rows of a run with which it is not done. */
+export async function countWaitingRows(
+  db: Connection,
+  run: number,
+  done: DonePolicy = { dry: false, cascading: [] },
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
+     where r.run_id = ${run} and r.state = ${waiting} and ${isOpenSql(done)}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** Jobs for whose delivery rows of a run wait, whichever run posted them. */
+export async function countAwaitedJobs(db: Connection, run: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(distinct l.job_key) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+     where r.run_id = ${run} and r.state = ${waiting} and l.state = ${sql.lit(Lookup.submitted)}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** Sends a dry run's rows on to their next identifier where nothing was found: in other runs the write back does it. */
+export async function advanceCascade(
+  db: Connection,
+  run: number,
+  cascading: readonly string[],
+): Promise<void> {
+  if (cascading.length === 0) return
+  await sql`
+    update fillrate.rows r set missed_lookup_ids = r.missed_lookup_ids || r.lookup_id, lookup_id = null
+      from fillrate.lookups l
+     where l.id = r.lookup_id and r.run_id = ${run} and r.is_dry_run and r.state = ${waiting}
+       and ${isMissSql(cascading)}`.execute(db)
+}
+
+export interface WaitingCounts {
+  /** Rows with which this run is not done. */
+  readonly mine: number
+  /** Of these, those whose lookup is with a job. */
+  readonly forDelivery: number
+  /** Of these, those whose lookup belongs to a run that is no more. */
+  readonly abandoned: number
+  /** Of these, those whose lookup is tried again so late that no run stays for it. */
+  readonly later: number
+  /** When the first of those is tried again. */
+  readonly laterAt: Date | null
+  /** Of these, those that are answered, and left for later because another transaction had locked them. */
+  readonly locked: number
+  /** Rows of other live runs in the same sources. */
+  readonly others: number
+  /** Of these, those for which this run waits, to take over what is left of them. */
+  readonly awaited: number
+}
+
+/**
+ * What the waiting rows of some sources wait for. Reads them all: not to be asked often.
+ * A run that writes waits for every other, and so for dry ones; a dry run that holds rows itself only for dry ones
+ * before it, or the two would wait for each other for ever.
+ * @param unawaited live runs for which no other waits
+ */
+export async function readWaitingCounts(
+  db: Connection,
+  run: DonePolicy & { readonly id: number },
+  sources: readonly string[],
+  live: readonly number[],
+  unawaited: readonly number[] = [],
+): Promise<WaitingCounts> {
+  const others = live.filter((id) => id !== run.id)
+  const awaited = others.filter((id) => !unawaited.includes(id))
+  const mine = sql`r.run_id = ${run.id}`
+  const later = sql`${mine} and l.state = ${sql.lit(Lookup.pending)} and l.run_id = any(${[...live]}::bigint[])
+                      and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
+  const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
+    select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
+           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
+           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
+                              and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))) as abandoned,
+           count(*) filter (where ${later}) as later,
+           min(l.not_before) filter (where ${later}) as "laterAt",
+           count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES})) as locked,
+           count(*) filter (where r.run_id = any(${others}::bigint[])) as others,
+           count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited,
+           count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
+           count(*) filter (where ${mine}) as held
+      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
+     where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
+  const { olderDry, held, ...waits } = rows[0] ?? { ...NO_WAITING, olderDry: 0, held: 0 }
+  return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
+}
+
+const NO_WAITING = {
+  mine: 0,
+  forDelivery: 0,
+  abandoned: 0,
+  later: 0,
+  laterAt: null,
+  locked: 0,
+  others: 0,
+  awaited: 0,
+}
+
+/** Whether the service has answered anything that a run asked. */
+export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.lookups where run_id = ${run} and state in (${ANSWERED_STATES})
+                      and requested_at is not null) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+type ConnectionB = Database | Tx
+
+export interface LookupTotals {
+  readonly requested: number
+  readonly found: number
+  readonly notFound: number
+  readonly rejected: number
+  readonly failed: number
+  readonly inDoubt: number
+}
+
+/** What a run asked and what came of it. */
+export async function readLookupTotals(db: ConnectionB, run: number): Promise<LookupTotals> {
+  const { rows } = await sql<LookupTotals>`
+    select count(*) filter (where requested_at is not null) as requested,
+           count(*) filter (where state = 'found') as found,
+           count(*) filter (where state = 'not_found') as "notFound",
+           count(*) filter (where state = 'rejected') as rejected,
+           count(*) filter (where state = 'failed') as failed,
+           coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
+      from fillrate.lookups where run_id = ${run}`.execute(db)
+  return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
+}
+
+/** The distinct lookups that a run's rows wanted, those that found nothing among them. */
+export async function countDistinctLookups(
+  db: ConnectionB,
+  run: number,
+): Promise<{ distinct: number; stored: number }> {
+  const { rows } = await sql<{ distinct: number; stored: number }>`
+    with wanted as (
+      select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null
+      union select unnest(missed_lookup_ids) from fillrate.rows where run_id = ${run} and missed_lookup_ids <> '{}'
+      union select id from fillrate.lookups where run_id = ${run} and requested_at is not null
+    )
+    select count(*) as distinct,
+           count(*) filter (where l.state in (${ANSWERED_STATES})
+                              and (l.run_id is distinct from ${run} or l.requested_at is null)) as stored
+      from wanted join fillrate.lookups l using (id)`.execute(db)
+  return rows[0] ?? { distinct: 0, stored: 0 }
+}
+
+/** How often a lookup has found something at a service so far, over all that were decided. */
+export async function readMatchRate(
+  db: ConnectionB,
+  service: number,
+): Promise<{ found: number; asked: number }> {
+  const { rows } = await sql<{ found: number; asked: number }>`
+    select count(*) filter (where state = 'found') as found, count(*) as asked
+      from fillrate.lookups where state in ('found', 'not_found') and service_id = ${service}`.execute(db)
+  return rows[0] ?? { found: 0, asked: 0 }
+}

@@ -1,0 +1,185 @@
+import { sql, type RawBuilder } from 'kysely'
+import { ScheduledRun, MAX_ATTEMPTS } from '../domain/schedule.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
+import type { Database } from './open.ts'
+import { inTransaction } from './transaction.ts'
+
+const waiting = sql.lit(ScheduledRun.waiting)
+const running = sql.lit(ScheduledRun.running)
+
+/** The time of Postgres, in milliseconds since the epoch: the one clock that all processes share. */
+export async function readDatabaseTime(db: Database): Promise<number> {
+  const { rows } = await sql<{ now: number }>`
+    select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`.execute(db)
+  return Math.floor(rows[0]?.now ?? 0)
+}
+
+/** When the latest recorded tick of each schedule was, up to `now`: what a wrong clock recorded beyond it does not count. */
+export async function latestScheduledRuns(
+  db: Database,
+  schedules: readonly string[],
+  now: number,
+): Promise<Map<string, Date>> {
+  const { rows } = await sql<{ schedule: string; at: Date }>`
+    select schedule, max(at) as at from fillrate.scheduled_runs
+     where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
+  return new Map(rows.map((row) => [row.schedule, row.at]))
+}
+
+/** A clock that is put right by less than this makes no tick wrong: it is waited for. */
+const CLOCK_TOLERANCE = sql`interval '1 minute'`
+
+/**
+ * Deletes ticks that lie in the future: they were recorded while a clock was wrong, and until their time came they would
+ * stand for all that are due before. One that a process runs now stays until it has ended.
+ */
+export async function deleteFutureRuns(
+  db: Database,
+  schedules: readonly string[],
+): Promise<{ readonly schedule: string; readonly at: Date }[]> {
+  const { rows } = await sql<{ schedule: string; at: Date }>`
+    delete from fillrate.scheduled_runs t
+     where schedule = any(${[...schedules]}::text[]) and at > now() + ${CLOCK_TOLERANCE}
+       and not (state = ${running} and ${isHeldSql(sql`t`)})
+    returning schedule, at`.execute(db)
+  return rows
+}
+
+/** A lease is seconds long. One that ends in an hour was taken while a clock was wrong, and would block its sources till then. */
+const isHeldSql = (tick: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${tick}.leased_until between now() and now() + interval '1 hour'`
+
+export interface DueScheduledRun {
+  readonly schedule: string
+  readonly at: Date
+  readonly sources: readonly string[]
+  readonly state: 'waiting' | 'skipped'
+  readonly reason: string | null
+}
+
+/**
+ * Records ticks, each once however many processes see it. One that still waits when the next of its schedule comes is
+ * skipped: the next does its work.
+ * @returns those that were new, and those that were skipped for them
+ */
+export async function recordScheduledRuns(
+  db: Database,
+  due: readonly DueScheduledRun[],
+): Promise<{ readonly schedule: string; readonly at: Date; readonly skipped: boolean }[]> {
+  if (due.length === 0) return []
+  const { rows } = await sql<{ schedule: string; at: Date; skipped: boolean }>`
+    with due as (
+      select * from jsonb_to_recordset(${jsonBatch(due)}) as d
+        (schedule text, at timestamptz, sources text[], state text, reason text)
+    ), new as (
+      insert into fillrate.scheduled_runs (schedule, at, sources, state, reason, finished_at)
+      select schedule, at, sources, state, reason, case when state = 'skipped' then now() end from due
+      on conflict (schedule, at) do nothing
+      returning schedule, at
+    ), late as (
+      update fillrate.scheduled_runs t
+         set state = 'skipped', finished_at = now(), reason = 'the next one came before it could begin'
+        from new where t.schedule = new.schedule and t.at < new.at and t.state = ${waiting}
+      returning t.schedule, t.at
+    )
+    select schedule, at, false as skipped from new union all select schedule, at, true from late`.execute(db)
+  return rows
+}
+
+export interface ClaimedRun {
+  readonly schedule: string
+  readonly at: Date
+  readonly sources: string[]
+  readonly attempts: number
+  readonly token: string
+}
+
+export interface BlockedRun {
+  readonly schedule: string
+  readonly at: Date
+  /** The schedule whose run has a source of this one. */
+  readonly by: string
+}
+
+/** All processes choose one after the other, or two might begin runs of one source at the same moment. */
+const CLAIM_LOCK_ID = 4_713_117_285
+
+/**
+ * Begins the oldest tick that waits, or whose process is gone, and none of whose sources another tick is running.
+ * @returns the tick that was begun, and those that have to wait and were not told of before
+ */
+export async function claimScheduledRun(
+  db: Database,
+  options: {
+    readonly schedules: readonly string[]
+    readonly owner: string
+    readonly token: string
+    readonly leaseMs: number
+  },
+): Promise<{ readonly begun: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
+  const { schedules, owner, token, leaseMs } = options
+  const open = sql`t.schedule = any(${[...schedules]}::text[])
+    and t.at <= now() and (t.state = ${waiting} or (t.state = ${running} and not ${isHeldSql(sql`t`)}))`
+  const busy = sql`o.state = ${running} and ${isHeldSql(sql`o`)} and o.sources && t.sources`
+  const { rows: any } = await sql`select from fillrate.scheduled_runs t where ${open} limit 1`.execute(db)
+  if (any.length === 0) return { begun: null, blocked: [] }
+  return inTransaction(db, async (tx) => {
+    await sql`select pg_advisory_xact_lock(${CLAIM_LOCK_ID})`.execute(tx)
+    await sql`
+      update fillrate.scheduled_runs t
+         set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
+             reason = 'begun ' || attempts || ' times, and its process was gone each time'
+       where ${open} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
+    const { rows } = await sql<ClaimedRun>`
+      update fillrate.scheduled_runs t
+         set state = ${running}, attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
+             leased_until = now() + ${intervalSql(leaseMs)}
+       where (t.schedule, t.at) = (
+               select t.schedule, t.at from fillrate.scheduled_runs t
+                where ${open} and not exists (select from fillrate.scheduled_runs o where ${busy})
+                order by t.at, t.schedule limit 1)
+      returning schedule, at, sources, attempts, lease_token as token`.execute(tx)
+    const { rows: blocked } = await sql<BlockedRun>`
+      update fillrate.scheduled_runs t set reason = 'waits for another run of its sources'
+        from (select distinct on (t.schedule, t.at) t.schedule, t.at, o.schedule as by
+                from fillrate.scheduled_runs t join fillrate.scheduled_runs o on ${busy}
+               where ${open} and t.reason is distinct from 'waits for another run of its sources') b
+       where t.schedule = b.schedule and t.at = b.at
+      returning t.schedule, t.at, b.by`.execute(tx)
+    return { begun: rows[0] ?? null, blocked }
+  })
+}
+
+type HeldRun = Pick<ClaimedRun, 'schedule' | 'at' | 'token'>
+
+const isHolderSql = ({ schedule, at, token }: HeldRun) =>
+  sql`schedule = ${schedule} and at = ${at} and lease_token = ${token}`
+
+/** @returns false when another process has the tick by now */
+export async function extendScheduledRun(db: Database, tick: HeldRun, leaseMs: number): Promise<boolean> {
+  const result = await sql`
+    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(tick)}`.execute(
+    db,
+  )
+  return result.numAffectedRows === 1n
+}
+
+export async function attachRun(db: Database, tick: HeldRun, run: number): Promise<void> {
+  await sql`update fillrate.scheduled_runs set run_id = ${run} where ${isHolderSql(tick)}`.execute(db)
+}
+
+export async function endScheduledRun(db: Database, tick: HeldRun, reason: string | null): Promise<void> {
+  await sql`
+    update fillrate.scheduled_runs
+       set state = ${ScheduledRun.done}, reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
+     where ${isHolderSql(tick)}`.execute(db)
+}
+
+/** Gives a tick up that is to be finished by another process, or after a restart. */
+export async function releaseScheduledRun(db: Database, tick: HeldRun): Promise<void> {
+  await sql`
+    update fillrate.scheduled_runs
+       set state = ${waiting}, reason = 'begun, and to be finished', lease_token = null, leased_until = null,
+           attempts = attempts - 1
+     where ${isHolderSql(tick)}`.execute(db)
+}

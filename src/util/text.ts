@@ -1,0 +1,112 @@
+const MAX_SUGGESTIONS = 3
+
+/**
+ * `Did you mean 'title'?`, or null when nothing is near. Near is: the same words in another order or case
+ * (`firstName`, `name.first`), one more word or one less (`phone_number`, `city`), the start of it (`warning`), or a
+ * slip of the fingers.
+ */
+export function didYouMean(word: string, candidates: readonly string[]): string | null {
+  const near = nearestWords(word, candidates)
+  return near.length === 0 ? null : `Did you mean ${oneOf(near)}?`
+}
+
+function nearestWords(word: string, candidates: readonly string[]): string[] {
+  const scored = candidates
+    .map((candidate) => ({ candidate, distance: wordDistance(word, candidate) }))
+    .filter((scored) => scored.distance <= 1)
+  const best = Math.min(...scored.map((scored) => scored.distance))
+  const near = scored.filter((scored) => scored.distance === best).map((scored) => scored.candidate)
+  return near.length <= MAX_SUGGESTIONS ? near : []
+}
+
+/** 0 is the same, more than 1 too far to suggest. */
+function wordDistance(word: string, candidate: string): number {
+  const [a, b] = [splitWords(word), splitWords(candidate)]
+  const common = a.filter((one) => b.includes(one)).length
+  if (common === a.length && common === b.length) return 0
+  // A whole word more or less is nearer than most slips, if it is no more than one.
+  const byWords = common > 0 && a.length + b.length - 2 * common <= 1 ? 0.5 : Number.POSITIVE_INFINITY
+  const [short, long] = [word.toLowerCase(), candidate.toLowerCase()].sort((x, y) => x.length - y.length)
+  if (short !== undefined && short.length >= 3 && long?.startsWith(short) === true)
+    return Math.min(0.75, byWords)
+  const edits = editDistance(word.toLowerCase(), candidate.toLowerCase())
+  // When every letter is another, two short words have nothing in common.
+  if (edits >= Math.min(word.length, candidate.length)) return byWords
+  return Math.min(edits / Math.max(1, Math.floor(0.4 * candidate.length)), byWords)
+}
+
+function splitWords(text: string): string[] {
+  return text
+    .replace(/([a-z])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== '')
+}
+
+/** Letters to insert, delete, replace or swap with their neighbour, to make one text out of the other. */
+export function editDistance(from: string, to: string): number {
+  let [before, previous, current]: [number[], number[], number[]] = [
+    [],
+    [],
+    Array.from({ length: to.length + 1 }, (_, i) => i),
+  ]
+  for (let i = 1; i <= from.length; i++) {
+    ;[before, previous, current] = [previous, current, [i]]
+    for (let j = 1; j <= to.length; j++) {
+      const same = from[i - 1] === to[j - 1]
+      let least = Math.min(
+        valueAtIndex(previous, j) + 1,
+        valueAtIndex(current, j - 1) + 1,
+        valueAtIndex(previous, j - 1) + (same ? 0 : 1),
+      )
+      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1])
+        least = Math.min(least, valueAtIndex(before, j - 2) + 1)
+      current[j] = least
+    }
+  }
+  return valueAtIndex(current, to.length)
+}
+
+const valueAtIndex = (row: readonly number[], index: number): number => row[index] ?? 0
+
+const MAX_LENGTH = 80
+
+/** A value as a message shows it: on one line, no longer than a line, and without a password. */
+export function describeValue(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string') return quoteText(value)
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
+  if (typeof value === 'function') return 'a function'
+  if (value instanceof RegExp) return truncate(String(value))
+  if (typeof value === 'object' && value !== null)
+    return Object.keys(value).length === 0 ? 'an empty object' : 'an object'
+  return String(value)
+}
+
+/** In single quotes, with control characters as escapes: a message must not be able to clear a terminal. */
+export function quoteText(text: string): string {
+  if (text === '') return 'an empty text'
+  if (text.trim() === '') return 'white space'
+  const escaped = JSON.stringify(truncate(maskPasswords(text)))
+    .slice(1, -1)
+    .replaceAll('\\"', '"')
+  return `'${escaped.replace(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)}'`
+}
+
+function truncate(text: string): string {
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text
+}
+
+/** Without the passwords of the URLs in the text, in their authority or their query. */
+export function maskPasswords(text: string): string {
+  const query = text.replace(/([?&](?:ssl)?password=)[^\s&]*/gi, '$1***')
+  // Up to the last @: a password that is not percent-encoded may hold one itself.
+  return query.replace(/(:\/\/[^\s:/?#@]*:)\S*@/g, '$1***@')
+}
+
+/** `a, b or c`, each in quotes. */
+export function oneOf(words: readonly string[]): string {
+  const quoted = words.map((word) => `'${word}'`)
+  const last = quoted.pop()
+  return quoted.length === 0 ? (last ?? '') : `${quoted.join(', ')} or ${last}`
+}

@@ -1,0 +1,86 @@
+import { createServer, type Server } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { storyLines } from '../../../src/cli/render/explain.ts'
+import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
+import { onTerminal } from '../../unit/cli/terminal.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { scalar } from './tables.ts'
+
+const PAGE = `<html>\n  <body>Back\u0000 soon</body>${'x'.repeat(20_000)}`
+const REFUSAL = '{"error":"mailbox of a role"}'
+
+let harness: Harness
+let service: Server
+beforeAll(async () => {
+  harness = await startHarness({
+    config: { ...crmConfig, attempts: 1 },
+    prepare: ({ pool }) => createCrm(pool, 3),
+  })
+  service = createServer((request, response) => {
+    request.setEncoding('utf8').once('data', (body: string) => {
+      if (body.includes('person1@')) response.writeHead(422).end(REFUSAL)
+      else if (body.includes('person2@')) response.writeHead(200).end(PAGE)
+      else response.writeHead(500).end('a plain fault')
+    })
+  }).listen(0, '127.0.0.1')
+  await once(service, 'listening')
+})
+afterAll(async () => {
+  service.closeAllConnections()
+  service.close()
+  await harness.close()
+})
+
+test('an answer that is no record is kept, bounded, and explained; a plain fault is not', async () => {
+  const { port } = service.address() as AddressInfo
+  const app = await harness.open({ environment: { baseUrl: `http://127.0.0.1:${port}` } })
+  const report = await app.run(runRequest({ route: 'sync' }))
+  expect(report.rows).toMatchObject({ picked: 3, rejected: 1, failed: 2 })
+
+  const [refused, unreadable, fault] = await Promise.all(
+    ['1', '2', '3'].map((key) => app.explain('contacts', key)),
+  )
+  expect(refused?.lookup?.malformed_response).toMatchObject({ status: 422, body: REFUSAL })
+  expect(unreadable?.lookup?.malformed_response).toMatchObject({
+    status: 200,
+    body: PAGE.slice(0, 8_000).replace('\0', ''),
+  })
+  expect(fault?.lookup?.malformed_response).toBeNull()
+  if (unreadable === undefined) throw new Error('no story')
+  const text = storyLines(unreadable, onTerminal(100).output, Date.now()).join('\n')
+  expect(text).toMatch(/No record +<html> <body>Back\s+soon<\/body>x+/)
+  expect(text).toContain('answered with 200')
+  expect(text).not.toContain('x'.repeat(300))
+})
+
+test('of very many the latest stay, one of each lookup, and they go with their lookups', async () => {
+  const { pool, db } = harness.database
+  await pool.query(
+    `insert into fillrate.lookups (kind, key, input, state) select 'domain', n::text, '{}', 'pending' from generate_series(1, 1100) n`,
+  )
+  const ids = await scalar<number[]>(
+    pool,
+    `select json_agg(id order by id) from fillrate.lookups where kind = 'domain'`,
+  )
+  const answer = { status: 200, body: 'first' }
+  await storeMalformedResponses(
+    db,
+    ids.slice(0, 200).map((lookup) => ({ lookup, ...answer })),
+  )
+  await storeMalformedResponses(db, [
+    ...ids.slice(150).map((lookup) => ({ lookup, status: 200, body: 'second' })),
+    // A lookup that was erased meanwhile.
+    { lookup: 999_999, ...answer },
+  ])
+  const counts = () =>
+    scalar(
+      pool,
+      `select json_build_array(count(*), count(*) filter (where body = 'second')) from fillrate.malformed_responses`,
+    )
+  expect(await counts()).toEqual([1_000, 950])
+  await pool.query(`delete from fillrate.lookups where kind = 'domain'`)
+  expect(await counts()).toEqual([0, 0])
+})

@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { RemapReport } from '../../../src/actions/remap.ts'
+import { createCrm } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { checksum, scalar, states, withContacts } from './tables.ts'
+
+const outputs = {
+  title: 'title',
+  seniority: { field: 'seniority', policy: 'tracked', map: { senior: 'Sr' } },
+}
+const first = withContacts({ outputs, minConfidence: 0.5 })
+/** Another column, another map, a lower bound. */
+const second = withContacts({
+  outputs: {
+    ...outputs,
+    phone: 'phone',
+    seniority: { ...outputs.seniority, map: { senior: 'Senior', entry: 'Entry' } },
+  },
+})
+
+let harness: Harness
+beforeEach(async () => {
+  harness = await startHarness({
+    config: first,
+    sandbox: { missingShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 1_300),
+  })
+})
+afterEach(() => harness.close())
+
+const remap = async (config: object, dryRun = false): Promise<RemapReport> => {
+  const app = await harness.open({ config })
+  return app.remap({ source: 'contacts', dryRun, sample: 10, signal: new AbortController().signal })
+}
+
+test('stored records are written again under the changed mapping, without a call', async () => {
+  const { pool } = harness.database
+  const run = await harness.run()
+  expect(run.rows.below_confidence).toBeGreaterThan(0)
+  await pool.query(`update crm.contacts set seniority = 'Typed' where seniority = 'Sr' and id % 2 = 0`)
+  await pool.query(`
+    update crm.contacts set email = 'changed@example.com'
+     where id = (select min(key::int) from fillrate.rows where state = 'enriched')`)
+  const typed = (): Promise<string> =>
+    checksum(pool, `(select id, seniority from crm.contacts where seniority = 'Typed')`)
+  const before = { typed: await typed(), table: await checksum(pool, 'crm.contacts') }
+  const calls = harness.sandbox.stats().calls.accepted
+
+  const plan = await remap(second, true)
+  expect(plan).toMatchObject({ dry_run: true, report: null })
+  const { rows, undone: _, cells: __, ...fates } = plan.examined
+  expect(Object.values(fates).reduce((sum, n) => sum + n, 0)).toBe(rows)
+  expect(plan.sample.length).toBe(10)
+  expect(plan.columns.reduce((sum, { written }) => sum + written, 0)).toBe(plan.examined.cells)
+  expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
+
+  const { examined, report } = await remap(second)
+  expect(examined).toEqual(plan.examined)
+  expect(report).toMatchObject({ status: 'completed', lookups: { requested: 0 } })
+  expect(report?.rows).toMatchObject({ picked: examined.changed, enriched: examined.changed, waiting: 0 })
+  expect(report && stateSum(report)).toBe(examined.changed)
+  expect(report?.cells.written).toBe(examined.cells)
+  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(await typed()).toBe(before.typed)
+  expect(await states(pool, 'contacts')).not.toHaveProperty('below_confidence')
+  expect(await scalar(pool, `select count(*)::int from crm.contacts where seniority = 'Sr'`)).toBe(0)
+  expect(
+    await scalar(
+      pool,
+      `select count(*)::int from crm.contacts c join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
+         join fillrate.lookups l on l.id = r.lookup_id where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
+    ),
+  ).toBe(0)
+  expect(await scalar(pool, 'select count(*)::int from fillrate.write_back_queue')).toBe(0)
+
+  // Nothing is left to do, and rows in which nothing changes keep their state.
+  const again = await remap(second)
+  expect(again.examined).toMatchObject({ changed: 0, inputs_changed: 1 })
+  expect(again.report?.rows.picked).toBe(0)
+  // It is a run like any other: it can be taken back.
+  const app = await harness.open()
+  await app.undo({ run: report?.run ?? 0, dryRun: false, signal: new AbortController().signal })
+  expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
+})
+
+test('a row that an expression fails on does not stop the others, and says why', async () => {
+  const { pool } = harness.database
+  await harness.run({ limit: 200 })
+  const { report } = await remap(
+    withContacts({
+      outputs: {
+        phone: { field: 'phone', sql: "(1 / (case when $value like '%7' then 0 else 1 end))::text" },
+      },
+    }),
+  )
+  expect(report?.rows.write_rejected).toBeGreaterThan(0)
+  expect(report?.rows.enriched).toBeGreaterThan(50)
+  expect(
+    await scalar(pool, `select reason from fillrate.rows where state = 'write_rejected' limit 1`),
+  ).toContain('division by zero')
+})
+
+test('what was undone is written again, and counted', async () => {
+  const { pool } = harness.database
+  const run = await harness.run({ limit: 300 })
+  const after = await checksum(pool, '(select id, title, seniority from crm.contacts)')
+  const app = await harness.open()
+  await app.undo({ run: run.run, dryRun: false, signal: new AbortController().signal })
+  const { examined } = await remap(first)
+  expect(examined).toMatchObject({ changed: run.rows.enriched, undone: run.rows.enriched })
+  expect(await checksum(pool, '(select id, title, seniority from crm.contacts)')).toBe(after)
+})
+
+test('an interrupted remap finishes its page, and the next one goes on', async () => {
+  const { pool } = harness.database
+  await harness.run()
+  const stop = new AbortController()
+  const app = await harness.open({ config: second })
+  const { report } = await app.remap({
+    source: 'contacts',
+    dryRun: false,
+    sample: 0,
+    signal: stop.signal,
+    onProgress: () => stop.abort(),
+  })
+  expect(report).toMatchObject({ status: 'interrupted', rows: { waiting: 0 } })
+  const rest = await remap(second)
+  expect(rest.report?.rows.enriched).toBeGreaterThan(0)
+  expect((await remap(second, true)).examined.changed).toBe(0)
+  expect((await states(pool, 'contacts'))['waiting']).toBeUndefined()
+})
+
+test('two remaps at once write each row once', async () => {
+  const { pool } = harness.database
+  await harness.run()
+  const reports = await Promise.all([remap(second), remap(second)])
+  const written = reports.reduce((sum, one) => sum + (one.report?.cells.written ?? 0), 0)
+  const cells = await scalar(
+    pool,
+    `select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`,
+  )
+  expect(written).toBe(cells)
+  expect((await remap(second, true)).examined.changed).toBe(0)
+})

@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { RetryState } from '../../../src/domain/row.ts'
+import type { RetryOptions, RetryReport } from '../../../src/actions/retry.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { scalar, states } from './tables.ts'
+
+const FAILED: readonly RetryState[] = ['failed', 'rejected', 'write_rejected']
+const isFifth = (email: string | undefined): boolean => /^person\d*[05]@/.test(email ?? '')
+
+let harness: Harness
+beforeEach(async () => {
+  harness = await startHarness({
+    config: { ...withAccounts, attempts: 1 },
+    sandbox: {
+      missingShare: 0,
+      notFoundShare: 0,
+      // Every fifth address fails the first time it is asked.
+      plan: (fault, { inputs, nth }) => fault === '500' && nth === 0 && isFifth(inputs[0]),
+    },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 40, 5)
+      await pool.query('alter table crm.contacts add constraint short check (id > 3 or phone is null)')
+    },
+  })
+  await harness.run({ route: 'sync' })
+  // The service refuses questions for reasons of its own: here those of three rows.
+  await harness.database.pool.query(`
+    with refused as (
+      update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
+       where source = 'contacts' and key in ('11', '12', '13') returning lookup_id
+    ), forgotten as (delete from fillrate.changes where key in ('11', '12', '13')
+    ), blanked as (update crm.contacts set title = null, phone = null, seniority = null, company = null, enriched_at = null where id in (11, 12, 13))
+    update fillrate.lookups set state = 'rejected', reason = 'invalid_input: no such_mailbox', record = null, refresh_at = null
+     where id in (select lookup_id from refused)`)
+})
+afterEach(() => harness.close())
+
+const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}): Promise<RetryReport> =>
+  (await harness.open()).retry({
+    states: FAILED,
+    reason: null,
+    dryRun: false,
+    signal: new AbortController().signal,
+    ...options,
+    sources: [],
+  })
+
+const due = (): Promise<number> =>
+  scalar(harness.database.pool, 'select count(*)::int from fillrate.rows where due_at <= now()')
+
+test('what failed is made due, and only that; stored answers are written without a call', async () => {
+  const { pool } = harness.database
+  const before = await states(pool, 'contacts')
+  expect(before).toMatchObject({ write_rejected: 3, rejected: 3 })
+  const failed = before['failed'] ?? 0
+  expect(failed).toBeGreaterThan(3)
+  expect((await harness.run({ route: 'sync' })).rows.picked).toBe(0)
+  await pool.query('alter table crm.contacts drop constraint short')
+
+  const plan = await retry({ dryRun: true })
+  expect(await due()).toBe(0)
+  expect(plan).toMatchObject({ rows: failed + 6, without_call: 3, row_missing: 0, complete: 0 })
+  expect(plan.reasons.reduce((sum, one) => sum + one.rows, 0)).toBe(plan.rows)
+  expect(plan.reasons).toContainEqual({
+    source: 'contacts',
+    state: 'rejected',
+    reason: 'invalid_input: no such_mailbox',
+    rows: 3,
+  })
+  expect(await retry()).toEqual({ ...plan, dry_run: false })
+  expect(await due()).toBe(plan.rows)
+
+  const calls = harness.sandbox.stats().calls.accepted
+  const run = await harness.run({ route: 'sync' })
+  expect(run.rows).toMatchObject({ picked: plan.rows, enriched: plan.rows })
+  expect(run.lookups.requested).toBe(plan.lookups)
+  expect(harness.sandbox.stats().calls.accepted - calls).toBe(plan.lookups)
+  expect(await states(pool, 'contacts')).toEqual({ enriched: 40 })
+})
+
+test('by state, by a part of the reason in any case, and not as a pattern', async () => {
+  expect(await retry({ states: ['rejected'], dryRun: true })).toMatchObject({
+    rows: 3,
+    without_call: 0,
+    lookups: 3,
+  })
+  expect(await retry({ reason: 'NO SUCH_mailbox', dryRun: true })).toMatchObject({ rows: 3 })
+  expect(await retry({ reason: 'no_such', dryRun: true })).toMatchObject({ rows: 0 })
+  expect(await retry({ reason: 'short' })).toMatchObject({ rows: 3, without_call: 3 })
+  expect(await due()).toBe(3)
+})
+
+test('rows that are gone or complete are left alone, and told', async () => {
+  const { pool } = harness.database
+  await pool.query('delete from crm.contacts where id = 1')
+  await pool.query(
+    `update crm.contacts set title = 'a', phone = null, seniority = 'c', company = 'd' where id = 2`,
+  )
+  await pool.query('alter table crm.contacts drop constraint short')
+  await pool.query(`update crm.contacts set phone = 'e' where id = 2`)
+  expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
+  expect(await due()).toBe(1)
+})
+
+test('what was undone is written again from its answer, without a call', async () => {
+  const { pool } = harness.database
+  const app = await harness.open()
+  const undone = await app.undo({ run: 1, dryRun: false, signal: new AbortController().signal })
+  expect((await retry({ dryRun: true })).reasons.map((one) => one.state)).not.toContain('undone')
+  const rows = await scalar<number>(pool, `select count(*)::int from fillrate.rows where notes ? 'undone'`)
+  expect(await retry({ states: ['undone'] })).toMatchObject({ rows, without_call: rows, lookups: 0 })
+  const calls = harness.sandbox.stats().calls.accepted
+  const run = await harness.run({ route: 'sync' })
+  expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { requested: 0 } })
+  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(undone.changes.restored).toBe(rows)
+})

@@ -1,0 +1,91 @@
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import { Polling } from '../../../src/daemon/polling.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+const BACKFILL = 200
+const config = {
+  ...crmConfig,
+  service: { concurrency: 4 },
+  sources: { contacts: { ...crmConfig.sources.contacts, changedAt: 't.changed_at', follow: true } },
+}
+
+let harness: Harness
+let daemon: App
+const stop = new AbortController()
+let started: Promise<void> = Promise.resolve()
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+const count = async (where: string): Promise<number> =>
+  Number((await query<{ count: string }>(`select count(*) from ${where}`))[0]?.count)
+
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { notFoundShare: 0, missingShare: 0, latencyAfterMs: 30 },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, BACKFILL)
+      await pool.query('alter table crm.contacts add column changed_at timestamptz')
+    },
+  })
+  daemon = await harness.open({ environment: { webhookSecrets: [] } })
+})
+afterAll(async () => {
+  stop.abort()
+  await started
+  await harness.close()
+})
+
+test('without triggers changes are found by changedAt, also one that is committed late', async () => {
+  const source = daemon.sources.get('contacts')
+  if (!source) throw new Error('no source')
+  const log = pino({ level: 'silent' })
+  const polling = new Polling({ db: daemon.db, log, now: Date.now, service: 0 }, [source], 0)
+  const look = async (): Promise<string[]> => {
+    await polling.pollDue(['contacts'])
+    const keys = polling.listFound(['contacts']).flatMap((one) => one.keys)
+    await polling.markPicked(source, true)
+    return keys
+  }
+  expect(await look()).toEqual([])
+  const client = await harness.database.pool.connect()
+  await client.query('begin')
+  await client.query(`update crm.contacts set changed_at = now() where id = 7`)
+  await query(`update crm.contacts set changed_at = now() where id = 8`)
+  // Not at once: no more than a twentieth of the time is spent on it.
+  await expect.poll(look, { interval: 20 }).toEqual(['8'])
+  await client.query('commit')
+  client.release()
+  await expect.poll(look, { interval: 20 }).toContain('7')
+  await query('update crm.contacts set changed_at = null')
+})
+
+test('a backfill does not delay a sync, which takes even its rows from it', async () => {
+  await daemon.follow('install', 'contacts')
+  started = daemon.start({
+    signal: stop.signal,
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    onStarted: () => {},
+  })
+  const other = await harness.open({ environment: { webhookSecrets: [] } })
+  const backfill = other.run(runRequest({ trigger: 'backfill', route: 'sync' }))
+  await expect.poll(() => count('fillrate.rows'), { interval: 10 }).toBe(BACKFILL)
+
+  // The last row of the backfill gets another address, and two rows are new.
+  await query(`update crm.contacts set email = 'changed@example.com' where id = ${BACKFILL - 1}`)
+  await query(`insert into crm.contacts (email) values ('new1@example.com'), ('new2@example.com')`)
+  const open = `crm.contacts where phone is null and (id > ${BACKFILL} or id = ${BACKFILL - 1})`
+  await expect.poll(() => count(open), { interval: 20 }).toBe(0)
+  expect(await count(`fillrate.rows where state = 'waiting'`)).toBeGreaterThan(BACKFILL / 3)
+
+  const report = await backfill
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+  expect(report.rows.picked).toBe(BACKFILL - 1)
+  const bySync = await query<{ key: string }>(
+    `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id where u.trigger = 'follow' order by r.key::int`,
+  )
+  expect(bySync.map((row) => Number(row.key))).toEqual([BACKFILL - 1, BACKFILL + 1, BACKFILL + 2])
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})

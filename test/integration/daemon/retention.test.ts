@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { enforceRetention } from '../../../src/pipeline/retention.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const NIGHTS = 30
+const ROWS = 200
+const DAY = 86_400_000
+const keep = { recordsMs: 7 * DAY, deliveriesMs: 3 * DAY, changesMs: 5 * DAY }
+const TABLES = ['lookups', 'rows', 'jobs', 'deliveries', 'changes', 'runs', 'scheduled_runs'] as const
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await database.pool.query<Row>(text, values)).rows
+
+/** A night in which every row is asked anew, by an identifier of that night, and in which something waits for ever. */
+async function night(n: number): Promise<void> {
+  await query(`
+    with run as (
+      insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at)
+      values ('schedule', '{contacts}', 'completed', 'x', gen_random_uuid(), now(), now()) returning id
+    ), lookup as (
+      insert into fillrate.lookups (kind, key, input, state, run_id, record, confidence, requested_at, resolved_at, refresh_at)
+      select 'email', 'night' || ${n} || '-' || k, '{}', 'found', run.id, jsonb_build_object('title', repeat('x', 200)), 1,
+             now(), now(), now() from run, generate_series(1, ${ROWS}) k
+      returning id, key, run_id
+    ), change as (
+      insert into fillrate.changes (run_id, source, key, lookup_id, before, after)
+      select run_id, 'contacts', split_part(key, '-', 2), id, '{}', jsonb_build_object('title', repeat('x', 200)) from lookup
+    ), rows as (
+      insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
+      select 'contacts', split_part(key, '-', 2), id, 'enriched', run_id, now() from lookup
+      on conflict (source, key) do update set lookup_id = excluded.lookup_id, run_id = excluded.run_id
+    ), job as (
+      insert into fillrate.jobs (key, state, size, run_id, lookup_ids, deadline_at, finished_at)
+      select gen_random_uuid(), 'completed', 1, run.id, '{1}', now(), now() from run, generate_series(1, 6)
+    ), delivery as (
+      insert into fillrate.deliveries (event_id, state, body, settled_at)
+      select 'night' || ${n} || '-' || k, 'settled', repeat('x', 2000), now() from generate_series(1, 6) k
+    )
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at) select 'nightly', now(), '{contacts}', 'done', now()`)
+}
+
+/** A day passes: everything is a day older. */
+async function dayPasses(): Promise<void> {
+  const columns = {
+    runs: ['started_at', 'finished_at'],
+    lookups: ['resolved_at', 'refresh_at', 'requested_at'],
+    jobs: ['created_at', 'finished_at'],
+    deliveries: ['received_at'],
+    changes: ['written_at'],
+    ticks: ['at'],
+  }
+  for (const [table, names] of Object.entries(columns))
+    await query(
+      `update fillrate.${table} set ${names.map((name) => `${name} = ${name} - interval '1 day'`).join(', ')}`,
+    )
+}
+
+async function counts(): Promise<Record<string, number>> {
+  const [row = {}] = await query<Record<string, number>>(
+    `select ${TABLES.map((table) => `(select count(*)::int from fillrate.${table}) as ${table}`).join(', ')}`,
+  )
+  return row
+}
+
+async function bytes(): Promise<number> {
+  await query(`vacuum ${TABLES.map((table) => `fillrate.${table}`).join(', ')}`)
+  const [row] = await query<{ bytes: string }>(
+    `select sum(pg_total_relation_size('fillrate.' || t))::text as bytes from unnest($1::text[]) t`,
+    [TABLES],
+  )
+  return Number(row?.bytes)
+}
+
+test('a month of nights leaves the tables as long as a week of them', async () => {
+  await query(
+    `insert into fillrate.lookups (kind, key, input, state) values ('email', 'waits', '{}', 'pending')`,
+  )
+  await query(
+    `insert into fillrate.rows (source, key, lookup_id, state) select 'contacts', 'waits', id, 'waiting' from fillrate.lookups`,
+  )
+  const sizes: number[] = []
+  const lengths: Record<string, number>[] = []
+  for (let n = 1; n <= NIGHTS; n++) {
+    await night(n)
+    const sweep = { after: 0 }
+    for (let more = true; more;) {
+      more = (await enforceRetention({ db: database.db }, keep, sweep)).more
+    }
+    sizes.push(await bytes())
+    lengths.push(await counts())
+    await dayPasses()
+  }
+  const last = lengths.at(-1)
+  expect(last).toEqual(lengths[10])
+  // What is a night old, two nights old and so on, up to what is kept for so many days.
+  expect(last).toMatchObject({
+    lookups: 7 * ROWS + 1,
+    changes: 5 * ROWS,
+    deliveries: 18,
+    jobs: 18,
+    rows: ROWS + 1,
+  })
+  expect((sizes.at(-1) ?? 0) / (sizes[10] ?? 0)).toBeLessThan(1.2)
+  const [waiting] = await query<{ lookup: string | null }>(
+    `select lookup_id from fillrate.rows where key = 'waits'`,
+  )
+  expect(waiting?.lookup).not.toBeNull()
+}, 60_000)
+
+test('what is to be kept for ever is', async () => {
+  const before = await counts()
+  const did = await enforceRetention(
+    { db: database.db },
+    { ...keep, recordsMs: null, changesMs: null },
+    { after: 0 },
+  )
+  expect(did.dropped).toMatchObject({ records: 0, changes: 0 })
+  expect(await counts()).toMatchObject({ lookups: before['lookups'], changes: before['changes'] })
+})
+
+test('a backlog goes in small batches, and what nobody has settled stays', async () => {
+  await query('truncate fillrate.deliveries')
+  await query(
+    `insert into fillrate.deliveries (event_id, state, body, received_at)
+     select k::text, case when k = 1 then 'received' else 'settled' end, '', now() - interval '1 year'
+       from generate_series(1, 1100) k`,
+  )
+  const dropped: number[] = []
+  const sweep = { after: 0 }
+  for (let more = true; more;) {
+    const did = await enforceRetention({ db: database.db }, keep, sweep)
+    dropped.push(did.dropped.deliveries)
+    more = did.more
+  }
+  expect(dropped).toEqual([500, 500, 99])
+  expect(await counts()).toMatchObject({ deliveries: 1 })
+})

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { scheduleName } from '../../../src/daemon/scheduler.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// A tick of the schedule whose process is killed in the middle of its run, and which the next process begins again.
+
+const BUDGET = 100
+const entry = { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'], budget: BUDGET }
+const config = { ...crmConfig, schedule: [entry] }
+
+let harness: Harness
+let cli: CommandLine
+const stop = new AbortController()
+let again: Promise<void> = Promise.resolve()
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { latencyAfterMs: [50, 150], limit: 20, windowMs: 1_000 },
+    prepare: ({ pool }) => createCrm(pool, 500),
+  })
+  cli = await createCommandLine(harness.database.url, harness.sandbox, config)
+  // The daemon knew the schedule before, so that it catches up the last night at once.
+  await harness.database.pool.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+     values ($1, now() - interval '3 days', $2, 'done', now())`,
+    [scheduleName(entry), entry.sources],
+  )
+})
+afterAll(async () => {
+  stop.abort()
+  await again
+  await cli.remove()
+  await harness.close()
+})
+
+const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.distinct
+
+test('a tick that is begun again after a crash goes on with what is left of its budget', async () => {
+  const { pool } = harness.database
+  const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
+  await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
+  first.child.kill('SIGKILL')
+  await first.ended
+  // As if the leases of the dead process had run out.
+  for (const table of ['runs', 'scheduled_runs', 'lookups', 'leases'])
+    await pool.query(
+      `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
+    )
+
+  const app = await harness.open({ environment: { webhookSecrets: [] } })
+  again = app.start({
+    signal: stop.signal,
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    onStarted: () => {},
+  })
+  await expect
+    .poll(async () => {
+      const { rows } = await pool.query<{ attempts: number; reason: string }>(
+        `select attempts, reason from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`,
+      )
+      return rows
+    })
+    .toEqual([{ attempts: 2, reason: expect.stringContaining('budget_reached') }])
+  // All that the budget pays, what the dead process had taken and not asked too, and nothing more.
+  expect(distinct()).toBe(BUDGET)
+})

@@ -1,0 +1,252 @@
+import pino from 'pino'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ScheduleEntry } from '../../../src/config/config.ts'
+import {
+  type ScheduledRunOptions,
+  Scheduler,
+  nextTimes,
+  scheduleName,
+} from '../../../src/daemon/scheduler.ts'
+import { type Database, openDatabase } from '../../../src/store/open.ts'
+import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+
+/** Longer than the test: on a busy machine a shorter one runs out while its daemon lives. A death ends it by hand. */
+const LEASE_MS = 600_000
+// Oslo's clock leaves out an hour meanwhile. Long ago: what lies in the future of Postgres's clock is no tick.
+const START = Date.parse('2021-03-28T00:30:00Z')
+const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
+  cron,
+  timezone: 'Europe/Oslo',
+  sources,
+  budget: null,
+  limit: null,
+  catchUp: true,
+})
+
+let database: TestDatabase
+let clock = START
+const warnings: { readonly at?: string; readonly msg: string }[] = []
+const log = pino(
+  { level: 'warn' },
+  { write: (line) => warnings.push(JSON.parse(line) as (typeof warnings)[0]) },
+)
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+interface Began {
+  readonly by: string
+  readonly entry: ScheduleEntry
+  readonly signal: AbortSignal
+  end(status?: 'completed' | 'interrupted'): void
+}
+
+/** A daemon's schedule on a connection of its own: without it, it is as good as dead. */
+class Daemon {
+  readonly began: Began[] = []
+  readonly schedule: Scheduler
+  readonly #name: string
+  readonly #db: Database
+
+  constructor(name: string, entries: readonly ScheduleEntry[]) {
+    this.#name = name
+    this.#db = openDatabase({ url: database.url, max: 2 })
+    const run = (of: ScheduleEntry, { signal }: ScheduledRunOptions) =>
+      new Promise<{ status: 'completed' | 'interrupted'; reason: null }>((resolve) => {
+        const end = (status: 'completed' | 'interrupted' = 'completed'): void =>
+          resolve({ status, reason: null })
+        signal.addEventListener('abort', () => end('interrupted'))
+        this.began.push({ by: name, entry: of, signal, end })
+      })
+    this.schedule = new Scheduler(
+      { db: this.#db, log, owner: name, clock: async () => clock, leaseMs: LEASE_MS, run },
+      entries,
+    )
+  }
+
+  async stop(): Promise<void> {
+    await this.schedule.stop()
+    await this.#db.destroy()
+  }
+
+  /** Waits until what has ended is recorded. */
+  async idle(): Promise<void> {
+    while ((await ticks()).some((one) => one.owner === this.#name && one.state === 'running')) await sleep(5)
+  }
+
+  /** Nothing that it does reaches the database any more, and the time of its leases passes. */
+  async kill(): Promise<void> {
+    await this.#db.destroy()
+    await database.pool.query(
+      `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = $1 and state = 'running'`,
+      [this.#name],
+    )
+  }
+}
+
+const ticks = async () =>
+  (
+    await database.pool.query<{
+      schedule: string
+      at: Date
+      state: string
+      attempts: number
+      reason: string | null
+      owner: string | null
+    }>(
+      'select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule',
+    )
+  ).rows
+
+test('two daemons run every tick of an hour once, and the death of either changes nothing', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  clock = START
+  const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
+  let daemons = [new Daemon('one', entries), new Daemon('two', entries)]
+  const all = [...daemons]
+  const expected = entries.flatMap((one) =>
+    nextTimes(one, START - 1, 50).filter((at) => at <= START + 3_600_000),
+  )
+  const killAt = [START + 15 * 60_000 + 10_000, START + 40 * 60_000 + 10_000]
+  for (; clock <= START + 3_600_000; clock += 10_000) {
+    await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
+    if (killAt.includes(clock)) {
+      // Right after ticks have begun: those of the dead one are finished by the other.
+      const [victim, survivor] = [daemons.find((one) => one.began.length > 0), daemons.at(-1)]
+      if (!victim || !survivor) throw new Error('nothing has begun')
+      await victim.kill()
+      const next = new Daemon(`after ${killAt.indexOf(clock)}`, entries)
+      all.push(next)
+      daemons = [...daemons.filter((one) => one !== victim), next]
+      do {
+        await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
+        for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()
+        await sleep(50)
+      } while ((await ticks()).some((one) => one.state === 'running'))
+    }
+    if (clock % 60_000 === 30_000)
+      for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()
+  }
+  await expect
+    .poll(async () => {
+      for (const daemon of daemons) {
+        await daemon.schedule.startDue()
+        for (const one of daemon.began.splice(0)) one.end()
+      }
+      return (await ticks()).every(
+        (one) => one.state === 'done' || one.reason === 'it was before the schedule was known',
+      )
+    })
+    .toBe(true)
+  const done = (await ticks()).filter((one) => one.state === 'done')
+  expect(done.map((one) => one.at.getTime()).toSorted()).toEqual(expected.toSorted())
+  // Begun again only where its daemon had died.
+  const again = done.filter((one) => one.attempts > 1).length
+  expect(again).toBeGreaterThan(0)
+  expect(again).toBeLessThanOrEqual(4)
+  await Promise.all(daemons.map((daemon) => daemon.stop()))
+  for (const daemon of all) for (const one of daemon.began) one.end()
+})
+
+test('runs of one source follow each other; a tick that still waits when the next comes is skipped', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  clock = Date.parse('2021-06-01T00:00:10Z')
+  const daemon = new Daemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
+  await daemon.schedule.startDue()
+  expect(daemon.began).toHaveLength(1)
+  const [first] = daemon.began
+  expect((await ticks()).map((one) => [one.state, one.reason])).toEqual([
+    ['running', null],
+    ['waiting', 'waits for another run of its sources'],
+  ])
+  clock += 20 * 60_000
+  await daemon.schedule.startDue()
+  expect((await ticks()).filter((one) => one.state === 'skipped').map((one) => one.reason)).toEqual([
+    'the next one came before it could begin',
+  ])
+  first?.end()
+  await expect
+    .poll(async () => {
+      await daemon.schedule.startDue()
+      return daemon.began.length
+    })
+    .toBe(2)
+  await daemon.stop()
+})
+
+test('what was missed while everything was down is run once; a restart finishes what was begun', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  clock = Date.parse('2021-06-01T12:00:00Z')
+  const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
+  const before = new Daemon('before', entries)
+  await before.schedule.startDue()
+  expect(before.began).toEqual([]) // last night was before it was known
+  await before.stop()
+  clock += 3 * 86_400_000
+  const after = new Daemon('after', entries)
+  await after.schedule.startDue()
+  expect(after.began.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
+  await after.stop()
+  const again = new Daemon('again', entries)
+  await again.schedule.startDue()
+  expect(again.began.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
+  again.began[0]?.end()
+  await expect.poll(async () => (await ticks()).filter((one) => one.state === 'done').length).toBe(1)
+  await again.schedule.startDue()
+  expect(again.began).toHaveLength(1)
+  await again.stop()
+  expect((await ticks()).filter((one) => one.reason?.includes('catchUp')).map((one) => one.state)).toEqual([
+    'skipped',
+  ])
+})
+
+test('a clock that was wrong for a while stops no night: what it recorded in the future is deleted', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  clock = Date.parse('2021-06-01T12:00:00Z')
+  const nightly = entry('0 2 * * *', 'a')
+  // A machine was resumed 400 days ahead, ran what was due there, and died while it began the next ones.
+  await database.pool.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at, lease_token, leased_until) values
+       ($1, $2, '{a}', 'done', now(), null, null),
+       ($1, now() + interval '400 days', '{a}', 'done', now(), null, null),
+       ($1, now() + interval '401 days', '{a}', 'waiting', null, null, null),
+       ($1, now() + interval '402 days', '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days'),
+       ('a schedule that is gone', now() + interval '402 days', '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days'),
+       ('another that is gone', $2, '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days')`,
+    [scheduleName(nightly), new Date(clock - 86_400_000)],
+  )
+  warnings.length = 0
+  const daemon = new Daemon('one', [nightly])
+  const nights: number[] = []
+  for (let night = 0; night < 30; night++, clock += 86_400_000) {
+    await daemon.schedule.startDue()
+    nights.push(...daemon.began.map(() => night))
+    for (const one of daemon.began.splice(0)) one.end()
+    await daemon.idle()
+  }
+  await daemon.stop()
+  expect(nights).toEqual(Array.from({ length: 30 }, (_, night) => night))
+  expect(warnings.map((one) => one.msg)).toEqual(
+    Array.from(
+      { length: 3 },
+      () => 'a tick in the future is deleted: a clock was wrong when it was recorded',
+    ),
+  )
+})
+
+test('a tick of the near future is waited for: the clock was only put right a little', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  const nightly = entry('0 2 * * *', 'a')
+  const name = scheduleName(nightly)
+  await database.pool.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
+    [name],
+  )
+  const daemon = new Daemon('one', [nightly])
+  await daemon.schedule.startDue()
+  expect(daemon.began).toEqual([])
+  expect((await ticks()).filter((one) => one.schedule === name && one.state === 'waiting')).toHaveLength(1)
+  await daemon.stop()
+})

@@ -1,0 +1,376 @@
+import pino from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openHttpServer } from '../../../src/http/server.ts'
+import { createCommandLine } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { freePort } from '../../support/free-port.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runProgram } from '../../support/program.ts'
+import { Agent, request } from 'undici'
+
+const TOKEN = 'a-token-that-nobody-guesses'
+const NOT_MET = [
+  '/',
+  '/api/status',
+  '/metrics',
+  '/events',
+  '/failures',
+  '/row?source=contacts&key=1',
+  '/runs/1',
+]
+let harness: Harness
+const stop = new AbortController()
+const served: Promise<void>[] = []
+
+async function serve(environment: Parameters<Harness['open']>[0] = {}): Promise<string> {
+  const app = await harness.open(environment)
+  const listening = Promise.withResolvers<string>()
+  served.push(app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') }))
+  return (await listening.promise).replace('0.0.0.0', '127.0.0.1')
+}
+
+beforeAll(async () => {
+  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 60, 5) })
+  await harness.run()
+})
+afterAll(async () => {
+  stop.abort()
+  await Promise.all(served)
+  await harness.close()
+})
+
+interface Got {
+  readonly status: number
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly text: string
+}
+
+async function ask(url: string, options: Parameters<typeof request>[1] = {}): Promise<Got> {
+  const { statusCode, headers, body } = await request(url, options)
+  return { status: statusCode, headers, text: await body.text() }
+}
+
+const form = (fields: Record<string, string>, headers: Record<string, string> = {}) =>
+  ({
+    method: 'POST',
+    body: new URLSearchParams(fields).toString(),
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+  }) as const
+
+describe('with a token', () => {
+  let at: string
+  beforeAll(async () => {
+    at = await serve({ environment: { dashboardToken: TOKEN, host: '0.0.0.0' } })
+  })
+
+  test.each(NOT_MET)('%s is closed to whoever has none', async (path) => {
+    for (const authorization of [undefined, 'Bearer wrong', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])
+      expect((await ask(at + path, { headers: authorization ? { authorization } : {} })).status).toBe(401)
+    const browser = await ask(at + path, { headers: { accept: 'text/html' } })
+    expect(browser).toMatchObject({
+      status: 303,
+      headers: { location: `/login?next=${encodeURIComponent(path)}` },
+    })
+  })
+
+  test('webhook and health need none', async () => {
+    expect((await ask(`${at}/healthz`)).status).toBe(200)
+    expect((await ask(`${at}/readyz`)).status).toBe(200)
+    // It is the signature that is missed.
+    expect((await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
+      'signature',
+    )
+  })
+
+  test('signing in gives a cookie that no script and no other site can use; signing out takes it away', async () => {
+    const own = { 'sec-fetch-site': 'same-origin' }
+    expect((await ask(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('That is not the token.')
+    expect(
+      (await ask(`${at}/login`, form({ token: TOKEN }, { 'sec-fetch-site': 'cross-site' }))).status,
+    ).toBe(403)
+    const signedIn = await ask(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
+    expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
+    const cookie = String(signedIn.headers['set-cookie'])
+    expect(cookie).toMatch(/HttpOnly; SameSite=Strict$/)
+    expect(cookie).not.toContain(TOKEN)
+    const session = cookie.split(';')[0] ?? ''
+    expect((await ask(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
+    const forged = session.replace(/=\d/, (text) => `=9${text.slice(1)}`)
+    expect((await ask(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
+    // Another site can't sign anybody out.
+    for (const headers of [
+      undefined,
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'https://else.example' },
+    ]) {
+      const refused = await ask(`${at}/logout`, { method: 'POST', ...(headers && { headers }) })
+      expect(refused.status).toBe(403)
+      expect(refused.headers['set-cookie']).toBeUndefined()
+    }
+    const signedOut = await ask(`${at}/logout`, { method: 'POST', headers: own })
+    expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
+  })
+
+  test('behind TLS the cookie is kept to it', async () => {
+    const { host } = new URL(at)
+    const signedIn = await ask(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
+    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure$/)
+  })
+
+  test('guessing is slowed down client by client: a stranger closes the door to himself alone', async () => {
+    const own = { 'sec-fetch-site': 'same-origin' }
+    const stranger = { 'x-forwarded-for': '198.51.100.66' }
+    const other = { 'x-forwarded-for': '198.51.100.1' }
+    const guess = (n: number, ways: Record<string, string>) =>
+      n % 2 === 0
+        ? ask(`${at}/metrics`, { headers: { ...ways, authorization: `Bearer guess-${n}` } })
+        : ask(`${at}/login`, form({ token: `guess-${n}` }, { ...own, ...ways }))
+    const statuses: number[] = []
+    for (let n = 0; n < 30; n++) statuses.push((await guess(n, stranger)).status)
+    expect(statuses.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 401))
+    expect(new Set(statuses.slice(10))).toEqual(new Set([429]))
+    const right = { authorization: `Bearer ${TOKEN}` }
+    const waits = await ask(`${at}/metrics`, { headers: { ...stranger, ...right } })
+    expect(waits.status).toBe(429)
+    expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0)
+    expect((await ask(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
+    expect((await ask(`${at}/metrics`, { headers: right })).status).toBe(200)
+    expect((await ask(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
+  })
+
+  test('pages that are told what changes are bounded', async () => {
+    const stop = new AbortController()
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    const dispatcher = new Agent({ connections: 200 })
+    try {
+      const open = Array.from({ length: 120 }, async () => {
+        const { statusCode, body } = await request(`${at}/events`, {
+          headers,
+          signal: stop.signal,
+          dispatcher,
+        })
+        body.on('error', () => {})
+        return statusCode
+      })
+      const statuses = await Promise.all(open)
+      expect(statuses.filter((status) => status === 200)).toHaveLength(100)
+      expect(statuses.filter((status) => status === 503)).toHaveLength(20)
+    } finally {
+      stop.abort()
+      await dispatcher.destroy()
+    }
+  })
+
+  test('no address elsewhere is gone to after signing in', async () => {
+    for (const next of ['https://else.example', '//else.example', '/\\else.example', 'javascript:alert(1)'])
+      expect(
+        (await ask(`${at}/login`, form({ token: TOKEN, next }, { 'sec-fetch-site': 'same-origin' }))).headers[
+          'location'
+        ],
+      ).toBe('/')
+  })
+})
+
+describe('without a token', () => {
+  test('off loopback everything but webhook and health is closed, and says what to set', async () => {
+    const at = await serve({ environment: { host: '0.0.0.0' } })
+    for (const path of NOT_MET) {
+      const got = await ask(at + path)
+      expect(got.status).toBe(403)
+      expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
+    }
+    expect((await ask(`${at}/healthz`)).status).toBe(200)
+  })
+
+  test('on loopback it is open, but not under a name that somebody has made point here', async () => {
+    const at = await serve()
+    expect((await ask(`${at}/`)).status).toBe(200)
+    expect((await ask(`${at}/`, { headers: { host: 'evil.example' } })).status).toBe(403)
+  })
+
+  test('where a proxy may stand in between, everything but webhook and health is closed', async () => {
+    const published = await serve({ environment: { publicUrl: 'https://hooks.example' } })
+    const local = await serve()
+    const own = { 'sec-fetch-site': 'same-origin' }
+    for (const [at, headers] of [
+      [published, {}],
+      [local, { 'x-forwarded-for': '198.51.100.1' }],
+      [local, { via: '1.1 proxy' }],
+      [local, { forwarded: 'for=198.51.100.1' }],
+      [local, { 'x-real-ip': '198.51.100.1' }],
+    ] as const) {
+      for (const path of NOT_MET) {
+        const got = await ask(at + path, { headers })
+        expect(got.status).toBe(403)
+        expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
+      }
+      const paused = await ask(`${at}/sources/contacts/pause`, form({}, { ...headers, ...own }))
+      expect(paused.status).toBe(403)
+      expect((await ask(`${at}/healthz`, { headers })).status).toBe(200)
+      expect((await ask(`${at}/readyz`, { headers })).status).toBe(200)
+      const delivered = await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
+      expect(delivered.text).toContain('signature')
+    }
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
+  })
+
+  test('health that strangers ask for is looked up once for all of them', async () => {
+    let looked = 0
+    const server = await openHttpServer({
+      host: '127.0.0.1',
+      port: 0,
+      receive: null,
+      onDelivered: () => {},
+      notReadyReason: async () => {
+        looked++
+        return null
+      },
+      dashboard: null,
+      log: pino({ level: 'silent' }),
+    })
+    try {
+      const statuses = await Promise.all(
+        Array.from({ length: 100 }, async () => (await ask(`http://127.0.0.1:${server.port}/readyz`)).status),
+      )
+      expect(new Set(statuses)).toEqual(new Set([200]))
+      expect(looked).toBeLessThan(50)
+    } finally {
+      await server.close()
+    }
+  })
+
+  test('only its own pages can pause a source', async () => {
+    const at = await serve()
+    const pause = (headers: Record<string, string>): Promise<Got> =>
+      ask(`${at}/sources/contacts/pause`, form({}, headers))
+    for (const headers of [
+      {},
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+    ])
+      expect((await pause(headers as Record<string, string>)).status).toBe(403)
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
+    expect((await pause({ origin: at })).status).toBe(303)
+    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(1)
+    expect((await ask(`${at}/sources/contacts/resume`, form({}, { origin: at }))).status).toBe(303)
+    expect((await ask(`${at}/sources/else/pause`, form({}, { origin: at }))).status).toBe(404)
+  })
+})
+
+test('a page may load and run nothing but our own files', async () => {
+  const at = await serve()
+  const { headers, text } = await ask(`${at}/`)
+  expect(headers['content-security-policy']).toMatch(
+    /^default-src 'none'; script-src 'self'; style-src 'self'/,
+  )
+  expect(text).not.toMatch(/<script(?! type="module" src="\/assets)|<style| style=| on\w+=/)
+  expect(text).not.toMatch(/(?:src|href|action)="(?!\/|#)/)
+  for (const [, path = ''] of text.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)) {
+    const got = await ask(at + path)
+    expect(got.status).toBe(200)
+    const again = await ask(at + path, { headers: { 'if-none-match': String(got.headers['etag']) } })
+    expect(again).toMatchObject({ status: 304, text: '' })
+  }
+})
+
+test('/api/status reports what `fillrate status --json` does, and leaves the tables of the user alone', async () => {
+  const at = await serve()
+  const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
+  interface Status {
+    readonly fill_rate: Record<string, { readonly columns: readonly { readonly column: string }[] }>
+  }
+  try {
+    const { stdout } = await runProgram({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
+    const counted = JSON.parse(stdout) as Status
+    const client = await harness.database.pool.connect()
+    try {
+      await client.query('begin; lock table crm.contacts, crm.accounts in access exclusive mode')
+      const { fill_rate: coverage, ...state } = JSON.parse((await ask(`${at}/api/status`)).text) as Status
+      expect({ ...state, fill_rate: {} }).toEqual({ ...counted, fill_rate: {} })
+      // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
+      const { rows } = await harness.database.pool.query<{ source: string; at: Date; eligible: number }>(
+        'select distinct on (source) source, at, eligible::int from fillrate.fill_rate_samples order by source, at desc',
+      )
+      expect(Object.entries(coverage).map(([source, one]) => ({ ...one, source }))).toEqual(
+        rows.toReversed().map(({ source, at: measuredAt, eligible }) => ({
+          source,
+          eligible,
+          measured_at: measuredAt.toISOString(),
+          columns: counted.fill_rate[source]?.columns.map(({ column }) => ({
+            column,
+            filled: expect.any(Number) as number,
+          })),
+        })),
+      )
+      expect(Object.keys(coverage)).toEqual(Object.keys(counted.fill_rate))
+    } finally {
+      await client.query('rollback')
+      client.release()
+    }
+  } finally {
+    await cli.remove()
+  }
+})
+
+test('/metrics is what Prometheus reads, and its numbers are those of the service and the tables', async () => {
+  const at = await serve()
+  const { headers, text } = await ask(`${at}/metrics`)
+  expect(headers['content-type']).toContain('text/plain; version=0.0.4')
+  const lines = text.trim().split('\n')
+  const families = new Set(
+    lines.flatMap((line) => /^# TYPE (\S+) (?:counter|gauge|histogram)$/.exec(line)?.[1] ?? []),
+  )
+  const samples = lines.filter((line) => !line.startsWith('#'))
+  const sample = /^([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\d+(?:\.\d+)?(?:e-?\d+)?)$/
+  expect(samples.filter((line) => !sample.test(line))).toEqual([])
+  const values = new Map(
+    samples.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]),
+  )
+  expect(values.size).toBe(samples.length)
+  const named = [...values.keys()].map((series) => series.replace(/\{.*/, ''))
+  expect(
+    named.filter((name) => !families.has(name) && !families.has(name.replace(/_(bucket|sum|count)$/, ''))),
+  ).toEqual([])
+  const sum = (of: string): number =>
+    [...values].reduce((all, [name, value]) => (name.startsWith(of) ? all + value : all), 0)
+  const { calls } = harness.sandbox.stats()
+  expect(sum('fillrate_requests_total')).toBe(calls.accepted + calls.refused)
+  expect(sum('fillrate_rows{source="contacts"')).toBe(60)
+  expect(values.get('fillrate_jobs{state="completed"}')).toBe(1)
+  expect(values.get('fillrate_write_back_batch_seconds_bucket{le="+Inf"}')).toBe(
+    values.get('fillrate_write_back_batch_seconds_count'),
+  )
+  expect(values.get('fillrate_delivery_lag_seconds_count')).toBe(1)
+  const { rows } = await harness.database.pool.query<{ asked: number }>(
+    `select count(*)::int as asked from fillrate.lookups where resolved_at is not null`,
+  )
+  expect(
+    sum('fillrate_lookups_total{outcome="found"') + sum('fillrate_lookups_total{outcome="not_found"'),
+  ).toBe(rows[0]?.asked)
+})
+
+// The last one: it adds a row.
+test('beside a run there is no dashboard: it would be open to every user of the machine', async () => {
+  const port = await freePort()
+  const app = await harness.open({ environment: { port } })
+  let looked: Promise<Record<string, number>> | null = null
+  const look = async (): Promise<Record<string, number>> => {
+    const at = `http://127.0.0.1:${port}`
+    const statuses: Record<string, number> = {}
+    for (const path of ['/healthz', '/', '/api/status', '/metrics', '/row?source=contacts&key=1'])
+      statuses[path] = (await ask(at + path)).status
+    return statuses
+  }
+  await harness.database.pool.query(`insert into crm.contacts (email) values ('beside-a-run@example.com')`)
+  harness.sandbox.configure({ latencyAfterMs: 500 })
+  await app.run(runRequest({ onProgress: () => void (looked ??= look().catch(() => ({}))) }))
+  harness.sandbox.configure({ latencyAfterMs: 0 })
+  expect(await looked).toEqual({
+    '/healthz': 200,
+    '/': 404,
+    '/api/status': 404,
+    '/metrics': 404,
+    '/row?source=contacts&key=1': 404,
+  })
+})

@@ -1,0 +1,286 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { verifyProposedSource } from '../../../src/init/verify.ts'
+import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
+import { proposeSources } from '../../../src/init/propose.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeEach(async () => {
+  database = await createTestDatabase()
+})
+afterEach(() => database.drop())
+
+async function proposeFor(sql: string, wanted: string[] | null = null): Promise<Proposal> {
+  await database.pool.query(sql)
+  const proposal = await proposeSources((act, timeoutMs) => inTransaction(database.db, act, timeoutMs), {
+    wanted: wanted && ((table) => wanted.includes(table.name)),
+  })
+  for (const source of proposal.sources)
+    expect(await verifyProposedSource(database.db, source)).toMatchObject({ source })
+  return proposal
+}
+
+const sourceOf = ({ sources }: Proposal, name: string): ProposedSource => {
+  const found = sources.find((source) => source.name === name)
+  if (!found) throw new Error(`no source ${name} among ${sources.map((source) => source.name).join(', ')}`)
+  return found
+}
+const inputsOf = (source: ProposedSource): Record<string, string> =>
+  Object.fromEntries(source.inputs.map(({ input, sql }) => [input, sql.replaceAll(/\s+/g, ' ')]))
+const outputsOf = (source: ProposedSource): Record<string, string> =>
+  Object.fromEntries(source.outputs.map(({ column, field }) => [column, field]))
+
+describe('tables', () => {
+  test('of names in PascalCase, linked without foreign keys, with a custom suffix', async () => {
+    const proposal = await proposeFor(`
+      create table "Account" ("Id" varchar(18) primary key, "Name" varchar(255), "Website" varchar(255), "Industry" varchar(40),
+        "NumberOfEmployees" int, "BillingCity" varchar(40), "BillingCountry" varchar(80), "ShippingCity" varchar(40),
+        "IsDeleted" boolean not null default false, "ParentId" varchar(18));
+      create table "Contact" ("Id" varchar(18) primary key, "AccountId" varchar(18), "Salutation" varchar(40),
+        "FirstName" varchar(40), "LastName" varchar(80), "Email" varchar(80), "Title" varchar(128), "Phone" varchar(40),
+        "AssistantPhone" varchar(40), "LinkedIn_URL__c" varchar(255), "IsDeleted" boolean not null default false,
+        "LastModifiedDate" timestamptz);
+      create index on "Contact" ("LastModifiedDate");
+      insert into "Account" ("Id", "Name", "Website") select '001' || n, 'Acme', 'acme' || n || '.example' from generate_series(1, 30) n;
+      insert into "Contact" ("Id", "AccountId", "FirstName", "LastName", "Email")
+        select '003' || n, '001' || n % 30 + 1, 'Ann', 'Bee', case when n % 3 > 0 then 'ann' || n || '@acme.example' end
+          from generate_series(1, 60) n`)
+    const contact = sourceOf(proposal, 'Contact')
+    expect(contact).toMatchObject({
+      where: 'not t."IsDeleted"',
+      changedAt: 't."LastModifiedDate"',
+      joins: 'left join "Account" a on a."Id" = t."AccountId" and not a."IsDeleted"',
+    })
+    expect(inputsOf(contact)).toEqual({
+      email: 't."Email"',
+      name: `concat_ws(' ', t."FirstName", t."LastName")`,
+      company: 'a."Name"',
+    })
+    expect(outputsOf(contact)).toEqual({ Title: 'title', Phone: 'phone', LinkedIn_URL__c: 'linkedin' })
+    expect(contact.sample).toEqual({ rows: 60, askedBy: { email: 40, name_company: 20 } })
+    expect(outputsOf(sourceOf(proposal, 'Account'))).toEqual({
+      Industry: 'industry',
+      NumberOfEmployees: 'employee_count',
+      BillingCity: 'location.city',
+      BillingCountry: 'location.country',
+    })
+  })
+
+  test('of leads make two sources, of the person and of the company', async () => {
+    const proposal = await proposeFor(`
+      create table leads (id serial primary key, first_name text, last_name text, email text, title text, company text,
+        website text, industry text, employees int, city text);
+      insert into leads (last_name, email, company, website)
+        select 'L', 'l' || n || '@a.example', 'A', 'a' || n || '.example' from generate_series(1, 20) n`)
+    // Everyone has an address, so that the company's name is worth more when it is filled.
+    expect(outputsOf(sourceOf(proposal, 'leads'))).toEqual({ title: 'title', company: 'company.name' })
+    // The city may be the person's own.
+    expect(outputsOf(sourceOf(proposal, 'leads_companies'))).toEqual({
+      industry: 'industry',
+      employees: 'employee_count',
+    })
+  })
+
+  test('of both kinds are told apart by a column of types', async () => {
+    const proposal = await proposeFor(`
+      create type kind as enum ('individual', 'business');
+      create table customers (no text not null unique, kind kind not null, name text, email text, job_title text, phone text,
+        website text, sector text);
+      insert into customers (no, kind, email) select n, 'individual', 'c' || n || '@c.example' from generate_series(1, 10) n;
+      insert into customers (no, kind, email) select n, 'business', 'c@c' || n || '.example' from generate_series(11, 20) n`)
+    expect(sourceOf(proposal, 'customers_people')).toMatchObject({
+      key: ['no'],
+      where: "t.kind = 'individual'",
+    })
+    const companies = sourceOf(proposal, 'customers_companies')
+    expect(companies).toMatchObject({ key: ['no'], where: "t.kind = 'business'" })
+    expect(inputsOf(companies)).toEqual({
+      domain: "coalesce(nullif(btrim(t.website), ''), split_part(t.email, '@', 2))",
+    })
+  })
+
+  test('with their email addresses in another table, by a key of it', async () => {
+    const proposal = await proposeFor(`
+      create table persons (id uuid primary key default gen_random_uuid(), given_name text, surname text, job_title text);
+      create table person_emails (id serial primary key, person_id uuid references persons, address text, is_primary boolean,
+        deleted_at timestamptz);
+      insert into persons (surname) select 'S' || n from generate_series(1, 20) n;
+      insert into person_emails (person_id, address) select id, surname || '@s.example' from persons`)
+    expect(inputsOf(sourceOf(proposal, 'persons'))).toEqual({
+      email:
+        '(select e.address from person_emails e where e.person_id = t.id and e.deleted_at is null ' +
+        'order by e.is_primary desc nulls last, e.id limit 1)',
+    })
+  })
+
+  test('with arrays, and lists inside jsonb', async () => {
+    const proposal = await proposeFor(`
+      create table people (id int primary key, name text, emails text[], phones text[], data jsonb);
+      insert into people select n, 'N', array['p' || n || '@p.example'], null, '{"links": ["x"], "title": null}' from generate_series(1, 9) n;
+      create table companies (id int primary key, name text, attributes jsonb, tech_stack jsonb);
+      insert into companies select n, 'C', jsonb_build_object('domains', jsonb_build_array('c' || n || '.example')), '[]' from generate_series(1, 9) n`)
+    expect(inputsOf(sourceOf(proposal, 'people'))).toEqual({ email: 't.emails[1]' })
+    expect(outputsOf(sourceOf(proposal, 'people'))).toEqual({ phones: 'phone', 'data.title': 'title' })
+    expect(inputsOf(sourceOf(proposal, 'companies'))).toEqual({ domain: "t.attributes -> 'domains' ->> 0" })
+    expect(outputsOf(sourceOf(proposal, 'companies'))).toEqual({ tech_stack: 'technologies' })
+  })
+
+  test('that hold no row yet are known by their names', async () => {
+    const proposal = await proposeFor(`
+      create table companies (id int primary key, name text, domain text, industry text, is_archived boolean);
+      create table contacts (id int primary key, company_id int, email text, full_name text, job_title text, linkedin text)`)
+    const contacts = sourceOf(proposal, 'contacts')
+    expect(inputsOf(contacts)).toEqual({ email: 't.email', name: 't.full_name', company: 'a.name' })
+    expect(outputsOf(contacts)).toEqual({ job_title: 'title', linkedin: 'linkedin' })
+    expect(sourceOf(proposal, 'companies').where).toBe('t.is_archived is not true')
+  })
+})
+
+describe('columns', () => {
+  test('are filled as their types and names want it', async () => {
+    const proposal = await proposeFor(`
+      create type level as enum ('Executive', 'Manager', 'Other');
+      create table contacts (id int primary key, email text, seniority level, phone varchar(6), job_title varchar(80),
+        department text check (department in ('Sales', 'IT')));
+      create table companies (id int primary key, name text, domain text, company_size text, size_band text check (size_band in ('1-10', '11-50')),
+        annual_revenue_cents bigint, technologies text, country char(2), sector int,
+        founded date, search text generated always as (name) stored)`)
+    const [contacts, companies] = [sourceOf(proposal, 'contacts'), sourceOf(proposal, 'companies')]
+    const output = (source: ProposedSource, column: string) =>
+      source.outputs.find((one) => one.column === column)
+    expect(output(contacts, 'seniority')?.map).toMatchObject({ c_suite: 'Executive', manager: 'Manager' })
+    expect(output(contacts, 'department')?.map).toMatchObject({ sales: 'Sales', it: 'IT' })
+    expect(contacts.leftOut).toEqual([
+      { column: 'phone', why: 'holds 6 characters, which is too short for phone' },
+    ])
+    expect(output(companies, 'company_size')).toMatchObject({ field: 'employee_range' })
+    expect(output(companies, 'annual_revenue_cents')).toMatchObject({ field: 'revenue', sql: '$value * 100' })
+    expect(output(companies, 'technologies')?.sql).toContain('$json')
+    expect(companies.leftOut.map(({ column }) => column)).toEqual(['country'])
+    expect(Object.keys(outputsOf(companies))).not.toContain('sector')
+  })
+
+  test('that this role may not update are left out, with those that it may not read', async () => {
+    await database.pool.query(`
+      create table contacts (id int primary key, email text, title text, phone text, department text, salary text);
+      insert into contacts select n, 'c' || n || '@c.example' from generate_series(1, 9) n`)
+    const role = `clerk_${database.url.slice(-12)}`
+    await database.pool.query(`
+      create role ${role};
+      grant select (id, email, title, phone), update (title) on contacts to ${role}`)
+    try {
+      const proposal = await proposeSources(
+        (act, timeoutMs) =>
+          inTransaction(
+            database.db,
+            async (tx) => {
+              await tx.executeQuery(
+                await import('kysely').then(({ CompiledQuery }) =>
+                  CompiledQuery.raw(`set local role ${role}`),
+                ),
+              )
+              return act(tx)
+            },
+            timeoutMs,
+          ),
+        { wanted: null },
+      )
+      const contacts = sourceOf(proposal, 'contacts')
+      expect(outputsOf(contacts)).toEqual({ title: 'title' })
+      expect(contacts.leftOut).toEqual([{ column: 'phone', why: 'may not be updated by this role' }])
+    } finally {
+      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+
+  test('decide by their values which of two is meant', async () => {
+    const proposal = await proposeFor(`
+      create table contacts (id int primary key, email text, email_address text, title text, job_title text, website text);
+      insert into contacts select n, 'see notes', 'c' || n || '@c.example', 'Mr', null, null from generate_series(1, 9) n`)
+    const contacts = sourceOf(proposal, 'contacts')
+    expect(inputsOf(contacts)).toEqual({ email: 't.email_address' })
+    expect(outputsOf(contacts)).toEqual({ job_title: 'title' })
+  })
+})
+
+describe('what is passed over, and why', () => {
+  const misses: Record<string, [sql: string, why: string]> = {
+    'a view': [
+      'create table base (id int); create view contacts as select 1 as id, null::text as email, null::text as title',
+      'a view',
+    ],
+    'a table without a key': [
+      'create table contacts (email text, title text)',
+      'no primary key and no unique index',
+    ],
+    'a copy of the past': [
+      'create table contacts_backup (id int primary key, first_name text, last_name text, email text, title text)',
+      "'backup'",
+    ],
+    'the users of an application': [
+      'create table members (id int primary key, email text, name text, title text, password_hash text)',
+      'it holds passwords',
+    ],
+    'one’s own people': [
+      'create table employees (id int primary key, first_name text, last_name text, email text, job_title text, department text)',
+      'one’s own people',
+    ],
+    'nothing to ask by': [
+      'create table contacts (id int primary key, first_name text, last_name text, title text)',
+      'nothing identifies its rows',
+    ],
+    'nothing usable to ask by': [
+      `create table contacts (id int primary key, email text, title text); insert into contacts select n, null from generate_series(1, 9) n`,
+      'none of 9 rows looked at has a usable email',
+    ],
+    'nothing to fill': [
+      'create table subscribers (id int primary key, email text, name text, first_name text, last_name text)',
+      'no column to fill',
+    ],
+  }
+  test.each(Object.entries(misses))('%s', async (_, [sql, why]) => {
+    const proposal = await proposeFor(sql)
+    expect(proposal.sources).toEqual([])
+    expect(proposal.passedOver).toEqual([expect.objectContaining({ why: expect.stringContaining(why) })])
+  })
+
+  test('what only looks a little like it is not proposed', async () => {
+    const { sources, passedOver } = await proposeFor(`
+      create table orders (id int primary key, email text, phone text, city text, state text, country text, title text);
+      create table events (id int primary key, email text, name text, title text, department text);
+      create table products (id int primary key, name text, title text, url text, industry text);
+      insert into orders select n, 'o' || n || '@o.example', null, null, 'paid', null, 'Order' from generate_series(1, 20) n`)
+    expect(sources).toEqual([])
+    expect(passedOver.length).toBeLessThan(3)
+  })
+
+  test('a table that is named is taken for what it most looks like', async () => {
+    const { sources } = await proposeFor(
+      `create table attendance (id int primary key, email text, department text)`,
+      ['attendance'],
+    )
+    expect(sources).toMatchObject([{ name: 'attendance', kind: 'person' }])
+  })
+})
+
+test('an empty database has nothing', async () => {
+  expect(await proposeFor('select 1')).toEqual({
+    sources: [],
+    passedOver: [],
+    looked: { tables: 0, schemas: [] },
+  })
+})
+
+test('a big table is looked at all over, and the same each time', async () => {
+  const sql = `
+    create table contacts (id int primary key, email text, title text, tenant_id int);
+    insert into contacts select n, case when n > 25000 then 'c' || n || '@c.example' end, null, n % 3 from generate_series(1, 50000) n;
+    analyze contacts`
+  const first = await proposeFor(sql)
+  const { sample, notes } = sourceOf(first, 'contacts')
+  expect(sample.rows).toBe(200)
+  expect(sample.askedBy['email']).toBeGreaterThan(20)
+  expect(notes.join(' ')).toContain('t.tenant_id = …')
+  expect(await proposeFor('select 1')).toEqual(first)
+})

@@ -1,0 +1,336 @@
+import pino from 'pino'
+import * as recover from '../../../src/pipeline/recover.ts'
+import * as callers from '../../../src/store/callers.ts'
+import * as giveBack from '../../../src/store/lookup-leases.ts'
+import * as jobs from '../../../src/store/jobs.ts'
+import * as leases from '../../../src/store/lookup-leases.ts'
+import * as lookups from '../../../src/store/lookups.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { randomUUID } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterCall } from '../../../src/domain/lookup.ts'
+import { readLookupTotals } from '../../../src/store/run-progress.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+
+const MINUTE = 60_000
+let database: TestDatabase
+let run: number
+const log = pino({ level: 'silent' })
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  run = await startRun()
+})
+afterEach(() => database.drop())
+
+const startRun = (leaseMs = MINUTE): Promise<number> =>
+  runs.insertRun(database.db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'auto' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs,
+  })
+
+const want = (...emails: string[]) =>
+  inTransaction(database.db, (tx) =>
+    lookups.upsertLookups(
+      tx,
+      emails.map((email) => ({ kind: 'email' as const, key: email, input: { email } })),
+      run,
+      [run],
+      0,
+    ),
+  )
+
+const lease = (limit = 10, leaseMs = MINUTE) =>
+  leases.leaseLookups(database.db, { run, emails: true, limit, token: randomUUID(), leaseMs })
+
+const rules = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
+const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult => ({
+  id: lookup.id,
+  token: lookup.token,
+  askedAt: new Date(),
+  ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, rules, Date.now(), 0),
+})
+
+const stored = async () =>
+  (
+    await database.pool.query<{
+      key: string
+      state: string
+      unconfirmed_calls: number
+      title: string | null
+    }>(`select key, state, unconfirmed_calls, record ->> 'title' as title from fillrate.lookups order by key`)
+  ).rows
+
+test('two workers never lease the same lookup', async () => {
+  await want(...Array.from({ length: 50 }, (_, n) => `p${n}@example.com`))
+  const leased = (await Promise.all(Array.from({ length: 8 }, () => lease(10)))).flat()
+  expect(leased).toHaveLength(50)
+  expect(new Set(leased.map((lookup) => lookup.id)).size).toBe(50)
+})
+
+test('a lease that ran out is asked again, and counted as in doubt', async () => {
+  await want('a@example.com')
+  await lease(1, 0)
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      expiredLeases: { inDoubt: 1 },
+    },
+  )
+  expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
+  expect(await readLookupTotals(database.db, run)).toMatchObject({ inDoubt: 1 })
+})
+
+test('of what was leased ahead, only what was asked is in doubt', async () => {
+  await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
+  const token = randomUUID()
+  const [a, b, c, d] = await leases.leaseLookups(database.db, {
+    run,
+    emails: true,
+    limit: 4,
+    startImmediately: 1,
+    token,
+    leaseMs: MINUTE,
+  })
+  if (!a || !b || !c || !d) throw new Error('all four should have been leased')
+  const { started, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], [b])
+  expect({ begun: started, unstored }).toEqual({ begun: [b], unstored: [] })
+  expect(await leases.markInFlight(database.db, [c])).toEqual([c])
+  await database.pool.query(
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
+  )
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      expiredLeases: { inDoubt: 2, unasked: 1 },
+    },
+  )
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
+    { key: 'b@example.com', state: 'pending', unconfirmed_calls: 1 },
+    { key: 'c@example.com', state: 'pending', unconfirmed_calls: 1 },
+    { key: 'd@example.com', state: 'pending', unconfirmed_calls: 0 },
+  ])
+  expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
+})
+
+test('what was leased ahead is not asked when somebody else has it by now, or it was erased', async () => {
+  await want('a@example.com', 'b@example.com', 'c@example.com')
+  const [a, b, c] = await leases.leaseLookups(database.db, {
+    run,
+    emails: true,
+    limit: 3,
+    startImmediately: 0,
+    token: randomUUID(),
+    leaseMs: MINUTE,
+  })
+  if (!a || !b || !c) throw new Error('all three should have been leased')
+  await database.pool.query(
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where key = 'a@example.com'`,
+  )
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await lease(1)
+  await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
+  expect(await leases.markInFlight(database.db, [a, b, c])).toEqual([c])
+})
+
+test('a lookup is given back under its own token alone, not under that of another in the same batch', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [first] = await lease(1, 0)
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  const again = await lease(2)
+  const other = again.find((lookup) => lookup.id !== first?.id)
+  if (!first || !other) throw new Error('one should have been leased twice')
+  await giveBack.releaseLookups(database.db, [first, other])
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'leased' },
+    { key: 'b@example.com', state: 'pending' },
+  ])
+})
+
+test('how far a token came is forgotten once nothing is leased under it', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a] = await lease(1)
+  await lease(1)
+  if (!a) throw new Error('nothing was leased')
+  await leases.completeLookups(database.db, [found(a, 'answered')])
+  await database.pool.query(`update fillrate.in_flight_marks set marked_at = now() - interval '2 minutes'`)
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  const { rows } = await database.pool.query<{ token: string }>(
+    `select lease_token as token from fillrate.in_flight_marks`,
+  )
+  expect(rows).toHaveLength(1)
+  expect(rows[0]?.token).not.toBe(a.token)
+})
+
+test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a, b] = await lease(2, 0)
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  const again = await lease(2)
+  const newer = again.find((lookup) => lookup.id === b?.id)
+  if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
+  await leases.completeLookups(database.db, [found(newer, 'the newer one')])
+
+  await leases.completeLookups(database.db, [found(a, 'late, but paid for'), found(b, 'late')])
+  expect(await stored()).toMatchObject([
+    { key: 'a@example.com', state: 'found', title: 'late, but paid for' },
+    { key: 'b@example.com', state: 'found', title: 'the newer one' },
+  ])
+})
+
+test('a lease that is extended does not run out; a lost one can not be extended', async () => {
+  await want('a@example.com')
+  const [first] = await lease(1, 0)
+  if (!first) throw new Error('nothing was leased')
+  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(
+    new Map([[first.token, { leased: 1, extended: 1 }]]),
+  )
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      expiredLeases: { inDoubt: 0, unasked: 0 },
+    },
+  )
+  await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
+  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Map())
+})
+
+test('extending waits for nobody: two statements that hold some and want others would wait for each other', async () => {
+  await want('a@example.com', 'b@example.com')
+  const [a, b] = await lease(2, MINUTE)
+  if (!a || !b) throw new Error('both should have been leased')
+  const other = await database.pool.connect()
+  try {
+    await other.query('begin')
+    await other.query('select from fillrate.lookups where id = $1 for update', [a.id])
+    // Who extends is told that one of them was left out.
+    expect(await leases.extendLookupLeases(database.db, [a.token], 10 * MINUTE)).toEqual(
+      new Map([[a.token, { leased: 2, extended: 1 }]]),
+    )
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  const { rows } = await database.pool.query<{ key: string; extended: boolean }>(
+    `select key, leased_until > now() + interval '5 minutes' as extended from fillrate.lookups order by key`,
+  )
+  expect(rows.map(({ extended }) => extended)).toEqual([false, true])
+})
+
+test('a lookup that another live run asks is not taken from it; that of a dead run is', async () => {
+  await want('a@example.com')
+  const other = run
+  run = await startRun()
+  expect(
+    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [other, run], 0)),
+  ).toMatchObject([{ admitted: false }])
+  expect(
+    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [run], 0)),
+  ).toMatchObject([{ admitted: true }])
+})
+const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 'a@example.com' } }
+
+test('a job whose process died between the post and the 202 is in doubt, and is not posted again', async () => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  const [job] = await jobs.createJobs(database.db, {
+    run,
+    ids: [randomUUID()],
+    least: 50,
+    token: randomUUID(),
+    leaseMs: 0,
+    deadlineMs: MINUTE,
+  })
+  expect(job?.emails).toHaveLength(60)
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      doubtfulJobs: 1,
+    },
+  )
+  expect(
+    await jobs.leaseJobsForRetry(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
+  ).toEqual([])
+  await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      expiredJobs: 1,
+    },
+  )
+  expect(
+    await leases.leaseLookups(database.db, {
+      run,
+      emails: false,
+      limit: 100,
+      token: randomUUID(),
+      leaseMs: MINUTE,
+    }),
+  ).toHaveLength(60)
+})
+
+test('a job that was certainly not taken is dissolved when its run is no more, and its inputs are free', async () => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  await jobs.createJobs(database.db, {
+    run,
+    ids: [randomUUID()],
+    least: 50,
+    token: randomUUID(),
+    leaseMs: MINUTE,
+    deadlineMs: MINUTE,
+  })
+  await database.pool.query(
+    `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
+  )
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      dissolvedJobs: 0,
+    },
+  )
+  await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, null),
+  ).toMatchObject({
+    dissolvedJobs: 1,
+  })
+  const { rows } = await database.pool.query('select distinct state, sync_only from fillrate.lookups')
+  expect(rows).toEqual([{ state: 'pending', sync_only: false }])
+})
+
+test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
+  const dead = await startRun(0)
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, dead),
+  ).toMatchObject({
+    interruptedRuns: 0,
+  })
+  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
+    {
+      interruptedRuns: 1,
+    },
+  )
+})
+
+test('one process is the caller; another follows when the lease runs out, or at once when it is given up', async () => {
+  const { db } = database
+  const [one, two] = [randomUUID(), randomUUID()]
+  expect(await callers.acquireLease(db, 'key', one, 'one', MINUTE)).toBe(true)
+  expect(await callers.acquireLease(db, 'key', two, 'two', MINUTE)).toBe(false)
+  expect(await callers.acquireLease(db, 'key', one, 'one', 0)).toBe(true)
+  expect(await callers.acquireLease(db, 'key', two, 'two', MINUTE)).toBe(true)
+  expect(await callers.acquireLease(db, 'key', one, 'one', MINUTE)).toBe(false)
+  await callers.releaseLease(db, 'key', one)
+  expect(await callers.currentLeaseOwner(db, 'key')).toBe('two')
+  await callers.releaseLease(db, 'key', two)
+  expect(await callers.acquireLease(db, 'key', one, 'one', MINUTE)).toBe(true)
+})
+
+test('of many processes that want to be the caller at once, one is', async () => {
+  const won = await Promise.all(
+    Array.from({ length: 8 }, (_, n) =>
+      callers.acquireLease(database.db, 'key', randomUUID(), `p${n}`, MINUTE),
+    ),
+  )
+  expect(won.filter(Boolean)).toHaveLength(1)
+})

@@ -1,0 +1,202 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { undoRun } from '../../../src/actions/undo/undo.ts'
+import * as writeBack from '../../../src/pipeline/write-back.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { answeredPeople, whileOpen, type AnsweredPeople } from '../../support/people.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+afterEach(() => dropTrigger())
+
+const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch(deps, source)
+
+/** Until nothing is done at once any more, with whatever fails. */
+async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: number }> {
+  const sum = { rows: 0, left: 0 }
+  for (;;) {
+    const did = await writeOnce(people)
+    sum.rows += did.rows
+    sum.left += did.left
+    if (did.rows === 0 && !did.more) return sum
+  }
+}
+
+/** What was left is due at once. */
+const passTime = (): Promise<unknown> =>
+  database.pool.query(
+    `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
+  )
+
+const titles = async (where = 'true'): Promise<unknown[]> =>
+  (
+    await database.pool.query<{ title: string | null }>(`select title from people where ${where} order by id`)
+  ).rows.map((row) => row.title)
+
+const stateOf = async (key: string): Promise<unknown> =>
+  (
+    await database.pool.query<{ state: string; reason: string | null; due: boolean }>(
+      `select state, reason, due_at > now() as due from fillrate.rows where key = $1`,
+      [key],
+    )
+  ).rows[0]
+
+/** Does something to each row of the table that is updated. */
+const trigger = (body: string): Promise<unknown> =>
+  database.pool.query(`
+    create function act() returns trigger language plpgsql as $$ begin ${body} return new; end $$;
+    create trigger act before update on people for each row execute function act();`)
+
+const dropTrigger = (): Promise<unknown> =>
+  database.pool.query('drop trigger if exists act on people; drop function if exists act()')
+
+describe('a row that another transaction has locked', () => {
+  test('is left for later, and the others of its batch are written at once', async () => {
+    const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
+    await whileOpen(database, `update people set title = 'typed' where id = 30`, async () => {
+      expect(await writeOnce(people)).toMatchObject({ rows: 49, enriched: 49, left: 1 })
+      expect(await titles('title is null')).toEqual([null])
+      expect(await stateOf('30')).toMatchObject({
+        state: 'waiting',
+        reason: expect.stringContaining('another transaction has locked its row') as string,
+        due: true,
+      })
+      // No busy loop: until its time has come, it is not looked at.
+      expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 0, more: false })
+      await passTime()
+      expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 1, more: false })
+    })
+    await passTime()
+    expect(await writeAll(people)).toEqual({ rows: 1, left: 0 })
+    expect(await titles('id = 30')).toEqual(['Title 30'])
+    expect(await stateOf('30')).toMatchObject({ state: 'enriched', reason: null })
+  })
+
+  test('never makes the person’s own statement wait for it, or fail by a deadlock', async () => {
+    const people = await answeredPeople(database, 50, { sourceTimeoutMs: 5_000 })
+    const person = await database.pool.connect()
+    await person.query(`begin; update people set title = 'typed' where id = 40`)
+    const writing = writeAll(people)
+    // The row before it in the order of the keys: a batch that waited for row 40 would hold row 10 meanwhile.
+    await person.query(`select pg_sleep(1.2); update people set title = 'typed' where id = 10`)
+    await person.query('commit')
+    person.release()
+    await writing
+    await passTime()
+    await writeAll(people)
+    expect(await titles('id in (10, 40)')).toEqual(['typed', 'typed'])
+    expect(await titles('title is null')).toEqual([])
+  })
+
+  test('that was deleted when the lock is gone is gone', async () => {
+    const people = await answeredPeople(database, 3)
+    await whileOpen(database, 'delete from people where id = 2; savepoint s', async () => {
+      expect(await writeOnce(people)).toMatchObject({ rows: 2, left: 1 })
+    })
+    await database.pool.query('delete from people where id = 2')
+    await passTime()
+    await writeAll(people)
+    expect(await stateOf('2')).toMatchObject({ state: 'write_rejected' })
+  })
+})
+
+test('a table that another transaction has locked leaves its rows for later, and fails nothing', async () => {
+  const people = await answeredPeople(database, 20, { sourceTimeoutMs: 3_000 })
+  await whileOpen(database, 'lock table people in access exclusive mode', async () => {
+    expect(await writeAll(people)).toEqual({ rows: 0, left: 20 })
+    expect(await stateOf('7')).toMatchObject({
+      state: 'waiting',
+      reason: expect.stringContaining('locked the table') as string,
+    })
+  })
+  await passTime()
+  expect(await writeAll(people)).toEqual({ rows: 20, left: 0 })
+})
+
+describe('a slow table', () => {
+  test('is written in batches that fit the time that a statement may take', async () => {
+    const people = await answeredPeople(database, 15, { sourceTimeoutMs: 1_000 })
+    await trigger('perform pg_sleep(0.1);')
+    expect(await writeAll(people)).toEqual({ rows: 15, left: 0 })
+    expect(await titles('title is null')).toEqual([])
+  })
+
+  test('has the one row that takes longer by itself rejected, with a reason, and no other', async () => {
+    const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
+    await trigger('if new.id = 3 then perform pg_sleep(60); end if;')
+    expect(await writeAll(people)).toEqual({ rows: 4, left: 0 })
+    expect(await stateOf('3')).toMatchObject({
+      state: 'write_rejected',
+      reason: expect.stringMatching(/alone took longer than 1 s.*triggers/) as string,
+    })
+    expect(await titles('title is null')).toHaveLength(1)
+  })
+})
+
+describe('a trigger that raises the code of a conflict', () => {
+  test.each(['55P03', '40001', '40P01'])(
+    'always, with %s, has its row rejected and no other',
+    async (code) => {
+      const people = await answeredPeople(database, 10)
+      await trigger(`if new.id = 4 then raise exception 'not this one' using errcode = '${code}'; end if;`)
+      expect(await writeAll(people)).toEqual({ rows: 10, left: 0 })
+      expect(await stateOf('4')).toMatchObject({
+        state: 'write_rejected',
+        reason: expect.stringContaining('not this one') as string,
+      })
+      expect(await titles('title is null')).toHaveLength(1)
+    },
+  )
+
+  test('because it waits for a lock of its own has its row left for later', async () => {
+    const people = await answeredPeople(database, 10)
+    await database.pool.query('create table counters (id int primary key); insert into counters values (1)')
+    await trigger('if new.id = 4 then perform from counters for update nowait; end if;')
+    await whileOpen(database, 'select from counters for update', async () => {
+      expect(await writeAll(people)).toEqual({ rows: 9, left: 1 })
+      expect(await stateOf('4')).toMatchObject({ state: 'waiting', due: true })
+    })
+    await passTime()
+    expect(await writeAll(people)).toEqual({ rows: 1, left: 0 })
+    await database.pool.query('drop table counters')
+  })
+})
+
+describe('an undo', () => {
+  const takeBack = async ({ deps }: AnsweredPeople) => {
+    await database.pool.query(
+      `update fillrate.runs set leased_until = now() - interval '1 s', state = 'completed', finished_at = now() where id = 1`,
+    )
+    return undoRun(
+      { ...deps, owner: 'test' },
+      { run: 1, dryRun: false, signal: new AbortController().signal },
+    )
+  }
+
+  test('takes back what is not locked, reports what is, and takes that back when it is run again', async () => {
+    const people = await answeredPeople(database, 30, { sourceTimeoutMs: 3_000 })
+    await writeAll(people)
+    await whileOpen(database, 'select from people where id = 9 for update', async () => {
+      const { status, changes } = await takeBack(people)
+      expect({ status, changes }).toMatchObject({
+        status: 'completed',
+        changes: { total: 30, restored: 29, remaining: 1, kept: 0, rejected: 0 },
+      })
+    })
+    expect(await titles('title is not null')).toEqual(['Title 9'])
+    const { changes } = await takeBack(people)
+    expect(changes).toMatchObject({ total: 30, restored: 1, undone_before: 29, remaining: 0 })
+    expect(await titles('title is not null')).toEqual([])
+  })
+
+  test('goes on in smaller batches where the table is slow', async () => {
+    const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
+    await writeAll(people)
+    await trigger('if new.id = 2 then perform pg_sleep(60); end if;')
+    const { changes, failed } = await takeBack(people)
+    expect(changes).toMatchObject({ total: 4, restored: 3, rejected: 1, remaining: 0 })
+    expect(failed).toMatchObject([{ key: '2', outcome: 'rejected' }])
+  })
+})

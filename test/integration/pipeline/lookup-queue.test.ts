@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
+import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
+import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const LOOKUPS = 2_000
+let database: TestDatabase
+let breaker: { state: BreakerState }
+let supply: LookupQueue
+let leases: LeaseKeeper
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  await runs.insertRun(database.db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'sync' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs: 60_000,
+  })
+  await database.pool.query(
+    `insert into fillrate.lookups (kind, key, input, state, run_id)
+     select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,
+  )
+  const [run] = await runs.listRunning(database.db)
+  if (!run) throw new Error('the run should be live')
+  leases = new LeaseKeeper({ db: database.db, log: pino({ level: 'silent' }) })
+  const rules = {
+    attempts: 5,
+    concurrency: 32,
+    bulkMinimum: 50,
+    bulkDeadlineMs: 1,
+    bulkGraceMs: 1,
+    callTimeoutMs: 30_000,
+    sourceTimeoutMs: 1,
+    leftWaitMs: 0,
+    refreshAfterMs: 1,
+    retryNotFoundAfterMs: 1,
+  }
+  breaker = { state: 'closed' }
+  supply = new LookupQueue({ db: database.db, rules, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
+})
+afterEach(async () => {
+  leases.stop()
+  await database.drop()
+})
+
+/** Of these, the lookups of which Postgres does not know that they are asked. */
+async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
+  const { rows } = await database.pool.query<{ id: number }>(
+    `select id::int from fillrate.lookups l
+      where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.lease_token = l.lease_token and a.through_lookup_id >= l.id)`,
+    [begun.map(({ id }) => id)],
+  )
+  return rows.map(({ id }) => id)
+}
+
+test('nothing is begun of which Postgres does not know that it is asked, however leases overlap', async () => {
+  const begun: LeasedLookup[] = []
+  for (let round = 0; round < 30; round++) {
+    const [first, second] = await Promise.all([supply.markNext(7), supply.markNext(5)])
+    begun.push(...first, ...second)
+    expect(await unnoted([...first, ...second])).toEqual([])
+    // As an answer does it: this leases ahead while the next begins. Not at first, when each leases for itself.
+    if (round > 0) supply.take(0)
+  }
+  expect(begun.length).toBeGreaterThan(300)
+  expect(new Set(begun.map(({ id }) => id)).size).toBe(begun.length)
+  await supply.close()
+})
+
+test('what was leased ahead and not asked waits again', async () => {
+  const begun = [...(await supply.markNext(100)), ...(await supply.markNext(100))]
+  expect(supply.size).toBeGreaterThan(0)
+  await supply.close()
+  const { rows } = await database.pool.query<{ state: string; count: number }>(
+    `select state, count(*)::int from fillrate.lookups group by state order by state`,
+  )
+  expect(rows).toEqual([
+    { state: 'leased', count: begun.length },
+    { state: 'pending', count: LOOKUPS - begun.length },
+  ])
+})
+
+test('a service that is down is probed with a lookup of which no call has failed, as long as there is one', async () => {
+  await database.pool.query(
+    `update fillrate.lookups set reason = 'server (500)', not_before = now() - interval '1 s' where key <> 'p7@example.com'`,
+  )
+  breaker.state = 'open'
+  const keys = async (): Promise<string[]> => {
+    const ids = (await supply.markNext(1)).map(({ id }) => id)
+    const { rows } = await database.pool.query<{ key: string }>(
+      'select key from fillrate.lookups where id = any ($1)',
+      [ids],
+    )
+    return rows.map(({ key }) => key)
+  }
+  expect(await keys()).toEqual(['p7@example.com'])
+  expect(await keys()).toEqual(['p1@example.com'])
+  await supply.close()
+})

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runExitCode } from '../../../src/runs/report.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { loseCommits } from '../../support/lost-commits.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  const { budget: _, ...config } = crmConfig
+  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 500) })
+})
+afterAll(() => harness.close())
+
+/** What a run is charged, in Postgres. */
+async function spent(run: number): Promise<number | undefined> {
+  const { rows } = await harness.database.pool.query<{ spent: number }>(
+    'select lookups_spent as spent from fillrate.runs where id = $1',
+    [run],
+  )
+  return rows[0]?.spent
+}
+
+test('a run without a budget is refused before anything is asked', async () => {
+  const app = await harness.open()
+  await expect(app.run(runRequest())).rejects.toMatchObject({
+    name: 'ConfigProblems',
+    problems: [{ place: 'budget', found: 'none' }],
+  })
+  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+})
+
+test('a run stops at its budget, having asked no more, and the next one goes on', async () => {
+  const first = await harness.run({ budget: 120, route: 'sync' })
+  expect(first.status).toBe('budget_reached')
+  expect(runExitCode(first)).toBe(4)
+  expect(first.lookups.requested).toBe(120)
+  expect(first.rows.waiting).toBe(0)
+  expect(stateSum(first)).toBe(first.rows.picked)
+  expect(first.skipped_over_budget + first.rows.picked).toBe(500)
+  expect(harness.sandbox.stats().requests['POST /v1/person/enrich']).toBeDefined()
+  expect(harness.sandbox.stats().calls.accepted).toBe(120)
+
+  const second = await harness.run({ budget: 'unlimited', route: 'sync' })
+  expect(second.status).toBe('completed')
+  expect(second.lookups.requested).toBe(450 - 120)
+  expect(first.rows.picked + second.rows.picked).toBe(500)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('rows that cost nothing are taken with a budget of nothing', async () => {
+  await harness.database.pool.query(
+    `insert into crm.contacts (email) values ('person3@example.com'), ('new@example.com')`,
+  )
+  const report = await harness.run({ budget: 0 })
+  expect(report).toMatchObject({
+    status: 'budget_reached',
+    skipped_over_budget: 1,
+    rows: { picked: 1 },
+    lookups: { requested: 0 },
+  })
+})
+
+test('a page whose COMMIT was answered by nothing is charged once', async () => {
+  await harness.database.pool.query(
+    `insert into crm.contacts (email) select 'lost' || n || '@example.com' from generate_series(1, 3000) n`,
+  )
+  const before = harness.sandbox.stats().calls.accepted
+  const lost = loseCommits(/insert into fillrate\.lookups/, 2)
+  const report = await harness.run({ budget: 2_100, route: 'sync' }).finally(() => lost.end())
+  expect(lost.left()).toBe(0)
+  expect(report.status).toBe('budget_reached')
+  expect(report.lookups.requested).toBe(2_100)
+  expect(harness.sandbox.stats().calls.accepted - before).toBe(2_100)
+  expect(await spent(report.run)).toBe(2_100)
+})
+
+test('lookups that a dead run left are charged once, when the COMMIT that takes them over is answered by nothing', async () => {
+  const { pool } = harness.database
+  // A run of another process holds the lookups of these rows, not to be asked yet, and dies while this one waits.
+  await pool.query(
+    `insert into crm.contacts (email) select 'left' || n || '@example.com' from generate_series(1, 40) n`,
+  )
+  const { rows } = await pool.query<{ id: number }>(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+     values ('manual', '{elsewhere}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour') returning id`,
+  )
+  const dead = rows[0]?.id
+  await pool.query(
+    `insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
+     select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
+       from (select 'left' || n || '@example.com' as e from generate_series(1, 40) n) emails`,
+    [dead],
+  )
+  const before = harness.sandbox.stats().calls.accepted
+  const lost = loseCommits(/update fillrate\.lookups l set run/, 1)
+  const app = await harness.open()
+  const running = app.run(runRequest({ budget: 30, route: 'sync', where: `t.email like 'left%'` }))
+  await expect
+    .poll(async () => {
+      const { rows: held } = await pool.query(
+        `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.run_id = $1`,
+        [dead],
+      )
+      return held.length
+    })
+    .toBe(40)
+  // In one statement: the run does not stay for lookups that are asked much later, once nobody else has them.
+  await pool.query(
+    `with due as (update fillrate.lookups set not_before = null where run_id = $1 and state = 'pending')
+     update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,
+    [dead],
+  )
+  const report = await running.finally(() => lost.end())
+  expect(lost.left()).toBe(0)
+  expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 30 } })
+  expect(harness.sandbox.stats().calls.accepted - before).toBe(30)
+  expect(await spent(report.run)).toBe(30)
+})

@@ -1,0 +1,195 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { acquireLeadership } from '../../../src/runs/leader.ts'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
+import { createSlots } from '../../../src/pipeline/look-up/slots.ts'
+import { runCallLoop } from '../../../src/runs/call-loop.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { createBreaker } from '../../../src/service/breaker.ts'
+import { EnrichmentClient } from '../../../src/service/client.ts'
+import { createLimiter } from '../../../src/service/limiter.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { loseCommits } from '../../support/lost-commits.ts'
+
+const SCOPE = 'the key'
+const rules = {
+  attempts: 5,
+  concurrency: 8,
+  bulkMinimum: 50,
+  bulkDeadlineMs: 60_000,
+  sourceTimeoutMs: 60_000,
+  refreshAfterMs: 60_000,
+  retryNotFoundAfterMs: 60_000,
+  leftWaitMs: 60_000,
+  callTimeoutMs: 30_000,
+  bulkGraceMs: 60_000,
+}
+
+interface Ground {
+  readonly database: TestDatabase
+  readonly sandbox: Sandbox
+  readonly deps: Omit<CallDeps, 'limiter'>
+  readonly logged: { readonly level: number; readonly msg: string }[]
+}
+
+/** A live run with lookups that wait, a service, and what is needed to call it. */
+async function start(emails: readonly string[], options: Partial<SandboxOptions> = {}): Promise<Ground> {
+  const database = await createTestDatabase()
+  const sandbox = await startSandbox(options)
+  const logged: Ground['logged'] = []
+  const log = pino(
+    { level: 'info' },
+    { write: (line: string) => void logged.push(JSON.parse(line) as Ground['logged'][number]) },
+  )
+  const client = new EnrichmentClient({
+    baseUrl: sandbox.url,
+    apiKey: [...sandbox.keys],
+    onKeyRejected: (refusal) => log.warn(refusal, 'the service refuses a key'),
+    onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
+  })
+  onTestFinished(async () => {
+    await client.close()
+    await sandbox.close()
+    await database.drop()
+  })
+  const run = await runs.insertRun(database.db, {
+    trigger: 'manual',
+    sources: ['contacts'],
+    options: { limit: null, budget: null, where: null, route: 'sync' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs: 10 * 60_000,
+    scope: SCOPE,
+  })
+  await database.pool.query(
+    `insert into fillrate.lookups (kind, key, input, state, run_id)
+     select 'email', email, jsonb_build_object('email', email), 'pending', $2 from unnest($1::text[]) email`,
+    [emails, run],
+  )
+  const deps = {
+    db: database.db,
+    sources: new Map(),
+    log,
+    now: Date.now,
+    random: Math.random,
+    rules,
+    service: 0,
+    client,
+    breaker: createBreaker(),
+    slots: createSlots(rules.concurrency, []),
+    webhookUrl: null,
+  }
+  return { database, sandbox, deps, logged }
+}
+
+const states = async ({ database }: Ground): Promise<Record<string, number>> => {
+  const { rows } = await database.pool.query<{ state: string; count: number }>(
+    'select state, count(*)::int from fillrate.lookups group by state',
+  )
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
+}
+
+const people = (count: number): string[] => Array.from({ length: count }, (_, n) => `p${n}@example.com`)
+
+test('a key that was refused is tried again with one call each time, and calling goes on when it is accepted', async () => {
+  const ground = await start(people(40))
+  const { deps, sandbox, logged } = ground
+  const keys = [...sandbox.keys]
+  sandbox.configure({ keys: ['another key'] })
+  const stopping = new AbortController()
+  const refusals: number[] = []
+  const refusedCalls = (): number => sandbox.stats().requests['POST /v1/person/enrich']?.['401'] ?? 0
+  const callsBefore: number[] = []
+  const calling = runCallLoop({
+    deps,
+    acquireLeadership: () =>
+      acquireLeadership({ ...deps, scope: () => SCOPE, owner: 'test', concurrency: 8, reserve: 0.1 }),
+    countForRuns: () => {},
+    toLookUp: new WakeSignal(),
+    toSync: new WakeSignal(),
+    toSubmit: new WakeSignal(),
+    wakeWriters: () => {},
+    signal: stopping.signal,
+    onLeadership: () => {},
+    onStop: () => {},
+    pauseMs: (times) => {
+      refusals.push(times)
+      callsBefore.push(refusedCalls())
+      if (times === 4) sandbox.configure({ keys })
+      return 1
+    },
+  })
+  const open = async (): Promise<number> => {
+    const { pending = 0, leased = 0 } = await states(ground)
+    return pending + leased
+  }
+  await expect.poll(open).toBe(0)
+  stopping.abort()
+  await calling
+  expect(refusals).toEqual([1, 2, 3, 4])
+  const [first = 0] = callsBefore
+  expect(callsBefore).toEqual([first, first + 1, first + 2, first + 3])
+  expect(logged.filter(({ msg }) => /the service (refuses|accepts)/.test(msg)).map(({ msg }) => msg)).toEqual(
+    ['the service refuses a key', 'the service accepts the key again'],
+  )
+})
+
+test('an error in the middle of a tick ends it, is thrown and logged, and takes no other answer with it', async () => {
+  const ground = await start([...people(6), 'poison@example.com', ...people(30).slice(6)])
+  const { deps, database, logged } = ground
+  // An answer that the database does not take.
+  await database.pool.query(
+    `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
+  )
+  const limiter = createLimiter({ concurrency: 8 })
+  onTestFinished(() => limiter.stop())
+  const [run] = await runs.listRunning(database.db)
+  if (run === undefined) throw new Error('the run should be live')
+  const options = { most: 1_000, signal: new AbortController().signal }
+  await expect(lookUpBatch({ ...deps, limiter }, run, options)).rejects.toThrow(/poison/)
+  expect(logged.filter(({ level }) => level === 50)).toHaveLength(1)
+  const { rows } = await database.pool.query(
+    `select state, attempts, unconfirmed_calls, not_before is not null as later from fillrate.lookups where key = 'poison@example.com'`,
+  )
+  expect(rows).toEqual([{ state: 'pending', attempts: 1, unconfirmed_calls: 1, later: true }])
+
+  // What else was asked is answered, and the next tick goes on without it.
+  const answered = ground.sandbox.stats().calls.accepted - 1
+  const after = await states(ground)
+  expect((after['found'] ?? 0) + (after['not_found'] ?? 0)).toBe(answered)
+  await database.pool.query(
+    `update fillrate.lookups set not_before = now() + interval '1 day' where not_before is not null`,
+  )
+  await lookUpBatch({ ...deps, limiter }, run, options)
+  expect(await states(ground)).not.toHaveProperty('leased')
+  expect(await states(ground)).toMatchObject({ pending: 1 })
+})
+
+test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
+  const { deps, database } = await start([])
+  const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
+  const options = {
+    ...deps,
+    scope: () => SCOPE,
+    owner: 'test',
+    concurrency: 8,
+    reserve: 0.1,
+    claim: { token: null },
+  }
+  database.statements()
+  const lost = loseCommits(/insert into fillrate\.leases/, 20)
+  onTestFinished(() => lost.end())
+  for (let tries = 0; tries < 20; tries++)
+    await expect(acquireLeadership(options)).rejects.toThrow(/terminated/)
+  // It is its own already: no other may have it, and it need not run out first.
+  const turn = await acquireLeadership(options)
+  expect(turn).not.toBe(null)
+  expect(database.statements().filter(isRelease)).toEqual([])
+  await turn?.end()
+  expect(database.statements().filter(isRelease)).toHaveLength(1)
+})

@@ -1,0 +1,229 @@
+import { afterEach, expect, test } from 'vitest'
+import type { RunRequest } from '../../../src/app.ts'
+import * as recover from '../../../src/pipeline/recover.ts'
+import { runExitCode, type RunReport } from '../../../src/runs/report.ts'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { freePort } from '../../support/free-port.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import pino from 'pino'
+
+const CONTACTS = 300
+const ACCOUNTS = 40
+const DRY = { dryRun: { sample: 20 } }
+let harness: Harness
+afterEach(() => harness.close())
+
+const start = async (sandbox: Partial<SandboxOptions> = {}): Promise<void> => {
+  harness = await startHarness({
+    config: withAccounts,
+    sandbox,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, CONTACTS, ACCOUNTS)
+      await pool.query(`insert into crm.contacts (email) values ('no address'), (null)`)
+    },
+  })
+}
+const dryRun = (request: Partial<RunRequest> = {}): Promise<RunReport> => harness.run({ ...DRY, ...request })
+
+const stored = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+
+/** Every version of every row of the tables: changes with each write, also with one of the same values. */
+const versions = async (): Promise<unknown> =>
+  stored(`select (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.contacts t) as contacts,
+                 (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.accounts t) as accounts`)
+
+const asked = (): number => {
+  const { calls } = harness.sandbox.stats()
+  return calls.accepted + calls.refused
+}
+
+/** Cells written, by source and column, from the changes alone. */
+const written = (): Promise<{ source: string; column: string; written: number }[]> =>
+  stored(`select source, key as column, count(*)::int as written
+            from (select source, jsonb_object_keys(after) as key from fillrate.changes) c
+           where key <> 'enriched_at' group by source, key order by source, key`)
+
+const byName = (one: { source: string; column: string }, two: { source: string; column: string }): number =>
+  `${one.source} ${one.column}`.localeCompare(`${two.source} ${two.column}`)
+
+for (const route of ['sync', 'bulk'] as const)
+  test(`what a dry run shows is what the next run writes, without a call (${route})`, async () => {
+    await start()
+    const before = await versions()
+    const dry = await dryRun({ route })
+    expect(await versions()).toEqual(before)
+    expect(dry).toMatchObject({ status: 'completed', rows: { picked: 342, waiting: 0, invalid_input: 2 } })
+    expect(dry.rows.enriched).toBeGreaterThan(200)
+    expect(dry.rows.not_found).toBeGreaterThan(10)
+    expect(stateSum(dry)).toBe(342)
+    expect(runExitCode(dry)).toBe(0)
+    expect(dry.lookups).toMatchObject({ distinct: 310, requested: 310, stored: 0 })
+    expect(await stored('select from fillrate.changes')).toEqual([])
+
+    const calls = asked()
+    const report = await harness.run({ route })
+    expect(asked()).toBe(calls)
+    expect(report.dry_run).toBeUndefined()
+    // Rows without an input were settled by the dry run, because there is nothing to write.
+    expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
+    expect(report.lookups).toMatchObject({ distinct: 310, requested: 0, stored: 310 })
+    expect(report.cells).toEqual(dry.cells)
+    expect((dry.dry_run?.columns ?? []).filter((one) => one.written > 0).toSorted(byName)).toEqual(
+      (await written()).toSorted(byName),
+    )
+    expect(await stored(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
+  })
+
+test('the sample shows what is there and what would be, from each source alike', async () => {
+  await start()
+  await stored(`update crm.contacts set phone = '+47 by hand'`)
+  const dry = await dryRun()
+  const sample = dry.dry_run?.sample ?? []
+  expect(sample).toHaveLength(20)
+  expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)
+  expect(sample.flatMap((row) => row.cells).filter((cell) => cell.column === 'phone')).toEqual([])
+  const kept = await stored<{ totals: { dry_run: object } }>('select totals from fillrate.runs')
+  expect(kept[0]?.totals.dry_run).toEqual({ columns: dry.dry_run?.columns, sample: [] })
+
+  await harness.run()
+  for (const { source, key, cells, touched } of sample) {
+    expect(cells.length).toBeGreaterThan(0)
+    expect(touched.map((cell) => cell.column)).toEqual(source === 'contacts' ? ['enriched_at'] : [])
+    const [row] = await stored<Record<string, unknown>>(`select * from crm.${source} where id = ${key}`)
+    for (const { column, before, after } of cells) {
+      expect(before).toBeNull()
+      expect(row?.[column]).toEqual(after)
+    }
+  }
+})
+
+test('no process writes the rows of a dry run, and none looks at them again and again', async () => {
+  await start({ jobDelayMs: 600_000, retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
+  const before = await versions()
+  const port = await freePort()
+  const environment = { port, publicUrl: `http://127.0.0.1:${port}` }
+  const app = await harness.open({ environment })
+  const contacts = { sources: ['contacts'], route: 'bulk' } as const
+  const dry = await app.run(runRequest({ ...DRY, ...contacts, waitMs: 0 }))
+  expect(dry.rows).toMatchObject({ picked: CONTACTS + 2, waiting: CONTACTS, invalid_input: 2 })
+  expect(stateSum(dry)).toBe(CONTACTS + 2)
+  expect(runExitCode(dry)).toBe(3)
+
+  const closing = new AbortController()
+  const serving = app.serve({ signal: closing.signal })
+  harness.sandbox.releaseJobs()
+  const open = (): Promise<object[]> => stored(`select from fillrate.lookups where state = 'submitted'`)
+  await expect.poll(open).toEqual([])
+  const log = pino({ level: 'silent' })
+  await recover.recoverAbandoned({ db: harness.database.db, log, rules: { attempts: 5 } }, null)
+  expect(await stored('select from fillrate.write_back_queue')).toEqual([])
+  closing.abort()
+  await serving
+  expect(await versions()).toEqual(before)
+
+  const calls = asked()
+  expect((await dryRun(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
+  expect(await versions()).toEqual(before)
+  expect((await harness.run(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
+  expect(asked()).toBe(calls)
+})
+
+test('rows that wait for a delivery of a run that writes are left to it', async () => {
+  await start({ jobDelayMs: 60_000 })
+  const real = await harness.run({ sources: ['contacts'], route: 'bulk', waitMs: 0 })
+  expect(real.rows.waiting).toBe(CONTACTS)
+  const dry = await dryRun({ sources: ['contacts'] })
+  expect(dry.rows.picked).toBe(0)
+  expect(await stored('select from fillrate.rows where is_dry_run')).toEqual([])
+})
+
+test('two dry runs at once ask everything once and write nothing', async () => {
+  await start({ latencyAfterMs: [1, 20] })
+  const before = await versions()
+  const apps = await Promise.all([harness.open(), harness.open()])
+  const reports = await Promise.all(apps.map((app) => app.run(runRequest({ ...DRY, route: 'sync' }))))
+  for (const report of reports) {
+    expect(report.rows.waiting).toBe(0)
+    expect(stateSum(report)).toBe(report.rows.picked)
+  }
+  // The younger waits for the older, and then shows its rows too.
+  const younger = reports.toSorted((one, two) => two.run - one.run)[0]
+  expect(younger?.rows.picked).toBeGreaterThanOrEqual(340)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(await versions()).toEqual(before)
+  const again = await dryRun()
+  expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
+})
+
+test('a dry run beside a run that writes leaves it its rows, and gives it its own', async () => {
+  await start({ latencyAfterMs: [1, 20] })
+  const apps = await Promise.all([harness.open(), harness.open()])
+  const [dry, real] = await Promise.all(
+    [DRY, {}].map((request, n) => apps[n]?.run(runRequest({ ...request, route: 'sync' }))),
+  )
+  if (!dry || !real) throw new Error('both should have run')
+  expect(stateSum(dry)).toBe(dry.rows.picked)
+  expect(real.rows.waiting).toBe(0)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  const rows = await stored<{ state: string; count: number }>(
+    'select state, count(*)::int as count from fillrate.rows group by state',
+  )
+  expect(rows.find((row) => row.state === 'waiting')).toBeUndefined()
+  expect(rows.reduce((sum, row) => sum + row.count, 0)).toBe(342)
+  expect(await stored('select from fillrate.changes')).toHaveLength(real.rows.enriched)
+})
+
+test('a dry run keeps its budget, and the next run asks only the rest', async () => {
+  await start()
+  const before = await versions()
+  const dry = await dryRun({ budget: 100, route: 'sync' })
+  expect(dry).toMatchObject({ status: 'budget_reached', rows: { waiting: 0 }, lookups: { requested: 100 } })
+  expect(runExitCode(dry)).toBe(4)
+  expect(await versions()).toEqual(before)
+  expect(await harness.run({ route: 'sync' })).toMatchObject({
+    rows: { waiting: 0 },
+    lookups: { requested: 210 },
+  })
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('an interrupted dry run tells that its rows wait, and loses nothing', async () => {
+  await start({ latencyAfterMs: [10, 30] })
+  const interrupt = new AbortController()
+  const app = await harness.open()
+  const running = app.run(runRequest({ ...DRY, route: 'sync', signal: interrupt.signal }))
+  await expect.poll(asked).toBeGreaterThan(100)
+  interrupt.abort()
+  const dry = await running
+  expect(dry).toMatchObject({ status: 'interrupted', dry_run: { columns: [], sample: [] } })
+  expect(stateSum(dry)).toBe(dry.rows.picked)
+  expect(await harness.run({ route: 'sync' })).toMatchObject({ rows: { waiting: 0 } })
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test('a cascade is followed to its end', async () => {
+  harness = await startHarness({
+    config: cascadeConfig,
+    sandbox: HALF,
+    prepare: ({ pool }) => createPeople(pool, 120),
+  })
+  const people = await readPeople(harness.database.pool)
+  const ways = people.map((person) => askedAbout(person))
+  const found = ways.filter((way) => way.title !== null).length
+  const dry = await dryRun({ route: 'sync' })
+  expect(dry).toMatchObject({
+    status: 'completed',
+    rows: { picked: 120, enriched: found, not_found: 120 - found },
+    lookups: { requested: new Set(ways.flatMap((way) => way.asked)).size },
+  })
+  expect(await readPeople(harness.database.pool)).toEqual(people)
+  const calls = asked()
+  await harness.run()
+  expect(asked()).toBe(calls)
+  expect((await readPeople(harness.database.pool)).map((person) => person.title)).toEqual(
+    ways.map((way) => way.title),
+  )
+})

@@ -1,0 +1,100 @@
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import * as pauses from '../../../src/store/paused-sources.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { loseCommits } from '../../support/lost-commits.ts'
+
+let harness: Harness
+beforeEach(async () => {
+  await harness?.close()
+  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 200) })
+})
+afterAll(() => harness.close())
+
+/** A run of another process, alive until `die`, that holds rows of `contacts` with lookups that are not to be asked yet. */
+async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held(): Promise<number> }> {
+  const { pool } = harness.database
+  const { rows: runs } = await pool.query<{ id: number }>(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+     values ('manual', '{contacts}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour') returning id`,
+  )
+  const id = runs[0]?.id
+  await pool.query(
+    `with asked as (
+       insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
+       select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
+         from (select 'another' || n || '@example.com' as e from generate_series(1, $2::int) n) emails
+       returning id
+     )
+     insert into fillrate.rows (source, key, lookup_id, state, run_id) select 'contacts', n::text, id, 'waiting', $1
+       from (select id, row_number() over (order by id) as n from asked) numbered`,
+    [id, rows],
+  )
+  return {
+    die: async () => {
+      await pool.query(`update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`, [id])
+    },
+    held: async () => {
+      const { rows: left } = await pool.query(`select from fillrate.rows where run_id = $1`, [id])
+      return left.length
+    },
+  }
+}
+
+/** Rows that the latest run has settled so far. */
+async function settledByLatest(): Promise<number> {
+  const { rows } = await harness.database.pool.query(
+    `select from fillrate.rows where run_id = (select max(id) from fillrate.runs) and state <> 'waiting'`,
+  )
+  return rows.length
+}
+
+test('a run with a limit takes that many rows in all, those that a dead run left behind among them', async () => {
+  const another = await anotherRun(150)
+  await another.die()
+  const report = await harness.run({ limit: 60, route: 'sync' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 60 } })
+  expect(stateSum(report)).toBe(60)
+  expect(await another.held()).toBe(90)
+  expect(harness.sandbox.stats().calls.accepted).toBeLessThanOrEqual(60)
+})
+
+test('a run that takes over what another left meanwhile stays within its limit', async () => {
+  const another = await anotherRun(50)
+  const app = await harness.open()
+  const running = app.run(runRequest({ limit: 160, route: 'sync' }))
+  await expect.poll(settledByLatest).toBe(150)
+  await another.die()
+  expect(await running).toMatchObject({ status: 'completed', rows: { picked: 160 } })
+  expect(await another.held()).toBe(40)
+})
+
+test('a page whose COMMIT was answered by nothing counts against the limit', async () => {
+  const lost = loseCommits(/insert into fillrate\.lookups/, 1)
+  const report = await harness.run({ limit: 60, route: 'sync' }).finally(() => lost.end())
+  expect(lost.left()).toBe(0)
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 60 } })
+})
+
+test('a run takes nothing over of a source that is paused meanwhile', async () => {
+  const another = await anotherRun(50)
+  const app = await harness.open()
+  const running = app.run(runRequest({ route: 'sync' }))
+  await expect.poll(settledByLatest).toBe(150)
+  await pauses.pauseSources(harness.database.db, ['contacts'], 'a test')
+  await another.die()
+  expect(await running).toMatchObject({ status: 'completed', rows: { picked: 150 } })
+  expect(await another.held()).toBe(50)
+})
+
+test('a run shows the jobs that its own rows wait for, not those of other runs', async () => {
+  const { pool } = harness.database
+  await pool.query(
+    `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
+     values (gen_random_uuid(), 'another', 'submitted', 1, '{1}', now(), now() + interval '1 hour')`,
+  )
+  const shown: number[] = []
+  const report = await harness.run({ route: 'sync', onProgress: (one) => shown.push(one.jobsWaiting) })
+  expect(report.status).toBe('completed')
+  expect(new Set(shown)).toEqual(new Set([0]))
+})

@@ -1,0 +1,143 @@
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { runExitCode } from '../../../src/runs/report.ts'
+import { createBreaker } from '../../../src/service/breaker.ts'
+import * as callers from '../../../src/store/callers.ts'
+import * as outages from '../../../src/store/rate-limits.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+// Each on a database of its own: what one leaves behind is no other's.
+async function start(people: number): Promise<Harness> {
+  const harness = await startHarness({
+    config: crmConfig,
+    prepare: (database) => createCrm(database.pool, people),
+  })
+  onTestFinished(() => harness.close())
+  return harness
+}
+
+test('a service that is down costs a few calls and nobody an attempt, and the run goes on when it is back', async () => {
+  const harness = await start(200)
+  const { sandbox, database } = harness
+  sandbox.configure({ faults: { '503': 1 } })
+  const app = await harness.open()
+  const running = app.run(runRequest({ route: 'sync' }))
+  await expect.poll(async () => outages.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  // What was on the wire when the circuit opened, and at most a few probes, whose pauses double.
+  const failed = sandbox.stats().faults['503'] ?? 0
+  expect(failed).toBeLessThanOrEqual(10 + harness.config.service.concurrency + 10)
+  const { rows } = await database.pool.query<{ attempts: number; failed: number }>(
+    `select coalesce(sum(attempts), 0)::int as attempts, count(*) filter (where state = 'failed')::int as failed
+       from fillrate.lookups where resolved_at is null or state = 'failed'`,
+  )
+  expect(rows[0]).toEqual({ attempts: 0, failed: 0 })
+
+  sandbox.configure({ faults: {} })
+  const report = await running
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(await outages.findCircuit(database.db, app.scope ?? '')).toBe(null)
+})
+
+test('inputs that always fail neither open the circuit nor hold a run: it leaves them, and says until when', async () => {
+  const harness = await start(200)
+  const { sandbox, database } = harness
+  const isBad = (email: string | undefined): boolean => /^person1?[1-5]@/.test(email ?? '')
+  sandbox.configure({ plan: (fault, { inputs }) => (fault === '500' && isBad(inputs[0])) || undefined })
+  // A second try within ten seconds, the third more than a minute ahead, also where the machine is slow to look.
+  vi.spyOn(Math, 'random').mockReturnValue(0.28)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const report = await harness.run({ route: 'sync' })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 10, failed: 0 } })
+  expect(report.reason).toMatch(
+    /10 rows wait for another try of a call that failed: the next run makes it, from /,
+  )
+  expect(runExitCode(report)).toBe(3)
+  // Each was tried twice. A fault is stored as an attempt only when another call is answered after it, so that the last
+  // ones of a run may be stored by the next.
+  const failed = sandbox.stats().faults['500'] ?? 0
+  expect(failed).toBeGreaterThanOrEqual(20)
+  const { rows } = await database.pool.query<{ counted: boolean; held: boolean }>(
+    `select bool_and(not_before > now()) as held, bool_or(attempts >= 1) as counted from fillrate.lookups where state = 'pending'`,
+  )
+  expect(rows).toEqual([{ held: true, counted: true }])
+
+  // The next run takes them, and their times stand, however long the first one took.
+  await database.pool.query(
+    `update fillrate.lookups set not_before = not_before + interval '1 day' where state = 'pending'`,
+  )
+  const again = await harness.run({ route: 'sync' })
+  expect(again).toMatchObject({ status: 'completed', rows: { waiting: 10 } })
+  expect(sandbox.stats().faults['500']).toBe(failed)
+})
+
+test('a service that can not be reached is no attempt of a lookup', async () => {
+  const harness = await start(3)
+  const { database } = harness
+  const app = await harness.open({ environment: { baseUrl: 'http://127.0.0.1:9' } })
+  const stop = new AbortController()
+  const running = app.run(runRequest({ route: 'sync', signal: stop.signal }))
+  await expect.poll(async () => outages.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  stop.abort()
+  expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
+  const { rows } = await database.pool.query(
+    'select sum(attempts)::int as attempts, sum(unconfirmed_calls)::int as unconfirmed_calls from fillrate.lookups',
+  )
+  expect(rows).toEqual([{ attempts: 0, unconfirmed_calls: 0 }])
+})
+
+test('a call that is cut off after it was sent is in doubt, and tried again only once in a while', async () => {
+  const harness = await start(60)
+  const { sandbox } = harness
+  const isSlow = (email: string | undefined): boolean => /^person[1-4]5@/.test(email ?? '')
+  sandbox.configure({
+    plan: (fault, { inputs }) => (fault === 'drop-after' && isSlow(inputs[0])) || undefined,
+  })
+  vi.spyOn(Math, 'random').mockReturnValue(0.1)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const report = await harness.run({ route: 'sync' })
+  // One try, one more after 3 s; the third is minutes ahead.
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 4 }, lookups: { in_doubt: 8 } })
+  expect(sandbox.stats().faults['drop-after']).toBe(8)
+})
+
+test('the process that calls next knows of an outage, and only who calls may tell of it', async () => {
+  const harness = await start(0)
+  const { db } = harness.database
+  const turn = { scope: 'a key', token: crypto.randomUUID() }
+  const outage = { probeInMs: 30_000, pauseMs: 20_000 }
+  await outages.saveCircuit(db, turn, outage)
+  expect(await outages.findCircuit(db, 'a key')).toBe(null)
+
+  await callers.acquireLease(db, 'a key', turn.token, 'somebody', 60_000)
+  await outages.saveCircuit(db, turn, outage)
+  const kept = await outages.findCircuit(db, 'a key')
+  expect(kept?.pauseMs).toBe(20_000)
+
+  const breaker = createBreaker()
+  if (kept !== null) breaker.inherit(kept)
+  expect(breaker.state).toBe('open')
+  expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeGreaterThan(20_000)
+  await outages.saveCircuit(db, turn, null)
+  expect(await outages.findCircuit(db, 'a key')).toBe(null)
+})
+
+test('a key that is refused in the middle of a run stops it within the calls on the wire, and loses nothing', async () => {
+  const harness = await start(400)
+  const { sandbox, database } = harness
+  const { concurrency } = harness.config.service
+  sandbox.configure({ latencyAfterMs: [20, 60] })
+  const running = harness.run({ route: 'sync' })
+  await expect.poll(() => sandbox.stats().calls.accepted, { interval: 5 }).toBeGreaterThan(50)
+  sandbox.configure({ keys: ['another key'] })
+  const report = await running
+  expect(report.status).toBe('unauthorized')
+  expect(report.reason).toMatch(/FILLRATE_API_KEY/)
+  const refused = Object.values(sandbox.stats().requests).reduce((sum, by) => sum + (by['401'] ?? 0), 0)
+  expect(refused).toBeGreaterThan(0)
+  expect(refused).toBeLessThanOrEqual(concurrency)
+  expect(report.rows.waiting).toBeGreaterThan(0)
+  const { rows } = await database.pool.query<{ attempts: number }>(
+    `select coalesce(sum(attempts), 0)::int as attempts from fillrate.lookups where state = 'pending'`,
+  )
+  expect(rows[0]?.attempts).toBe(0)
+})

@@ -1,0 +1,211 @@
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import type { Environment } from '../../../src/config/environment.ts'
+import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { forgetSubject, parseForgetTarget } from '../../../src/actions/forget.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { freePort } from '../../support/free-port.ts'
+import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
+
+// Two services on one database: the live one, and another that makes its records up. No record, no call and no budget of
+// one is ever the other's.
+
+const PEOPLE = 200
+const EMAILS = 180
+const config = {
+  ...crmConfig,
+  sources: {
+    ...crmConfig.sources,
+    leads: {
+      kind: 'person',
+      table: 'leads',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title' },
+    },
+  },
+} as const
+
+let live: Harness
+let trialService: Sandbox
+const always = { notFoundShare: 0, missingShare: 0 } as const
+beforeEach(async () => {
+  live = await startHarness({
+    config,
+    sandbox: { ...always, keys: ['live-1', 'live-2'] },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, PEOPLE)
+      await pool.query(`create table leads (id int primary key, email text, title text)`)
+      await pool.query(
+        `insert into leads select n, 'lead' || n || '@example.com' from generate_series(1, 100) n`,
+      )
+    },
+  })
+  trialService = await startSandbox({
+    ...always,
+    seed: 99,
+    webhookSecret: 'test-secret',
+    jobDelayMs: [10, 100],
+  })
+})
+afterEach(async () => {
+  await live.close()
+  await trialService.close()
+})
+
+const openTest = (): Promise<App> =>
+  live.open({ environment: environmentFor(live.database.url, trialService) })
+const withKeys = (...apiKeys: string[]): { environment: Partial<Environment> } => ({
+  environment: { apiKeys },
+})
+const askedOf = (sandbox: Sandbox): string[] =>
+  Object.keys(sandbox.stats({ inputs: true }).inputs.all ?? {}).toSorted()
+const isLead = (input: string): boolean => input.startsWith('lead')
+
+async function titles(): Promise<string[]> {
+  const { rows } = await live.database.pool.query<{ title: string }>(
+    `select title from crm.contacts where id % 7 <> 0 order by id`,
+  )
+  return rows.map((row) => row.title)
+}
+
+/** What the contacts would hold if no other service had ever been there. */
+async function titlesOf(sandbox: Sandbox): Promise<string[]> {
+  const { pool } = live.database
+  const app = await live.open({
+    environment: { ...environmentFor(live.database.url, sandbox), apiKeys: ['live-1'] },
+  })
+  await app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
+  const expected = await titles()
+  await pool.query(`delete from fillrate.changes; delete from fillrate.rows; delete from fillrate.lookups;
+    update crm.contacts set title = case when id % 7 = 0 then title end, phone = null, seniority = null, company = null`)
+  return expected
+}
+
+test.each(['sync', 'bulk'] as const)(
+  'a trial run against a test service asks for its own lookups alone, beside a run against the live one (%s)',
+  async (route) => {
+    live.sandbox.configure({ limit: 90, windowMs: 1_000 })
+    const nightly = await live.open(withKeys('live-1'))
+    const trial = await openTest()
+    const running = nightly.run(runRequest({ sources: ['contacts'], route }))
+    await expect
+      .poll(async () => {
+        const { rows } = await live.database.pool.query(`select from fillrate.rows where source = 'contacts'`)
+        return rows.length
+      })
+      .toBe(PEOPLE)
+    const tried = await trial.run(runRequest({ sources: ['leads'], budget: 1, route }))
+    const done = await running
+    expect(askedOf(trialService)).toHaveLength(1)
+    expect(askedOf(trialService).every(isLead)).toBe(true)
+    expect(askedOf(live.sandbox)).toHaveLength(EMAILS)
+    expect(askedOf(live.sandbox).some(isLead)).toBe(false)
+    expect(tried).toMatchObject({ status: 'budget_reached', lookups: { requested: 1 } })
+    expect(tried.reason).toContain(`another service or key (${new URL(live.sandbox.url).host} `)
+    expect(done).toMatchObject({ status: 'completed', lookups: { requested: EMAILS } })
+    expect(done.reason).toContain(`another service or key (${new URL(trialService.url).host} `)
+  },
+)
+
+test('a run with another key is not served by the first one, and pays nothing for it', async () => {
+  live.sandbox.configure({ latencyAfterMs: 50 })
+  // One call at a time: a second process with calls to spare would gladly make them.
+  const nightly = await live.open({
+    ...withKeys('live-1'),
+    config: { ...config, service: { concurrency: 1 } },
+  })
+  const trial = await live.open(withKeys('live-2'))
+  const running = nightly.run(runRequest({ sources: ['contacts'], route: 'sync', where: 't.id <= 50' }))
+  await expect
+    .poll(async () => {
+      const { rows } = await live.database.pool.query(`select from fillrate.rows where source = 'contacts'`)
+      return rows.length
+    })
+    .toBe(50)
+  const tried = await trial.run(runRequest({ sources: ['leads'], budget: 20, route: 'sync' }))
+  expect(tried).toMatchObject({ lookups: { requested: 20 }, requests: { person: 20 } })
+  expect(await running).toMatchObject({ status: 'completed', requests: { person: 45 } })
+})
+
+test('what a test service answered is asked again of the live one, and its record alone is written', async () => {
+  const expected = await titlesOf(live.sandbox)
+  const before = live.sandbox.stats().calls.accepted
+  // The trial has answers of every kind stored, and is ended before it has written most of them.
+  trialService.configure({ notFoundShare: 0.3, limit: 60, windowMs: 500 })
+  const trial = await openTest()
+  const ending = new AbortController()
+  const trying = trial.run(
+    runRequest({ sources: ['contacts'], route: 'sync', signal: ending.signal, dryRun: { sample: 0 } }),
+  )
+  await expect.poll(() => trialService.stats().calls.accepted).toBeGreaterThan(60)
+  ending.abort()
+  expect(await trying).toMatchObject({ status: 'interrupted' })
+
+  const app = await live.open(withKeys('live-1'))
+  const plan = await app.plan(runRequest({ sources: ['contacts'] }))
+  expect(plan.lookups).toMatchObject({ requested: EMAILS, stored: 0 })
+  const report = await app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
+  expect(report).toMatchObject({ status: 'completed', lookups: { requested: EMAILS, found: EMAILS } })
+  expect(live.sandbox.stats().calls.accepted - before).toBe(EMAILS)
+  expect(await titles()).toEqual(expected)
+})
+
+test('a row that a test service found nothing for is asked about at the live one', async () => {
+  trialService.configure({ notFoundShare: 1 })
+  const trial = await openTest()
+  expect(await trial.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { not_found: 100 } })
+  const app = await live.open(withKeys('live-1'))
+  expect((await app.explain('leads', '1')).next.description).toBe(
+    'the next run picks it, because another service has settled it, and asks by email',
+  )
+  expect(await app.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { enriched: 100 } })
+  // And one that the live service settled is no other's: nothing is left to fill.
+  expect(await trial.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { picked: 0 } })
+})
+
+test('a rotated key goes on with the stored answers and the jobs of the old one', async () => {
+  const { pool } = live.database
+  live.sandbox.configure({ jobDelayMs: 600_000 })
+  const port = await freePort()
+  const old = await live.open({ environment: { apiKeys: ['live-1'], port } })
+  const first = await old.run(runRequest({ sources: ['contacts'], route: 'bulk', waitMs: 0 }))
+  expect(first.jobs.waiting).toBe(2)
+  // The old key is gone, and its jobs are delivered to a process with the new one.
+  live.sandbox.configure({ keys: ['live-2'], retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
+  live.sandbox.releaseJobs()
+  const next = await live.open({ environment: { apiKeys: ['live-2'], port } })
+  const report = await next.run(runRequest({ sources: ['contacts'] }))
+  expect(report).toMatchObject({ status: 'completed', lookups: { requested: 0 } })
+  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, distinct: EMAILS })
+  expect((await pool.query(`select from fillrate.rows where state = 'waiting'`)).rows).toEqual([])
+})
+
+test('a run whose key is refused in its midst goes on with the next, and asks nothing twice', async () => {
+  live.sandbox.configure({ limit: 60, windowMs: 1_000 })
+  const app = await live.open(withKeys('live-1', 'live-2'))
+  const running = app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
+  await expect.poll(() => live.sandbox.stats().calls.accepted).toBeGreaterThan(10)
+  live.sandbox.configure({ keys: ['live-2'] })
+  const report = await running
+  expect(report).toMatchObject({ status: 'completed', lookups: { requested: EMAILS } })
+  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_asked: 1 })
+  const { rows } = await live.database.pool.query<{ scope: string }>('select scope from fillrate.runs')
+  expect(rows).toEqual([{ scope: app.scope }])
+})
+
+test('what a person is erased by is erased at every service', async () => {
+  const app = await live.open(withKeys('live-1'))
+  const trial = await openTest()
+  for (const one of [app, trial])
+    await one.run(runRequest({ sources: ['leads'], where: 't.id = 1', route: 'sync', dryRun: { sample: 0 } }))
+  const { pool, db } = live.database
+  expect(
+    (await pool.query(`select from fillrate.lookups where key = 'lead1@example.com'`)).rows,
+  ).toHaveLength(2)
+  const target = parseForgetTarget('email', 'lead1@example.com')
+  if (typeof target === 'string') throw new Error(target)
+  const report = await forgetSubject({ db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
+  expect(report.erased.lookups).toBe(2)
+  expect(report.remaining).toEqual([])
+})

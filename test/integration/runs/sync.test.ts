@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RunReport } from '../../../src/runs/report.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+let harness: Harness
+let report: RunReport
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    sandbox: {
+      limit: 200,
+      windowMs: 2_000,
+      latencyAfterMs: [5, 40],
+      faults: { '500': 0.05, '503': 0.05 },
+      // No input fails twice: its further tries are half a minute and more ahead.
+      plan: (_, { nth }) => (nth > 0 ? false : undefined),
+    },
+    prepare: ({ pool }) => createCrm(pool, 1_200),
+  })
+  report = await harness.run({ route: 'sync' })
+})
+afterAll(() => harness.close())
+
+test('every row ends in a final state through a service that fails one call in ten', () => {
+  expect(report.status).toBe('completed')
+  expect(report.rows).toMatchObject({ picked: 1_200, waiting: 0, failed: 0 })
+  expect(stateSum(report)).toBe(1_200)
+  expect(report.requests.retried).toBeGreaterThan(0)
+})
+
+test('no call is refused for the rate after the first window', () => {
+  const refused = harness.sandbox.stats().windows.map((window) => window.refused)
+  expect(refused.slice(1).every((count) => count === 0)).toBe(true)
+  expect(report.requests.throttled).toBe(refused.reduce((sum, count) => sum + count, 0))
+})
+
+test('no input gets a second answer', () => {
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+})
+
+test("the sandbox's count and the report agree", () => {
+  const calls = Object.values(harness.sandbox.stats().requests['POST /v1/person/enrich'] ?? {}).reduce(
+    (sum, count) => sum + count,
+    0,
+  )
+  expect(report.requests.person).toBe(calls)
+})

@@ -1,0 +1,97 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describeSource } from '../../../src/sources/describe-source.ts'
+import { explainPageFailure } from '../../../src/sources/page-failure.ts'
+import { pageQuery } from '../../../src/sources/page.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create type stage as enum ('Lead', 'Customer');
+    create table accounts (id int primary key, person int, code text);
+    create table people (id int primary key, email text, title text, stage stage, updated_at timestamptz, seen_at timestamptz);
+    insert into people select n, 'p' || n, null, null, now(), now() from generate_series(1, 60000) n;
+    create index on people (seen_at);
+    insert into accounts select n, n, n::text from generate_series(1, 2000) n;
+    insert into accounts values (5001, 777, '777b'), (5002, 888, 'x');
+    analyze`)
+})
+afterAll(async () => {
+  await database.drop()
+})
+
+describe('a page that fails', () => {
+  const options = { after: '500', limit: 1000, where: null, changedSince: null }
+
+  async function reason(inputs: Record<string, string>, joins: string | null = null): Promise<unknown> {
+    const source = await openSource(database.db, mapping({ inputs, joins }))
+    const error: unknown = await sql`${pageQuery(source, options)}`
+      .execute(database.db)
+      .catch((error: unknown) => error)
+    const problems = await explainPageFailure(database.db, source, options, error)
+    return problems?.problems.map(({ place, found }) => `${place}: ${found}`)
+  }
+
+  test('names the key for which the joins give two rows', async () => {
+    expect(await reason({ email: 't.email' }, 'left join accounts a on a.person = t.id')).toEqual([
+      'joins: more than one row for key 777',
+    ])
+  })
+
+  test('names the key and the input whose sub-select gives two', async () => {
+    expect(
+      await reason({ email: 't.email', name: '(select code from accounts where person = t.id)' }),
+    ).toEqual(['inputs.name: more than one row returned by a subquery used as an expression, for key 777'])
+  })
+
+  test('names the key and the input that can’t be computed', async () => {
+    const email = `(select max(code)::int from accounts where person = t.id and t.id > 800)`
+    expect(await reason({ email })).toEqual([
+      'inputs.email: invalid input syntax for type integer: "x", for key 888',
+    ])
+  })
+
+  test('for another reason is not explained', async () => {
+    const source = await openSource(database.db, mapping())
+    const lost = Object.assign(new Error('terminating connection'), { code: '57P01' })
+    expect(await explainPageFailure(database.db, source, options, lost)).toBeNull()
+  })
+})
+
+describe('inspection', () => {
+  const places = async (options: Parameters<typeof mapping>[0]): Promise<string[]> =>
+    (await describeSource(database.db, await openSource(database.db, mapping(options)))).map(
+      ({ place, found, todo }) => `${place}: ${found} → ${todo}`,
+    )
+
+  test('has nothing to say of a source that is well made', async () => {
+    expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
+  })
+
+  test('tells joins that keep the key’s index from being followed', async () => {
+    expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
+      expect.stringMatching(/^joins: each page reads or sorts the whole table/),
+    ])
+  })
+
+  test('tells a condition that nothing meets, a change time without an index and an enum without a map', async () => {
+    expect(
+      await places({
+        where: "t.title = 'nobody'",
+        changedAt: 't.updated_at',
+        outputs: [output('stage', 'seniority')],
+      }),
+    ).toEqual([
+      expect.stringMatching(/^where: t\.title = 'nobody'\na condition that no row meets/),
+      expect.stringMatching(
+        /^changedAt: .* → create index concurrently on "public"\."people" \(updated_at\)$/,
+      ),
+      expect.stringMatching(/^outputs\.stage: no map; a value that is not one of Lead, Customer/),
+    ])
+  })
+})

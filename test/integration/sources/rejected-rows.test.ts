@@ -1,0 +1,131 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openSource } from '../../../src/sources/source.ts'
+import { writeBatch } from '../../../src/sources/write/write.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+import { prepare, transact, write } from './writing.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await database.drop()
+})
+beforeEach(async () => {
+  await database.pool.query(`
+    drop table if exists people, countries cascade;
+    create table countries (code text primary key);
+    insert into countries values ('NO');
+    create table people (
+      id int primary key, email text, title text, level int constraint level_is_small check (level < 10),
+      slug text constraint one_slug unique, country text, touched int,
+      constraint a_country foreign key (country) references countries deferrable initially deferred);
+    create or replace function guard() returns trigger language plpgsql as $$
+      begin
+        if new.title = 'forbidden' then raise 'titles like % are not allowed', new.title; end if;
+        if new.title = 'custom' then raise 'custom' using errcode = 'ZX001'; end if;
+        if new.title = 'locked' then raise 'only accounting may' using errcode = 'insufficient_privilege'; end if;
+        if new.title = 'assert' then assert false, 'asserted'; end if;
+        if new.title = 'silent' then return null; end if;
+        new.title := upper(new.title);
+        return new;
+      end $$;
+    create trigger guard before update on people for each row execute function guard();
+    insert into people (id, email) select n, 'p' || n from generate_series(1, 1000) n;
+    insert into people (id, email, slug) values (1001, 'x', 'taken')`)
+})
+
+const open = (
+  outputs = [
+    output('title', 'title'),
+    output('level', 'level'),
+    output('slug', 'slug'),
+    output('country', 'country'),
+  ],
+) => openSource(database.db, mapping({ outputs }))
+
+describe('a row that the database refuses is rejected with its reason', () => {
+  test.each([
+    ['unique', { slug: 'taken' }, 'unique conflict on one_slug: another row holds that value'],
+    ['check', { level: 11 }, 'check constraint level_is_small does not allow the value'],
+    ['a deferred foreign key', { country: 'XX' }, 'foreign key a_country: there is no such row'],
+    [
+      'a trigger',
+      { title: 'forbidden' },
+      'raised by a trigger or function: titles like forbidden are not allowed',
+    ],
+    ['a code of its own', { title: 'custom' }, 'custom (ZX001)'],
+    ['a lack of privilege that a trigger sees', { title: 'locked' }, 'only accounting may (42501)'],
+    ['an assertion', { title: 'assert' }, 'asserted (P0004)'],
+    ['a silent trigger', { title: 'silent' }, 'a trigger kept the row from being updated'],
+  ])('%s', async (_, bad, reason) => {
+    const source = await open()
+    const results = await write(database, source, ['1', '2', '3'], (key: string) =>
+      key === '2' ? bad : { title: 'cto' },
+    )
+    expect(results).toMatchObject([
+      { outcome: 'written', after: { title: 'CTO' } },
+      { outcome: 'rejected', reason, before: null, after: null },
+      { outcome: 'written', after: { title: 'CTO' } },
+    ])
+  })
+
+  test('a value that its own expression can’t cast, without the value itself', async () => {
+    const source = await open([output('level', 'level', { sql: '$value::int' })])
+    const results = await write(database, source, ['1', '2'], (key: string) => ({
+      level: key === '1' ? 'a@b.no' : '2',
+    }))
+    expect(results).toMatchObject([
+      { outcome: 'rejected', reason: 'invalid input syntax for type integer (22P02)' },
+      { outcome: 'written', after: { level: 2 } },
+    ])
+  })
+})
+
+test('the second of two rows of a batch that want one unique value is rejected', async () => {
+  const results = await write(database, await open(), ['1', '2', '3'], { slug: 'same' })
+  expect(results.map((result) => result.outcome).toSorted()).toEqual(['rejected', 'rejected', 'written'])
+})
+
+test('10 bad rows in 1,000 are found in fewer than 60 statements, and 990 written', async () => {
+  const source = await open()
+  const bad = new Map<string, object>(
+    [3, 4, 98, 250, 499, 500, 501, 777, 900, 1000].map((id, n) => [
+      String(id),
+      [{ title: 'forbidden' }, { level: 99 }, { slug: 'taken' }, { country: 'XX' }, { title: 'custom' }][
+        n % 5
+      ] ?? {},
+    ]),
+  )
+  const keys = Array.from({ length: 1000 }, (_, n) => String(n + 1))
+  const batch = await prepare(database, source, keys, (key: string) => bad.get(key) ?? { title: 'cto' })
+  database.statements()
+  const results = await transact(database, (tx) => writeBatch(tx, source, batch))
+  expect(database.statements().length).toBeLessThan(60)
+  expect(results.filter((result) => result.outcome === 'rejected').map((result) => result.key)).toEqual([
+    ...bad.keys(),
+  ])
+  const { rows } = await database.pool.query(`select count(*)::int as n from people where title = 'CTO'`)
+  expect(rows).toEqual([{ n: 990 }])
+})
+
+test('the transaction goes on after a refusal, and what it did before stays', async () => {
+  const source = await open()
+  const batch = await prepare(database, source, ['1'], { level: 11 })
+  await transact(database, async (tx) => {
+    await sql`update people set touched = 1 where id = 2`.execute(tx)
+    await writeBatch(tx, source, batch)
+  })
+  const { rowCount } = await database.pool.query('select from people where touched = 1')
+  expect(rowCount).toBe(1)
+})
+
+test('what says nothing of a row is thrown: a column that is no more', async () => {
+  const source = await open()
+  const batch = await prepare(database, source, ['1', '2'], { title: 'x', level: 1 })
+  await database.pool.query('alter table people rename column level to rank')
+  await expect(transact(database, (tx) => writeBatch(tx, source, batch))).rejects.toThrow(/level/)
+})

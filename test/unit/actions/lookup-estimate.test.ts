@@ -1,0 +1,57 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { LookupEstimate } from '../../../src/actions/plan/lookup-estimate.ts'
+
+const KINDS = ['email', 'linkedin_url', 'name_company', 'domain'] as const
+const lookup = (kind: (typeof KINDS)[number], key: string) => ({ kind, key, input: {} })
+
+test('the distinct lookups of a plan are counted as sets would count them', () => {
+  const step = fc.record({
+    kind: fc.constantFrom(...KINDS),
+    key: fc.integer({ min: 0, max: 40 }),
+    act: fc.constantFrom('ask', 'stored', 'after'),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const questions = new LookupEstimate()
+      const [wanted, toAsk, after] = [new Set<string>(), new Set<string>(), new Set<string>()]
+      for (const { kind, key, act } of steps) {
+        const id = `${kind} ${key}`
+        if (act === 'after') {
+          questions.addFallback(lookup(kind, String(key)))
+          after.add(id)
+        } else {
+          questions.add(lookup(kind, String(key)), act === 'ask')
+          wanted.add(id)
+          if (act === 'ask') toAsk.add(id)
+        }
+      }
+      expect(questions.distinct).toBe(wanted.size)
+      expect(questions.requests).toBe(toAsk.size)
+      expect(questions.maxRequests).toBe(new Set([...toAsk, ...after]).size)
+      const ofKind = (kind: string): number => [...toAsk].filter((id) => id.startsWith(`${kind} `)).length
+      expect(questions.countsByKind()).toEqual(Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)])))
+    }),
+  )
+})
+
+test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const used = (): number => {
+    collect()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  const COUNT = 200_000
+  const before = used()
+  const questions = new LookupEstimate()
+  for (let n = 0; n < COUNT; n++) questions.add(lookup('email', `somebody.number${n}@example.com`), true)
+  const cost = (used() - before) / COUNT
+  expect(questions.distinct).toBe(COUNT)
+  expect(questions.requests).toBe(COUNT)
+  // Texts in sets take 206; the rest is for what the collector leaves of other tests.
+  expect(cost).toBeLessThan(100)
+})

@@ -1,0 +1,116 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { Lookup } from '../../../src/domain/lookup.ts'
+import { ROW_STATES } from '../../../src/domain/row.ts'
+import { decideNextStep, type RowSituation } from '../../../src/actions/explain/next-step.ts'
+
+const now = Date.UTC(2026, 2, 1, 12)
+const later = new Date(now + 3_600_000)
+const settled: RowSituation = {
+  outside: null,
+  lacks: true,
+  question: 'email',
+  suppressed: false,
+  inputsChanged: false,
+  undone: false,
+  row: { state: 'not_found', dry: false, run: 3, due_at: later },
+  lookup: { state: 'not_found', not_before: null, reason: null, run: 3 },
+  job: null,
+  alive: false,
+}
+const waiting = (
+  lookup: Partial<RowSituation['lookup']> | null,
+  more: Partial<RowSituation> = {},
+): RowSituation => ({
+  ...settled,
+  row: { state: 'waiting', dry: false, run: 3, due_at: null },
+  lookup: lookup === null ? null : { state: 'pending', not_before: null, reason: null, run: 3, ...lookup },
+  ...more,
+})
+const what = (situation: RowSituation): string => decideNextStep(situation, now).description
+
+describe('what comes next', () => {
+  test('a row outside its source stays alone, whatever its state', () => {
+    expect(what({ ...settled, outside: 'deleted' })).toMatch(/no more/)
+    expect(what({ ...settled, outside: 'where' })).toMatch(/where/)
+    expect(what({ ...settled, outside: 'copies' })).toMatch(/one row for each key/)
+  })
+
+  test('a row without a gap is not picked, however due it is', () => {
+    const due = { ...settled, lacks: false, row: { ...settled.row!, due_at: new Date(now) } }
+    expect(what(due)).toMatch(/^nothing: each of its columns/)
+  })
+
+  test('one that was never picked, or whose inputs have changed, is picked by the next run', () => {
+    expect(what({ ...settled, row: null })).toBe('the next run picks it, and asks by email')
+    expect(what({ ...settled, inputsChanged: true })).toMatch(/picks it, because its inputs have changed/)
+    expect(what({ ...settled, row: null, question: null })).toMatch(/invalid_input/)
+    expect(what({ ...settled, row: null, suppressed: true })).toMatch(/erased/)
+  })
+
+  test('a settled row waits for its time, or for somebody', () => {
+    expect(decideNextStep(settled, now)).toEqual({ what: expect.stringMatching(/asked again/), at: later })
+    expect(what({ ...settled, row: { ...settled.row!, due_at: new Date(now) } })).toMatch(/because it is due/)
+    const never = (state: 'rejected' | 'invalid_input' | 'unchanged', undone = false): string =>
+      what({ ...settled, undone, row: { state, dry: false, run: 3, due_at: null } })
+    expect(never('rejected')).toMatch(/before its inputs change, or `fillrate retry`/)
+    expect(never('invalid_input')).toBe('nothing before its inputs change')
+    expect(never('unchanged', true)).toMatch(/retry --state undone/)
+  })
+
+  test('a waiting row says what for', () => {
+    expect(what(waiting({}, { alive: true }))).toBe('asked by run 3')
+    expect(what(waiting({}))).toMatch(/the next run, because its own has ended/)
+    expect(decideNextStep(waiting({ not_before: later, reason: '503' }), now)).toEqual({
+      what: expect.stringMatching(/asked again by .* \(503\)/),
+      at: later,
+    })
+    expect(what(waiting({ state: 'leased' }))).toMatch(/under way/)
+    const job = { state: 'submitted', deadline_at: later } as const
+    expect(decideNextStep(waiting({ state: 'submitted' }, { job }), now)).toMatchObject({ at: later })
+    expect(what(waiting({ state: 'found' }))).toMatch(/write back/)
+    expect(what(waiting(null))).toMatch(/picked again/)
+    expect(what(waiting({}, { row: { state: 'waiting', dry: true, run: 3, due_at: null } }))).toMatch(
+      /dry run/,
+    )
+  })
+
+  test('whatever the situation, something is said, and no time that is past', () => {
+    const date = fc.constantFrom(null, new Date(now - 1), new Date(now), later)
+    fc.assert(
+      fc.property(
+        fc.record({
+          outside: fc.constantFrom(null, 'deleted', 'joins', 'where', 'copies', 'problem'),
+          lacks: fc.boolean(),
+          question: fc.constantFrom(null, 'email'),
+          suppressed: fc.boolean(),
+          inputsChanged: fc.boolean(),
+          undone: fc.boolean(),
+          row: fc.option(
+            fc.record({
+              state: fc.constantFrom(...ROW_STATES),
+              dry: fc.boolean(),
+              run: fc.constant(3),
+              due_at: date,
+            }),
+          ),
+          lookup: fc.option(
+            fc.record({
+              state: fc.constantFrom(...Object.values(Lookup)),
+              not_before: date,
+              reason: fc.constantFrom(null, 'a reason'),
+              run: fc.constant(3),
+            }),
+          ),
+          job: fc.constant(null),
+          alive: fc.boolean(),
+        }),
+        (situation) => {
+          const next = decideNextStep(situation, now)
+          expect(next.description).not.toBe('')
+          expect(next.at?.getTime() ?? now + 1).toBeGreaterThan(now)
+        },
+      ),
+    )
+  })
+})

@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { sampleEvenly } from '../../../src/pipeline/preview.ts'
+import { estimateMatches } from '../../../src/actions/plan/plan.ts'
+
+const soFar = fc
+  .tuple(fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true }))
+  .map(([asked, share]) => ({ asked, found: Math.round(asked * share) }))
+
+test('the range of matches holds the share so far, and never more than is asked', () => {
+  fc.assert(
+    fc.property(fc.nat(1_000_000), soFar, (lookups, known) => {
+      const range = estimateMatches(lookups, known)
+      if (range === null) throw new Error('there is something to go by')
+      const middle = (lookups * known.found) / known.asked
+      expect(range.min).toBeLessThanOrEqual(Math.ceil(middle))
+      expect(range.max).toBeGreaterThanOrEqual(Math.floor(middle))
+      expect(range.min).toBeGreaterThanOrEqual(0)
+      expect(range.max).toBeLessThanOrEqual(lookups)
+    }),
+  )
+})
+
+test('the more is known, the narrower it is; with nothing known there is none', () => {
+  const width = (asked: number): number => {
+    const range = estimateMatches(10_000, { asked, found: asked * 0.8 })
+    return range === null ? Number.POSITIVE_INFINITY : range.max - range.min
+  }
+  expect(width(10)).toBeGreaterThan(3_000)
+  expect(width(1_000)).toBeLessThan(width(100))
+  expect(width(100_000)).toBeLessThan(200)
+  expect(estimateMatches(10, { asked: 0, found: 0 })).toBeNull()
+})
+
+test('a sample takes as many from each list as it can, and in all no more than it may', () => {
+  const list = (name: string, length: number): string[] => Array.from({ length }, (_, n) => `${name}${n}`)
+  expect(sampleEvenly([list('a', 9), list('b', 1), list('c', 9)], 7)).toEqual([
+    ...list('a', 3),
+    ...list('b', 1),
+    ...list('c', 3),
+  ])
+  fc.assert(
+    fc.property(fc.array(fc.nat(30), { minLength: 1, maxLength: 5 }), fc.nat(60), (lengths, most) => {
+      const lists = lengths.map((length, n) => list(`${n}:`, length))
+      const all = lengths.reduce((sum, length) => sum + length, 0)
+      expect(sampleEvenly(lists, most)).toHaveLength(Math.min(all, most))
+    }),
+  )
+})

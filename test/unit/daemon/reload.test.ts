@@ -1,0 +1,68 @@
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { runWithReload } from '../../../src/daemon/reload.ts'
+
+const log = pino({ level: 'silent' })
+
+/** Generations that do nothing, and tell what becomes of them. */
+function play(opens: readonly (string | Error)[]) {
+  const told: string[] = []
+  const stop = new AbortController()
+  let reload = (): void => {}
+  let left = [...opens]
+  const ended = runWithReload({
+    open: async () => {
+      const [next = new Error('nothing more')] = left
+      left = left.slice(1)
+      if (typeof next !== 'string') throw next
+      return {
+        run: (signal) =>
+          new Promise((resolve) => {
+            told.push(`${next} works`)
+            signal.addEventListener('abort', () => {
+              told.push(`${next} ends`)
+              resolve()
+            })
+          }),
+        close: async () => void told.push(`${next} closed`),
+      }
+    },
+    signal: stop.signal,
+    onReload: (listener) => {
+      reload = listener
+    },
+    waitFor: (error) => ((error as Error).message === 'away' ? 'Postgres' : null),
+    log,
+  })
+  return { told, stop: () => stop.abort(), reload: () => reload(), ended }
+}
+
+test('a new configuration takes the place of the old one, whole', async () => {
+  const { told, stop, reload, ended } = play(['old', 'new'])
+  await expect.poll(() => told).toEqual(['old works'])
+  reload()
+  await expect.poll(() => told).toEqual(['old works', 'old ends', 'old closed', 'new works'])
+  stop()
+  await ended
+  expect(told.slice(-2)).toEqual(['new ends', 'new closed'])
+})
+
+test('one that is wrong is refused, and the old one goes on undisturbed', async () => {
+  const { told, stop, reload, ended } = play(['old', new Error('wrong'), 'right'])
+  await expect.poll(() => told).toEqual(['old works'])
+  reload()
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(told).toEqual(['old works'])
+  reload()
+  await expect.poll(() => told).toEqual(['old works', 'old ends', 'old closed', 'right works'])
+  stop()
+  await ended
+})
+
+test('what is not there yet is waited for; what is wrong from the start is told', async () => {
+  const waited = play([new Error('away'), new Error('away'), 'there'])
+  await expect.poll(() => waited.told).toEqual(['there works'])
+  waited.stop()
+  await waited.ended
+  await expect(play([new Error('wrong')]).ended).rejects.toThrow('wrong')
+})

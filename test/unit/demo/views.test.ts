@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest'
+import { demoExitCode } from '../../../src/demo/demo.ts'
+import { compactPlan, exampleLines, serviceStatsLines } from '../../../src/demo/views/sections.ts'
+import { fillRateChangeLines } from '../../../src/demo/views/fill-rates.ts'
+import { demoCommands, demoNextStepLines } from '../../../src/demo/views/next-steps.ts'
+import { Presenter } from '../../../src/demo/presenter.ts'
+import { Output } from '../../../src/cli/output.ts'
+import { width } from '../../../src/cli/render/text.ts'
+import type { Plan } from '../../../src/actions/plan/plan.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
+import { createStatsRecorder } from '../../../src/sandbox/stats.ts'
+
+/** A terminal of 80 columns that keeps what was written. */
+function terminal(): { output: Output; written: () => string } {
+  let text = ''
+  const output = new Output(
+    { isTTY: true, columns: 80, write: (more: string) => (text += more) },
+    { color: false },
+  )
+  return { output, written: () => text }
+}
+
+const coverage = (filled: number) => ({
+  eligible: 200,
+  columns: [{ column: 'attributes.sub_industry', filled }],
+})
+
+test('what was filled stands between what was there and what is blank', () => {
+  const lines = fillRateChangeLines(
+    [{ source: 'accounts', before: coverage(50), after: coverage(150) }],
+    terminal().output,
+  )
+  expect(lines[1]).toContain('attributes.sub_industry')
+  expect(lines[1]).toMatch(/25\.?0?% +75\.?0?% +\+100 +▓{7}█{13}░{6}$/)
+})
+
+test('nothing on the screen is wider than 80 columns', () => {
+  const { output } = terminal()
+  const lines = [
+    ...fillRateChangeLines([{ source: 'accounts', before: coverage(50), after: coverage(150) }], output),
+    ...exampleLines(
+      [
+        {
+          name: 'Anna Berg',
+          asked_by: '\u00a0Anna.Berg@Alderbridge.Example ',
+          cells: [
+            { column: 'title', before: '\u200b', after: 'Senior Customer Success Manager of the North' },
+            {
+              column: 'department',
+              before: 'Something that somebody typed and nobody may touch',
+              after: 'x'.repeat(60),
+            },
+          ],
+        },
+      ],
+      output,
+    ),
+    ...demoNextStepLines(demoCommands({ npm_lifecycle_event: 'start' }), ['.fillrate'], output),
+    ...demoNextStepLines(demoCommands({}), ['.fillrate', '/var/tmp/fillrate-x1y2z3'], output),
+  ]
+  expect(lines.filter((line) => width(line) > 80)).toEqual([])
+})
+
+test('blanks are shown as what they are, and what stays is said to stay', () => {
+  const cells = [
+    { column: 'title', before: '\u00a0', after: 'VP of Sales' },
+    { column: 'phone', before: null, after: '+4712345678' },
+    { column: 'department', before: 'N/A', after: 'N/A' },
+  ]
+  const lines = exampleLines([{ name: 'Anna Berg', asked_by: ' a@b.example', cells }], terminal().output)
+  expect(lines.map((line) => line.trim().replace(/ {2,}/g, ' | '))).toEqual([
+    'column | before | after',
+    'Anna Berg | asked by " a@b.example"',
+    String.raw`title | "\u00a0" | VP of Sales`,
+    'phone | NULL | +4712345678',
+    'department | N/A | N/A | (stays)',
+  ])
+})
+
+test('rare reasons are told together, and every row is still counted', () => {
+  const source = {
+    source: 'contacts',
+    invalid_input: { a: 5, b: 40, c: 2, d: 30 },
+  } as unknown as Plan['sources'][number]
+  const [told] = compactPlan({ sources: [source] } as unknown as Plan).sources
+  expect(told?.invalid_input).toEqual({ b: 40, d: 30, '2 other reasons': 7 })
+})
+
+test('the deliveries add up, and a question that was asked twice is explained', () => {
+  const recorder = createStatsRecorder()
+  for (const posted of [200, 200, 200, 401, 401] as const) recorder.answer(posted)
+  recorder.jobs.accepted = 2
+  recorder.jobs.failed = 1
+  recorder.fault('early')
+  for (let n = 0; n < 9; n++) recorder.unlimited()
+  recorder.inputs.tried(['a', 'b'])
+  recorder.inputs.done(['a', 'b'], 'bulk')
+  recorder.inputs.done(['a'], 'single')
+  const text = serviceStatsLines(
+    recorder.snapshot(0, false),
+    { calls: 9, deliveries: 2 },
+    terminal().output,
+  ).join('\n')
+  expect(text).toContain('9 calls, the same as Fillrate counts')
+  expect(text).toContain('5 = 2 taken + 1 repeated and dropped + 2 badly signed and refused')
+  expect(text).toMatch(/1 asked again, because the service gave no answer: 1 failed\s+job/)
+})
+
+test('where the two counts differ, it says so', () => {
+  const text = serviceStatsLines(
+    createStatsRecorder().snapshot(0, false),
+    { calls: 3, deliveries: 0 },
+    terminal().output,
+  ).join('\n')
+  expect(text).toContain('0 calls, where Fillrate counts 3')
+})
+
+test('what to type next is typed as the demo was', () => {
+  const lines = demoNextStepLines(
+    demoCommands({ npm_lifecycle_event: 'start' }),
+    ['.fillrate'],
+    terminal().output,
+  ).join('\n')
+  expect(lines).toContain('npm run fillrate -- check')
+  expect(lines).toContain('cp .env.example .env')
+  expect(
+    demoNextStepLines(demoCommands({}), ['.fillrate', '/var/tmp/fillrate-x1y2z3'], terminal().output).join(
+      '\n',
+    ),
+  ).toMatch(/^ {2}fillrate check/m)
+})
+
+test('a step shows what it does and leaves what came of it; a failed one leaves nothing', async () => {
+  const { output, written } = terminal()
+  const stage = new Presenter(output, { silent: false })
+  await stage.step(
+    'making it',
+    async () => 3,
+    (n) => `made ${n} of them`,
+  )
+  expect(written()).toContain('… making it')
+  expect(written()).toMatch(/✓ made 3 of them +\d/)
+  await expect(stage.step('failing', async () => Promise.reject(new Error('no')), String)).rejects.toThrow(
+    'no',
+  )
+  expect(written().endsWith('\u001b[?25h\u001b[?2026l')).toBe(true)
+})
+
+test('a silent stage writes nothing', async () => {
+  const { output, written } = terminal()
+  const stage = new Presenter(output, { silent: true })
+  stage.title('a', 'b')
+  stage.heading('c', 'd')
+  stage.text('e')
+  await stage.step('f', async () => 'g', String)
+  expect(written()).toBe('')
+})
+
+test('rows that were not found are part of the demo; a touched value or a failed run is not', () => {
+  const run = (status: RunReport['status']) => ({ status }) as RunReport
+  const values = (changed: number) => ({ values: 9, before: 'a', after: 'a', changed })
+  expect(demoExitCode({ run: run('completed'), typedValues: values(0) })).toBe(0)
+  expect(demoExitCode({ run: run('completed'), typedValues: values(1) })).toBe(1)
+  expect(demoExitCode({ run: run('interrupted'), typedValues: values(0) })).toBe(130)
+  expect(demoExitCode({ run: run('failed'), typedValues: values(0) })).toBe(1)
+})

@@ -1,0 +1,75 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { headNoun, isSameEntity, singularize, splitIdentifier } from '../../../src/init/identifier-words.ts'
+
+describe('the words of a name', () => {
+  test.each([
+    ['email', 'email'],
+    ['work_email2', 'work email 2'],
+    ['emailPrimary', 'email primary'],
+    ['nameFirstName', 'name first name'],
+    ['EmailAddress', 'email address'],
+    ['E-Mail', 'email'],
+    ['e_mail', 'email'],
+    ['LinkedIn_URL__c', 'linkedin url c'],
+    ['linkedInUrl', 'linkedin url'],
+    ['HQCity', 'hq city'],
+    ['companyURL', 'company url'],
+    ['firstname', 'first name'],
+    ['surname', 'last name'],
+    ['jobtitle', 'job title'],
+    ['numberofemployees', 'number of employees'],
+    ['web site', 'website'],
+    ['isdeleted', 'is deleted'],
+    ['organisation', 'organization'],
+    ['øl_navn', 'øl navn'],
+  ])('%s', (name, words) => {
+    expect(splitIdentifier(name).join(' ')).toBe(words)
+  })
+
+  test('are lower-case, without a seam, whatever the name', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (name) => {
+        for (const word of splitIdentifier(name)) expect(word).toMatch(/^[\p{L}\p{N}]+$/u)
+        expect(splitIdentifier(splitIdentifier(name).join('_'))).toEqual(splitIdentifier(name))
+      }),
+    )
+  })
+})
+
+test.each([
+  ['contacts', 'contact'],
+  ['companies', 'company'],
+  ['addresses', 'address'],
+  ['people', 'person'],
+  ['businesses', 'business'],
+  ['status', 'status'],
+  ['address', 'address'],
+  ['lead', 'lead'],
+])('%s → %s', (many, one) => {
+  expect(singularize(many)).toBe(one)
+})
+
+test('what a row of a table is', () => {
+  expect(['crm_contacts', 'account_contacts', 'Person', 'contact_lists'].map(headNoun)).toEqual([
+    'contact',
+    'contact',
+    'person',
+    'list',
+  ])
+})
+
+describe('a type names a table', () => {
+  test.each([
+    ['Contact', 'contacts', true],
+    ['contact', 'crm_contacts', true],
+    ['App\\Models\\Contact', 'contacts', true],
+    ['crm.contact', 'contact', true],
+    ['Person', 'people', true],
+    ['Account', 'contacts', false],
+    ['Account', 'account_contacts', false],
+    ['', 'contacts', false],
+  ])('%s, %s: %s', (type, table, same) => {
+    expect(isSameEntity(type, table)).toBe(same)
+  })
+})

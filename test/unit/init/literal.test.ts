@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../../src/init/literal.ts'
+
+/** What JavaScript makes of it. */
+const read = (literal: string): unknown => new Function(`return (${literal})`)() as unknown
+
+/** Texts as expressions are: with quotes, backslashes, placeholders and several lines among them. */
+const expressions = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc
+    .array(fc.constantFrom("'", '"', '`', '\\', '${', '$value', '\n', '\r', 't.email', '\u2028', 'é', ' '), {
+      maxLength: 12,
+    })
+    .map((parts) => parts.join('')),
+)
+
+test('a text is read back as it was, whatever is in it', () => {
+  fc.assert(
+    fc.property(expressions, (text) => {
+      expect(read(textLiteral(text))).toBe(text)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('names and objects too', () => {
+  fc.assert(
+    fc.property(fc.dictionary(expressions, expressions), (object) => {
+      const entries = Object.entries(object).map(([name, value]) => [name, textLiteral(value)] as const)
+      for (const make of [objectLiteral, packedLiteral])
+        for (const width of [10, 100])
+          expect(Object.entries(read(make(entries, '', width)) as object)).toEqual(Object.entries(object))
+    }),
+  )
+})
+
+test('the quotes are those that need no escape', () => {
+  expect(textLiteral('t.email')).toBe("'t.email'")
+  expect(textLiteral("concat_ws(' ', t.a)")).toBe(`"concat_ws(' ', t.a)"`)
+  expect(textLiteral(`concat_ws(' ', t."A")`)).toBe('`concat_ws(\' \', t."A")`')
+  expect(textLiteral(String.raw`'^\+(1|7)'`)).toBe("String.raw`'^\\+(1|7)'`")
+  expect(keyLiteral('title')).toBe('title')
+  expect(keyLiteral('attributes.title')).toBe("'attributes.title'")
+})
+
+test('lines after the first are indented', () => {
+  expect(textLiteral('(select a\nfrom b)', '  ')).toBe('`(select a\n  from b)`')
+})

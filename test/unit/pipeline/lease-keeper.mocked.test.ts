@@ -1,0 +1,78 @@
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { LEASE_MS } from '../../../src/pipeline/deps.ts'
+import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
+import type { ExtendedLeases } from '../../../src/store/lookup-leases.ts'
+import { openDatabase, type Database } from '../../../src/store/open.ts'
+
+/** What extending says instead of asking Postgres, where a test gives it. */
+let extended: (() => Map<string, ExtendedLeases>) | null = null
+vi.mock(import('../../../src/store/lookup-leases.ts'), async (original) => {
+  const store = await original()
+  return {
+    ...store,
+    extendLookupLeases: async (...args) => extended?.() ?? store.extendLookupLeases(...args),
+  }
+})
+
+let db: Database
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  // Nobody listens there.
+  db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
+})
+afterEach(async () => {
+  extended = null
+  vi.useRealTimers()
+  await db.destroy()
+})
+
+test('leases that can not be extended abort their calls while they are certainly still ours', async () => {
+  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  const token = crypto.randomUUID()
+  leases.track(token, 3, performance.now())
+  const lost = leases.lostSignal(token)
+  let waited = 0
+  for (; !lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
+    vi.advanceTimersByTime(500)
+    // The attempt to connect is a real one.
+    await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+  leases.stop()
+  expect(lost.aborted).toBe(true)
+  expect(waited).toBeLessThanOrEqual(LEASE_MS)
+})
+
+test('what was left out of an extension is noticed, and aborted in time; the others go on', async () => {
+  const [whole, partial] = [crypto.randomUUID(), crypto.randomUUID()]
+  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  leases.track(whole, 2, performance.now())
+  leases.track(partial, 2, performance.now())
+  const [kept, lost] = [leases.lostSignal(whole), leases.lostSignal(partial)]
+  // One of its lookups is locked by somebody each time.
+  extended = () =>
+    new Map([
+      [whole, { leased: 2, extended: 2 }],
+      [partial, { leased: 2, extended: 1 }],
+    ])
+  for (let waited = 0; waited < LEASE_MS; waited += 500) {
+    vi.advanceTimersByTime(500)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  leases.stop()
+  expect([kept.aborted, lost.aborted]).toEqual([false, true])
+})
+
+test('a token under which nothing is leased any more is lost', async () => {
+  const token = crypto.randomUUID()
+  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  leases.track(token, 1, performance.now())
+  const lost = leases.lostSignal(token)
+  extended = () => new Map()
+  for (let waited = 0; waited < LEASE_MS; waited += 500) {
+    vi.advanceTimersByTime(500)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  leases.stop()
+  expect(lost.aborted).toBe(true)
+})

@@ -1,0 +1,69 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { findJobCandidates, mergeAnswers, settleDelivery } from '../../../src/pipeline/match-delivery.ts'
+import type { DeliveredResult } from '../../../src/store/complete-lookups.ts'
+import type { DeliveryJob } from '../../../src/store/job-deliveries.ts'
+import { parseEvent } from '../../../src/webhook/event.ts'
+import { type Service, deliveriesOf, services } from '../../support/matching-service.ts'
+
+/** A few thousand here, 100,000 in `npm run test:matching`. */
+const JOBS = Number(process.env['MATCHING_JOBS'] ?? 3_000)
+const RULES = { refreshAfterMs: 1_000, retryNotFoundAfterMs: 1_000 }
+
+/** What Fillrate makes of everything that a service delivers for its job. */
+function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: number } {
+  const known = service.jobs.map(({ key, jobId, requestIds, addresses }): DeliveryJob => ({
+    id: key,
+    jobId,
+    state: 'submitted',
+    requestIds,
+    single: false,
+    members: addresses.map((email) => ({
+      id: service.people.indexOf(email),
+      kind: 'email',
+      email,
+      open: key === service.jobs[0]?.key,
+    })),
+  }))
+  const settled = deliveriesOf(service).map(({ address, body }) => {
+    const parsed = parseEvent(Buffer.from(JSON.stringify(body)))
+    if (!parsed.ok) throw new Error(parsed.reason)
+    const candidates = findJobCandidates({ job: address, jobId: parsed.event.jobId }, known)
+    return settleDelivery(parsed.event, candidates, RULES, 0)
+  })
+  return {
+    answers: mergeAnswers(settled.flatMap((one) => one?.answers ?? [])),
+    unmatched: settled.reduce((sum, one) => sum + (one?.unmatched ?? 0), 0),
+  }
+}
+
+test(`a result is used for its own input or for none, in ${JOBS} jobs of services of every kind`, () => {
+  fc.assert(
+    fc.property(services, (service) => {
+      for (const { id, state, record } of answersTo(service).answers) {
+        const email = service.people[id] ?? ''
+        const isMissing = service.missing.has(email)
+        expect({ email, state, title: (record as { title?: string } | null)?.title }).toEqual({
+          email,
+          state: isMissing ? 'not_found' : 'found',
+          title: isMissing ? undefined : `Title of ${email}`,
+        })
+      }
+    }),
+    { numRuns: JOBS },
+  )
+})
+
+test('every result of a service that says whose it is, or keeps the order, is used', () => {
+  fc.assert(
+    fc.property(services, (service) => {
+      fc.pre(service.isPlain)
+      const { answers, unmatched } = answersTo(service)
+      expect(unmatched).toBe(0)
+      expect(answers.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
+        service.jobs[0]?.addresses.map((email) => service.people.indexOf(email)).sort((a, b) => a - b),
+      )
+    }),
+    { numRuns: Math.min(JOBS, 1_000) },
+  )
+})

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { PrefetchBuffer } from '../../../src/pipeline/look-up/lookup-queue.ts'
+import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
+
+const lookups = (count: number): LeasedLookup[] =>
+  Array.from({ length: count }, (_, id) => ({ id, kind: 'email', input: {}, attempts: 0, token: 't' }))
+
+/** A hand out of which so many were given since 0. */
+function handAfter(given: number): PrefetchBuffer {
+  const hand = new PrefetchBuffer(0)
+  hand.push(lookups(given))
+  hand.shift(given)
+  return hand
+}
+
+test('gives out what was leased in its order, each once', () => {
+  const hand = new PrefetchBuffer(0)
+  hand.push(lookups(5))
+  expect(hand.shift(2).map(({ id }) => id)).toEqual([0, 1])
+  expect(hand.shift(2).map(({ id }) => id)).toEqual([2, 3])
+  expect(hand.drain().map(({ id }) => id)).toEqual([4])
+  expect(hand.size).toBe(0)
+})
+
+test('leases as much ahead as is asked in half a second', () => {
+  const hand = handAfter(100)
+  expect(hand.refillSize(1_000)).toBe(50)
+  hand.push(lookups(30))
+  // Half of it is still there.
+  expect(hand.refillSize(1_000)).toBe(0)
+  hand.shift(10)
+  expect(hand.refillSize(1_000)).toBeGreaterThan(0)
+})
+
+test('holds nothing ahead where calls are few, and never more than 500', () => {
+  const slow = handAfter(5)
+  expect(slow.refillSize(10_000)).toBe(0)
+  const fast = handAfter(5_000)
+  expect(fast.refillSize(100)).toBe(500)
+})
+
+test('a pace that has changed is noticed', () => {
+  const hand = handAfter(1_000)
+  expect(hand.refillSize(1_001)).toBeGreaterThan(400)
+  for (let now = 2_000; now <= 20_000; now += 1_000) hand.refillSize(now)
+  expect(hand.refillSize(20_000)).toBe(0)
+})

@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest'
+import { createBatcher } from '../../../src/util/batcher.ts'
+import { allowedByBreaker } from '../../../src/pipeline/look-up/call-service.ts'
+import { estimateCalls } from '../../../src/actions/plan/plan.ts'
+import { decideCompletion, isOutageTooLong } from '../../../src/runs/completion.ts'
+import { runExitCode } from '../../../src/runs/report.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
+import { ROW_STATES } from '../../../src/domain/row.ts'
+
+describe('a run', () => {
+  const still = {
+    picking: false,
+    mine: 0,
+    forDelivery: 0,
+    locked: 0,
+    others: 0,
+    unpayable: 0,
+    later: 0,
+    isDown: false,
+    idleMs: 5_000,
+    waitMs: 60_000,
+    leftWaitMs: 10_000,
+  }
+  test('is done when none of its rows waits and nobody else holds rows of its sources', () => {
+    expect(decideCompletion(still)).toBe('done')
+    expect(decideCompletion({ ...still, picking: true })).toBe('continue')
+    expect(decideCompletion({ ...still, others: 3 })).toBe('continue')
+  })
+  test('waits for deliveries as long as it was told to', () => {
+    const waiting = { ...still, mine: 100, forDelivery: 100 }
+    expect(decideCompletion(waiting)).toBe('continue')
+    expect(decideCompletion({ ...waiting, idleMs: 60_001 })).toBe('timed_out')
+    expect(decideCompletion({ ...waiting, waitMs: 0 })).toBe('timed_out')
+  })
+  test('does not give up rows that can still be asked singly', () => {
+    expect(decideCompletion({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('continue')
+  })
+  test('does not stay for lookups that are tried again much later, but does for the others', () => {
+    expect(decideCompletion({ ...still, mine: 29, later: 29 })).toBe('done')
+    expect(decideCompletion({ ...still, mine: 30, later: 29 })).toBe('continue')
+    expect(decideCompletion({ ...still, mine: 30, later: 29, forDelivery: 1 })).toBe('continue')
+    expect(decideCompletion({ ...still, mine: 30, later: 29, forDelivery: 1, waitMs: 0 })).toBe('timed_out')
+  })
+  test('stays for an outage of a quarter of an hour, or of a minute where nothing was ever answered', () => {
+    expect([isOutageTooLong(14 * 60_000, true), isOutageTooLong(16 * 60_000, true)]).toEqual([false, true])
+    expect([isOutageTooLong(59_000, false), isOutageTooLong(61_000, false)]).toEqual([false, true])
+    expect(decideCompletion({ ...still, mine: 3, isDown: true })).toBe('done')
+  })
+  test('ends within a bound when other transactions keep rows locked', () => {
+    const locked = { ...still, mine: 3, locked: 3 }
+    expect(decideCompletion({ ...locked, idleMs: 9_999 })).toBe('continue')
+    expect(decideCompletion({ ...locked, idleMs: 10_000 })).toBe('done')
+    expect(decideCompletion({ ...locked, idleMs: 1, waitMs: 0 })).toBe('done')
+    expect(decideCompletion({ ...locked, mine: 4, idleMs: 1e9 })).toBe('continue')
+    expect(decideCompletion({ ...locked, mine: 4, forDelivery: 1, idleMs: 10_000 })).toBe('continue')
+    expect(decideCompletion({ ...locked, mine: 4, forDelivery: 1, idleMs: 60_001 })).toBe('timed_out')
+  })
+  test('is done when only rows are left that its budget would not pay', () => {
+    expect(decideCompletion({ ...still, mine: 5, unpayable: 5 })).toBe('done')
+  })
+})
+
+test('the exit code tells what to do next', () => {
+  const rows = { picked: 1, ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])) } as Parameters<
+    typeof runExitCode
+  >[0]['rows']
+  expect(runExitCode({ status: 'completed', rows })).toBe(0)
+  expect(runExitCode({ status: 'completed', rows: { ...rows, not_found: 5, invalid_input: 5 } })).toBe(0)
+  expect(runExitCode({ status: 'completed', rows: { ...rows, failed: 1 } })).toBe(3)
+  expect(runExitCode({ status: 'completed', rows: { ...rows, waiting: 1 } })).toBe(3)
+  expect(runExitCode({ status: 'budget_reached', rows: { ...rows, failed: 1 } })).toBe(4)
+  expect(runExitCode({ status: 'interrupted', rows })).toBe(130)
+  expect(runExitCode({ status: 'failed', rows })).toBe(1)
+  expect(runExitCode({ status: 'unauthorized', rows })).toBe(2)
+})
+
+describe('calls are counted as a run would make them', () => {
+  const ask = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
+  const auto = { route: 'auto', bulkPossible: true } as const
+  test('jobs of 100, the last from the minimum on, the rest singly', () => {
+    expect(estimateCalls(ask(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
+    expect(estimateCalls(ask(249), auto, 50)).toEqual({ person: 3 + 49, company: 4, bulk: 2, total: 58 })
+    expect(estimateCalls(ask(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
+  })
+  test('all singly, or all in bulk, where somebody says so', () => {
+    expect(estimateCalls(ask(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
+    expect(estimateCalls(ask(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
+  })
+})
+
+describe('gathering', () => {
+  test('puts together what comes while a write is under way, and loses nothing', async () => {
+    const batches: number[][] = []
+    let finish = (): void => {}
+    const add = createBatcher<number>(async (items) => {
+      batches.push(items)
+      await new Promise<void>((resolve) => (finish = resolve))
+    })
+    const all = [add(1), add(2)]
+    await expect.poll(() => batches.length).toBe(1)
+    all.push(add(3), add(4), add(5))
+    finish()
+    await expect.poll(() => batches.length).toBe(2)
+    finish()
+    await Promise.all(all)
+    expect(batches).toEqual([
+      [1, 2],
+      [3, 4, 5],
+    ])
+  })
+  test('writes each item of a batch that failed alone, and tells only whose item it was', async () => {
+    const batches: number[][] = []
+    const add = createBatcher<number>(async (items) => {
+      batches.push(items)
+      if (items.includes(2)) throw new Error('not written')
+    })
+    await expect(Promise.allSettled([add(1), add(2), add(3)])).resolves.toMatchObject([
+      { status: 'fulfilled' },
+      { status: 'rejected' },
+      { status: 'fulfilled' },
+    ])
+    expect(batches).toEqual([[1, 2, 3], [1], [2], [3]])
+    await expect(add(4)).resolves.toBeUndefined()
+  })
+  test('bounds a batch by its bytes as well, and writes an item that is larger by itself', async () => {
+    const batches: number[][] = []
+    const add = createBatcher<number>(async (items) => void batches.push(items), {
+      sizeOf: (item) => item,
+      maxBytes: 10,
+    })
+    await Promise.all([4, 4, 4, 25, 1, 9, 1].map((item) => add(item)))
+    expect(batches).toEqual([[4, 4], [4], [25], [1, 9], [1]])
+  })
+})
+
+test('an open circuit lets nothing through, and one call when a probe is due', () => {
+  const client = { openCalls: Number.POSITIVE_INFINITY }
+  const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
+    allowedByBreaker({ breaker: { state, nextProbeAt }, client }, now)
+  expect(at('closed', null, 0)).toBe(Number.POSITIVE_INFINITY)
+  expect(at('open', 100, 99)).toBe(0)
+  expect(at('open', 100, 100)).toBe(1)
+  expect(at('half_open', 100, 100)).toBe(0)
+})
+
+test('nothing is leased for keys that are refused, and one lookup for those that are tried again', () => {
+  const breaker = { state: 'closed', nextProbeAt: null } as const
+  expect(allowedByBreaker({ breaker, client: { openCalls: 0 } }, 0)).toBe(0)
+  expect(allowedByBreaker({ breaker, client: { openCalls: 1 } }, 0)).toBe(1)
+})

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { RateLog } from '../../../src/runs/rate-log.ts'
+import type { RateState } from '../../../src/service/limiter.ts'
+import { limitText } from '../../../src/cli/render/limit.ts'
+
+const calm: RateState = {
+  state: 'fixed_window',
+  limit: 60,
+  windowMs: 3_000,
+  windowAtMostMs: null,
+  used: 0,
+  permitted: null,
+  utilisation: null,
+  windowUsed: 0,
+  nextWindowAt: null,
+  nextWindowInMs: null,
+  waiting: null,
+  waitingForMs: null,
+  throttled: 0,
+  foreign: false,
+}
+
+function logging() {
+  const lines: string[] = []
+  const write =
+    (level: string) =>
+    (_: unknown, text: string): void =>
+      void lines.push(`${level} ${text.split(':')[0]}`)
+  const log = { info: write('info'), warn: write('warn') }
+  return {
+    lines,
+    rateLog: new RateLog(log as unknown as ConstructorParameters<typeof RateLog>[0], 'api 1a2b'),
+  }
+}
+
+describe('what is logged of the rate', () => {
+  test('calls that wait for more than ten seconds, with the reason, once in ten minutes for the same one', () => {
+    const { lines, rateLog } = logging()
+    const waiting = { ...calm, waiting: 'the window is used up' }
+    rateLog.observe({ ...waiting, waitingForMs: 9_000 }, 0)
+    expect(lines).toEqual([])
+    rateLog.observe({ ...waiting, waitingForMs: 10_500 }, 1_500)
+    rateLog.observe({ ...waiting, waitingForMs: 12_000 }, 3_000)
+    rateLog.observe({ ...waiting, waitingForMs: 11_000 }, 63_000)
+    expect(lines).toEqual(['info calls wait'])
+    rateLog.observe({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 64_000)
+    rateLog.observe({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 700_000)
+    expect(lines).toHaveLength(3)
+  })
+
+  test('that calls go on, after a wait that was logged and only then', () => {
+    const { lines, rateLog } = logging()
+    const waiting = { ...calm, waiting: 'the window is used up' }
+    rateLog.observe({ ...waiting, waitingForMs: 3_000 }, 0)
+    rateLog.observe(calm, 1_500)
+    expect(lines).toEqual([])
+    rateLog.observe({ ...waiting, waitingForMs: 15_000 }, 20_000)
+    rateLog.observe(calm, 21_500)
+    rateLog.observe(calm, 23_000)
+    expect(lines).toEqual(['info calls wait', 'info calls go on'])
+  })
+
+  test('a ban when it begins and when it is over, and another client', () => {
+    const { lines, rateLog } = logging()
+    rateLog.observe(calm, 0)
+    rateLog.observe({ ...calm, state: 'banned', foreign: true }, 1)
+    rateLog.observe({ ...calm, state: 'banned', foreign: true }, 2)
+    rateLog.observe({ ...calm, foreign: true }, 3)
+    expect(lines).toEqual([
+      'warn the service bans the key for a while (403 after 429)',
+      'warn another client spends the same key',
+      'info the service accepts the key again',
+    ])
+  })
+})
+
+test('a bound of a window is shown as a bound, and as nothing where there is none', () => {
+  expect(limitText(60, 3_000)).toBe('60 calls in 3 s')
+  expect(limitText(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
+  expect(limitText(60, null, null)).toBe('60 calls a window')
+})

@@ -1,0 +1,55 @@
+import { pino } from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { Workers } from '../../../src/runs/workers.ts'
+import type { RateState } from '../../../src/service/limiter.ts'
+
+const told: RateState = {
+  state: 'fixed_window',
+  limit: 100,
+  windowAtMostMs: null,
+  windowMs: 2_000,
+  used: 950,
+  permitted: 1_000,
+  utilisation: 0.95,
+  windowUsed: 40,
+  nextWindowAt: null,
+  nextWindowInMs: null,
+  waiting: null,
+  throttled: 0,
+  foreign: false,
+  isElsewhere: true,
+}
+
+test('a process that never calls tells the rate as the process that does has told it', async () => {
+  const ending = new AbortController()
+  onTestFinished(() => ending.abort())
+  const heard: (RateState | null)[] = [null, told]
+  // Nothing was delivered meanwhile.
+  const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
+  const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
+  const db = { transaction: () => transaction }
+  const client = { resetKeys: () => {} }
+  const deps = { db, client, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
+  const works = new Workers(deps, {
+    sources: [],
+    calls: {
+      deps,
+      acquireLeadership: async () => null,
+      readRateStatus: async () => heard.shift() ?? null,
+      scope: () => 'service key',
+    },
+    signal: ending.signal,
+  })
+  const calling = works
+    .tasks()
+    .find(({ name }) => name === 'call')
+    ?.begin()
+  expect(works.rate()).toBe(null)
+  await expect.poll(() => works.rate()?.utilisation).toBe(0.95)
+  // Nobody calls any more: what was told last stands.
+  await expect.poll(() => heard.length).toBe(0)
+  expect(works.rate()).toMatchObject({ limit: 100, used: 950 })
+  ending.abort()
+  await calling
+})

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest'
+import type { OutputMapping } from '../../../src/domain/mapping.ts'
+import { coerceRecord } from '../../../src/sources/fit/record.ts'
+import type { Fit } from '../../../src/sources/column-type.ts'
+import type { Source } from '../../../src/sources/source.ts'
+
+interface Given extends Partial<OutputMapping> {
+  readonly fit?: Fit
+  readonly value?: 'text' | 'number'
+}
+
+/** A source with outputs alone: all that fitting looks at. */
+function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): Source {
+  const resolved = Object.entries(outputs).map(([column, { fit, value, ...options }]) => ({
+    column,
+    attribute: column,
+    path: [],
+    type: {
+      name: 'text',
+      cast: 'text',
+      isDomain: false,
+      fit: fit ?? { kind: 'text' as const, maxLength: null },
+    },
+    fit: fit ?? { kind: 'text' as const, maxLength: null },
+    value: value ?? ('text' as const),
+    mapping: {
+      column,
+      field: column,
+      policy: 'blank' as const,
+      minConfidence: null,
+      map: null,
+      sql: null,
+      group: null,
+      matches: null,
+      tooLong: 'skip' as const,
+      as: null,
+      ...options,
+    },
+  }))
+  return { name: 'people', mapping: { minConfidence }, outputs: resolved } as unknown as Source
+}
+
+describe('a record', () => {
+  test('is read by dotted paths, own fields only', () => {
+    const outputs = source({
+      a: { field: 'company.name' },
+      b: { field: 'x.y' },
+      c: { field: 'toString' },
+      d: { field: 'company.x' },
+    })
+    expect(coerceRecord(outputs, { company: { name: 'Acme' }, 'x.y': 'dotted' }, 1)).toEqual({
+      values: { a: 'Acme', b: 'dotted' },
+      skipped: [
+        { column: 'c', reason: 'absent' },
+        { column: 'd', reason: 'absent' },
+      ],
+    })
+  })
+
+  test.each([[null], [undefined], [''], [' \u00a0\u200b'], [[]], [[' ', null]], [{}]])(
+    '%j is nothing to write',
+    (title) => {
+      expect(coerceRecord(source({ title: {} }), { title }, 1).skipped).toEqual([
+        { column: 'title', reason: 'absent' },
+      ])
+    },
+  )
+
+  test.each([0, false, 'N/A', '0'])('%j is a value', (title) => {
+    expect(coerceRecord(source({ title: {} }), { title }, 1).values).toEqual({ title: String(title) })
+  })
+
+  test.each([[null], ['text'], [[]], [7]])('that is %j gives nothing', (record) => {
+    expect(coerceRecord(source({ title: {} }), record, null).skipped).toEqual([
+      { column: 'title', reason: 'absent' },
+    ])
+  })
+
+  test('is freed of what Postgres can’t store', () => {
+    const outputs = source({ title: {}, json: { fit: { kind: 'jsonb' } } })
+    expect(coerceRecord(outputs, { title: 'a\0b\ud800', json: { 'k\0': ['\udfff'] } }, 1).values).toEqual({
+      title: 'ab',
+      json: { k: [''] },
+    })
+  })
+})
+
+describe('confidence', () => {
+  const outputs = source({ title: {}, phone: { minConfidence: 0.9 }, sure: { minConfidence: 0 } }, 0.5)
+  const record = { title: 'x', phone: 'y', sure: 'z' }
+  test.each<[number | null, string[]]>([
+    [0.4, ['sure']],
+    [0.5, ['title', 'sure']],
+    [0.9, ['title', 'phone', 'sure']],
+    [null, ['title', 'phone', 'sure']],
+  ])('%j writes %j', (confidence, written) => {
+    const { values, skipped } = coerceRecord(outputs, record, confidence)
+    expect(Object.keys(values)).toEqual(written)
+    expect(skipped.every((cell) => cell.reason === 'below_confidence')).toBe(true)
+  })
+})
+
+describe('map and matches', () => {
+  test('an unmapped value is skipped, in an array left out', () => {
+    const outputs = source({
+      a: { field: 'seniority', map: { vp: 'VP', '7': 7 } },
+      b: { field: 'tags', map: { x: 1, y: true }, fit: { kind: 'jsonb' } },
+      c: { field: 'other', map: { vp: 'VP' } },
+      d: { field: 'tags', map: { q: 1 } },
+    })
+    expect(
+      coerceRecord(outputs, { seniority: 'vp', tags: ['x', 'z', 'y'], other: 'constructor' }, 1),
+    ).toEqual({
+      values: { a: 'VP', b: [1, true] },
+      skipped: [
+        { column: 'c', reason: 'unmapped' },
+        { column: 'd', reason: 'unmapped' },
+      ],
+    })
+  })
+
+  test('a value that does not match is skipped, each time alike', () => {
+    const outputs = source({ phone: { matches: { source: String.raw`^\+\d{8,15}$`, flags: 'g' } } })
+    for (const [phone, ok] of [
+      ['+4712345678', true],
+      ['+4712345678', true],
+      ['12345678', false],
+      [[1], false],
+    ])
+      expect('phone' in coerceRecord(outputs, { phone }, 1).values).toBe(ok)
+  })
+})
+
+describe('what is left for the database', () => {
+  test('an output with sql is given the field as it came', () => {
+    const outputs = source({
+      a: { field: 'tags', sql: '$json' },
+      b: { field: 'n', sql: '$value * 2', value: 'number', fit: { kind: 'integer', bits: 16 } },
+      c: { field: 'word', sql: '$value * 2', value: 'number' },
+    })
+    expect(coerceRecord(outputs, { tags: ['x'], n: '1000000', word: 'many' }, 1)).toEqual({
+      values: { a: ['x'], b: '1000000' },
+      skipped: [{ column: 'c', reason: 'not_a_number' }],
+    })
+  })
+
+  test('an array goes into a text as JSON where that is wished, whole or not at all', () => {
+    const outputs = source({
+      a: { field: 'tags', as: 'json' },
+      b: { field: 'tags', as: 'json', fit: { kind: 'text', maxLength: 8 }, tooLong: 'truncate' },
+      c: { field: 'tags' },
+    })
+    expect(coerceRecord(outputs, { tags: ['x', 'y'] }, 1)).toEqual({
+      values: { a: '["x","y"]' },
+      skipped: [
+        { column: 'b', reason: 'too_long' },
+        { column: 'c', reason: 'not_a_text' },
+      ],
+    })
+  })
+})
+
+test('one member that does not fit leaves its whole group out, and no other', () => {
+  const outputs = source({
+    phone: { group: 'phone' },
+    country: { group: 'phone', fit: { kind: 'text', maxLength: 2 } },
+    city: { group: 'place' },
+    title: {},
+    missing: {},
+  })
+  expect(coerceRecord(outputs, { phone: '1', country: 'Norway', city: 'Oslo', title: 'x' }, 1)).toEqual({
+    values: { city: 'Oslo', title: 'x' },
+    skipped: [
+      { column: 'phone', reason: 'group_incomplete' },
+      { column: 'country', reason: 'too_long' },
+      { column: 'missing', reason: 'absent' },
+    ],
+  })
+})

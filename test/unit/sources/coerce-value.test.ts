@@ -1,0 +1,92 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Fit } from '../../../src/sources/column-type.ts'
+import { coerceValue } from '../../../src/sources/coerce/value.ts'
+
+const fitted = (value: unknown, fit: Fit, tooLong: 'skip' | 'truncate' = 'skip'): unknown => {
+  const fitting = coerceValue(value, fit, tooLong)
+  return fitting.ok ? fitting.value : fitting.reason
+}
+const text = (maxLength: number | null): Fit => ({ kind: 'text', maxLength })
+
+describe('text', () => {
+  test('is counted in characters, as Postgres counts', () => {
+    expect(fitted('a\u{1F600}é', text(3))).toBe('a\u{1F600}é')
+    expect(fitted('a\u{1F600}éx', text(3))).toBe('too_long')
+    expect(fitted('a\u{1F600}éx', text(2), 'truncate')).toBe('a\u{1F600}')
+  })
+  test('is made of numbers and truths, and not of arrays or objects', () => {
+    expect([1.5, false, [1], {}, null].map((value) => fitted(value, text(null)))).toEqual([
+      '1.5',
+      'false',
+      'not_a_text',
+      'not_a_text',
+      'not_a_text',
+    ])
+  })
+  test('of a truncated cell never exceeds its length', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 1, max: 20 }), (value, most) => {
+        expect([...String(fitted(value, text(most), 'truncate'))].length).toBeLessThanOrEqual(most)
+      }),
+    )
+  })
+})
+
+describe('times', () => {
+  test.each<[Fit['kind'], unknown, string]>([
+    ['date', '2024-02-29', '2024-02-29'],
+    ['date', '2023-02-29', 'not_a_date'],
+    ['date', '2023-13-01', 'not_a_date'],
+    ['date', '2026-11-21T10:00:00Z', '2026-11-21'],
+    ['date', '21.11.2026', 'not_a_date'],
+    ['date', 2026, 'not_a_date'],
+    ['date', '0000-01-01', 'not_a_date'],
+    ['timestamp', '2026-11-21T10:00:00+02:00', '2026-11-21T08:00:00'],
+    ['timestamp', '2026-01-01 00:30+0100', '2025-12-31T23:30:00'],
+    ['timestamp', '2026-11-21 10:00:00.123456789', '2026-11-21T10:00:00.123456'],
+    ['timestamp', '2026-11-21', '2026-11-21T00:00:00'],
+    ['timestamptz', '2026-11-21T10:00:00', '2026-11-21T10:00:00Z'],
+    ['timestamptz', '2026-11-21T10:00:00.5-05', '2026-11-21T15:00:00.5Z'],
+    ['timestamptz', '2026-11-21T24:00:00Z', 'not_a_timestamp'],
+    ['timestamptz', '2026-11-21T10:60:00Z', 'not_a_timestamp'],
+    ['timestamptz', '2026-11-21T10:00:00+17:00', 'not_a_timestamp'],
+    ['timestamptz', 1763719200, 'not_a_timestamp'],
+  ])('%s from %j', (kind, value, expected) => {
+    expect(fitted(value, { kind } as Fit)).toBe(expected)
+  })
+
+  test('every moment is kept', () => {
+    fc.assert(
+      fc.property(
+        fc.date({ min: new Date('0001-01-02'), max: new Date('9999-12-30'), noInvalidDate: true }),
+        (date) => {
+          expect(fitted(date.toISOString(), { kind: 'timestamptz' })).toBe(date.toISOString())
+        },
+      ),
+    )
+  })
+})
+
+describe('the rest', () => {
+  test.each<[Fit, unknown, unknown]>([
+    [{ kind: 'boolean' }, ' YES ', true],
+    [{ kind: 'boolean' }, 0, false],
+    [{ kind: 'boolean' }, 'maybe', 'not_a_boolean'],
+    [{ kind: 'boolean' }, [true], 'not_a_boolean'],
+    [{ kind: 'uuid' }, 'A0EEBC999C0B4EF8BB6D6BB9BD380A11', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'],
+    [{ kind: 'uuid' }, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1', 'not_a_uuid'],
+    [{ kind: 'enum', labels: ['VP', 'C'] }, 'VP', 'VP'],
+    [{ kind: 'enum', labels: ['VP', 'C'] }, 'vp', 'no_such_label'],
+    [{ kind: 'array', element: text(3) }, ['a', null, 'bcd'], ['a', 'bcd']],
+    [{ kind: 'array', element: text(3) }, ['a', 'bcde'], 'too_long'],
+    [{ kind: 'array', element: text(3) }, 'a', ['a']],
+    [{ kind: 'array', element: text(null) }, [['a']], 'not_a_text'],
+    [{ kind: 'array', element: { kind: 'integer', bits: 16 } }, [1, 'x'], 'not_a_integer'],
+    [{ kind: 'jsonb' }, { a: [1] }, { a: [1] }],
+    [{ kind: 'other' }, '10.0.0.1', '10.0.0.1'],
+    [{ kind: 'other' }, {}, 'not_a_text'],
+  ])('%j from %j', (fit, value, expected) => {
+    expect(fitted(value, fit)).toEqual(expected)
+  })
+})
