@@ -48,7 +48,7 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
     delete from fillrate.jobs where key in (
       select key from fillrate.jobs j
        where finished_at < now() - ${intervalSql(keepMs)}
-         and not exists (select from fillrate.lookups l where l.job_key = j.id and l.state = 'submitted')
+         and not exists (select from fillrate.lookups l where l.job_key = j.key and l.state = 'submitted')
        limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

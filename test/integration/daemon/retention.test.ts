@@ -53,7 +53,7 @@ async function dayPasses(): Promise<void> {
     jobs: ['created_at', 'finished_at'],
     deliveries: ['received_at'],
     changes: ['written_at'],
-    ticks: ['at'],
+    scheduled_runs: ['at'],
   }
   for (const [table, names] of Object.entries(columns))
     await query(

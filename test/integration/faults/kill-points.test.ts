@@ -15,7 +15,7 @@ const WORST = [
   /^on the wire POST .*person\/enrich$/, // paid, and the answer is lost
   /^before with stored lookups/, // the answer came, and is not stored
   /^before insert deliveries/, // not acknowledged
-  /^before commit \(delete unwritten/, // the source's cells are written, and not committed
+  /^before commit \(delete write_back_queue/, // the source's cells are written, and not committed
 ]
 
 test('a run can be killed at every step that commits or calls', () => {

@@ -67,7 +67,7 @@ test('the whole pipeline runs as the role of docs/security.md, which can do noth
   const forgotten = await forgetSubject({ db: app.db, log: pino({ level: 'silent' }) }, [target], {
     dryRun: false,
   })
-  expect(forgotten).toMatchObject({ erased: { lookups: 1 }, left: [] })
+  expect(forgotten).toMatchObject({ erased: { lookups: 1 }, remaining: [] })
   await onServer(url, async (client) => {
     for (const forbidden of [
       `update crm.contacts set email = 'x'`,
