@@ -24,8 +24,8 @@ export const resultsSql = (answers: readonly { readonly id: number }[]) =>
     sql`${answers.map((one) => one.id)}::bigint[]`,
     answers,
     sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "askedAt" timestamptz,
-        "resolvedAt" timestamptz, "dueAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
-        "inDoubt" integer`,
+        "resolvedAt" timestamptz, "refreshAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
+        "unconfirmedCalls" integer`,
   )
 
 export const notSuppressedSql = sql`not exists (
@@ -43,7 +43,7 @@ export async function storeLateRecords(
   await sql`
     with stored as (
       update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
         from ${resultsSql(answers)}
        where l.id = k.key and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
@@ -66,7 +66,7 @@ export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredRe
   const { rows } = await sql<{ id: number }>`
     with stored as (
       update fillrate.lookups l
-         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."dueAt", not_before = null,
+         set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, leased_until = null,
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end

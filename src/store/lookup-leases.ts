@@ -180,8 +180,8 @@ export async function completeLookups(
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             requested_at = v."askedAt", resolved_at = v."resolvedAt", refresh_at = v."dueAt",
-             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."inDoubt", 0),
+             requested_at = v."askedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
+             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(answers)}

@@ -113,7 +113,11 @@ export async function readCandidatesByKey(
   service: number,
 ): Promise<PickCandidate[]> {
   if (keys.length === 0) return []
-  const page = keysQuery(source, await filterCastableKeys(tx, source, keys), lastWrittenSql(source).written)
+  const page = keysQuery(
+    source,
+    await filterCastableKeys(tx, source, keys),
+    lastWrittenSql(source).lastWritten,
+  )
   const { rows } = await sql<PageRow & { tried: MissedLookups | null }>`
     select page.*, ${missedLookupsSql(source, service)} as tried
       from (${page}) as page left join lateral (
@@ -138,9 +142,9 @@ export function missedLookupsSql(source: Source, service: number): RawBuilder<Mi
 }
 
 /** What Fillrate wrote last: only a source with a tracked output needs it. */
-export function lastWrittenSql(source: Source): { written?: LastWrittenRelation } {
+export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
   return {
-    written: sql`select key, last_written as written from fillrate.rows where source = ${source.name}`,
+    lastWritten: sql`select key, last_written as written from fillrate.rows where source = ${source.name}`,
   }
 }

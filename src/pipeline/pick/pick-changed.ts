@@ -121,7 +121,7 @@ async function readChangedRows(
   live: readonly number[],
   keys: readonly string[],
 ): Promise<PickCandidate[]> {
-  const page = keysQuery(source, keys, lastWrittenSql(source).written)
+  const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
       select page.*, ${missedLookupsSql(source, run.service)} as tried, case

@@ -435,7 +435,7 @@ describe('values', () => {
       limit: 9,
       where: null,
       changedSince: null,
-      written: sql<{ key: string; written: unknown }>`select * from was`,
+      lastWritten: sql<{ key: string; written: unknown }>`select * from was`,
     }
     expect((await pageQuery(source, options).execute(database.db)).rows).toMatchObject([{ lacks: true }])
     await database.pool.query(`update people set ${names.map((name) => `${name} = 'typed'`).join(', ')}`)
