@@ -1,11 +1,11 @@
-// The live parts of the dashboard: what the server says has changed takes its place, times go on, and the chart moves.
-// Without this script the page is the same, but as it was when it was loaded.
+// Live updates of the dashboard: replaces changed parts, updates relative times, redraws the chart.
+// Without this script the page works, and shows the state at the time it was loaded.
 import uPlot from './uplot.js'
 
 const connection = document.getElementById('connection')
 
 if (document.body.hasAttribute('data-live')) live()
-setInterval(goOn, 1_000)
+setInterval(updateTimes, 1_000)
 
 function live() {
   const events = new EventSource('/events')
@@ -25,7 +25,7 @@ function live() {
   })
   events.addEventListener('fault', (event) => say(event.data, true))
   events.addEventListener('error', () => say('no connection, trying again', true))
-  // A connection can be gone without a word.
+  // A connection can end without an error event.
   setInterval(() => Date.now() - beat > 15_000 && say('no connection', true), 5_000)
 }
 
@@ -33,13 +33,13 @@ function live() {
 function say(text, lost) {
   if (!connection) return
   connection.className = lost ? 'shown lost' : 'shown'
-  // Said again, a screen reader would read it again.
+  // Unchanged text is not set again: a screen reader would repeat it.
   if (connection.textContent !== text) connection.textContent = text
 }
 
 /**
- * Puts new HTML in the place of a part, unless somebody is at it: with the keyboard, or with text chosen.
- * @param {string} id @param {string} html @returns {boolean} whether it did
+ * Replaces a part of the page, unless the user is in it: keyboard focus, or selected text.
+ * @param {string} id @param {string} html @returns {boolean} whether the part was replaced
  */
 function replace(id, html) {
   const old = document.getElementById(id)
@@ -66,8 +66,8 @@ const UNITS = /** @type {const} */ ([
   [1, 's'],
 ])
 
-/** Times are said by their distance, as the server says them. */
-function goOn() {
+/** Updates relative times, in the same format as the server. */
+function updateTimes() {
   const now = Date.now()
   for (const time of document.querySelectorAll('time')) {
     const seconds = (Date.parse(time.dateTime) - now) / 1_000
@@ -164,7 +164,7 @@ addEventListener('resize', () => {
   if (plot && place) plot.setSize(sizeOf(place))
 })
 
-// Colours are the style's, and the canvas does not follow it by itself.
+// The canvas does not follow a change of the colour scheme by itself.
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   plot?.destroy()
   plot = null

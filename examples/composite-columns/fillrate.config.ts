@@ -33,7 +33,7 @@ export default defineConfig({
           },
         },
         department: 'department',
-        // +4790000000 is two columns here. A number that somebody typed keeps its own code.
+        // +4790000000 goes into two columns. A typed number keeps its own country code.
         phonePrimaryCallingCode: {
           field: 'phone',
           sql: `substring($value from ${callingCode})`,

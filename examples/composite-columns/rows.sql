@@ -37,7 +37,7 @@ select md5('person ' || n)::uuid,
        case when n % 13 = 0 then now() - interval '2 days' end
   from generate_series(1, 200) n;
 
--- Two that lack nothing.
+-- Two complete rows.
 update "person"
    set "jobTitle" = 'Baker', "seniority" = 'OWNER', "department" = 'Bread', "phonePrimaryNumber" = '1', "phonePrimaryCallingCode" = '+47'
  where "id" in (md5('person 9')::uuid, md5('person 19')::uuid);

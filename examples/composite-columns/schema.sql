@@ -1,4 +1,4 @@
--- Composite fields, each part a column in camelCase; uuid keys, enums, a search column that the database makes, soft delete.
+-- Composite fields, each part a column in camelCase; uuid keys, enums, a generated search column, soft delete.
 create schema "workspace_k3x9";
 
 create type "workspace_k3x9"."personSeniority" as enum

@@ -11,7 +11,7 @@ export default defineConfig({
         email: 't.email',
         linkedin_url: 't.linkedin',
         name: "concat_ws(' ', t.first_name, t.last_name)",
-        // One of the accounts where the contact works now; a join would give a row for each of them.
+        // One of the accounts where the contact works now: a join would give one row for each.
         company: `(select a.name from crm.account_contacts m join crm.accounts a on a.id = m.account_id
                     where m.contact_id = t.id and m.ended_at is null and a.deleted_at is null
                     order by m.id limit 1)`,
@@ -41,7 +41,7 @@ export default defineConfig({
       touch: { updated_at: 'now()' },
     },
 
-    // The addresses of accounts: asked about by the account's site, so it costs no further call.
+    // The addresses of accounts, looked up by the account's website: they share its lookup, so they cost no further call.
     account_addresses: {
       kind: 'company',
       table: 'crm.addresses',
@@ -50,7 +50,7 @@ export default defineConfig({
         domain: '(select a.website from crm.accounts a where a.id = t.owner_id and a.deleted_at is null)',
       },
       outputs: {
-        // Together or not at all, so that a city which somebody typed never stands beside another one's country.
+        // All or nothing, so that a typed city never stands beside the country of another.
         city: { field: 'location.city', group: 'place' },
         state: { field: 'location.state', group: 'place' },
         country: { field: 'location.country', group: 'place' },

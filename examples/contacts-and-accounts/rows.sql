@@ -1,4 +1,4 @@
--- 48 accounts: every fourth site is also another account's, some sites are none, one in twelve is deleted.
+-- 48 accounts: every fourth website is shared with another account, some are invalid, one in twelve is deleted.
 insert into crm.accounts (name, website, category, industry, employees, annual_revenue, founded_year, linkedin_url, technologies, deleted_at)
 select 'Company ' || n,
        case when n % 16 = 3 then null
@@ -19,13 +19,13 @@ select 'Company ' || n,
        case when n % 12 = 0 then now() - interval '40 days' end
   from generate_series(1, 48) n;
 
--- Two that lack nothing.
+-- Two complete rows.
 update crm.accounts
    set industry = 'Retail', employees = 12, annual_revenue = 900000, founded_year = 2004,
        linkedin_url = 'https://www.linkedin.com/company/whole', technologies = '{Paper}'
  where id in (13, 26);
 
--- 240 contacts: every tenth shares the address of the one before it, in another writing.
+-- 240 contacts: every tenth shares the address of the one before, written differently.
 insert into crm.contacts (first_name, last_name, title, department, email, phone, mobile, linkedin, deleted_at)
 select case when n % 31 = 0 then '' else (array['Ada', 'Bo', 'Cem', 'Dag', 'Eli'])[1 + n % 5] end,
        case when n % 31 = 0 then '' else 'Person ' || n end,
@@ -49,10 +49,10 @@ select case when n % 31 = 0 then '' else (array['Ada', 'Bo', 'Cem', 'Dag', 'Eli'
        case when n % 13 = 0 then now() - interval '10 days' end
   from generate_series(1, 240) n;
 
--- Three that lack nothing.
+-- Three complete rows.
 update crm.contacts set title = 'Chief', department = 'Board', phone = '+4722000000' where id in (8, 27, 45);
 
--- Most work somewhere; some have left one place for another, and some have left and found none.
+-- Most work somewhere; some have changed jobs, and some have left.
 insert into crm.account_contacts (account_id, contact_id, ended_at)
 select 1 + n % 48, n, case when n % 20 in (3, 4) then date '2024-05-31' end
   from generate_series(1, 240) n where n % 5 > 0;

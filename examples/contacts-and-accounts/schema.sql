@@ -51,7 +51,7 @@ create table crm.account_contacts (
 );
 create index on crm.account_contacts (contact_id);
 
--- Whose address it is: 'Account' or 'Contact', and its id.
+-- Owner of the address: 'Account' or 'Contact', and its id.
 create table crm.addresses (
   id bigint generated always as identity primary key,
   owner_type varchar(20) not null,

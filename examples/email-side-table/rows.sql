@@ -1,4 +1,4 @@
--- Keys as such a system makes them: hexadecimal, 17 characters.
+-- Keys of this kind of system: hexadecimal, 17 characters.
 create function pg_temp.id(what text, n int) returns varchar immutable language sql as $$
   select left(md5(what || ' ' || n), 17)
 $$;
@@ -35,7 +35,7 @@ select pg_temp.id('contact', n), n % 12 = 5,
        timestamp '2023-01-01 08:00', timestamp '2023-01-01 08:00' + n * interval '1 hour'
   from generate_series(1, 180) n;
 
--- An address for two of three contacts; every sixth has a second one, which is not the primary.
+-- An address for two of three contacts; every sixth has a second, non-primary one.
 insert into email_address (id, address, lower, deleted, invalid)
 select pg_temp.id('email', n), address, lower(address), n % 40 = 0, n % 50 = 0
   from (select n, case n % 15 when 1 then 'nr' || n || '@house' when 2 then 'nr' || n || '@house.example, post@house.example'
@@ -51,13 +51,13 @@ select pg_temp.id('contact', n), 'Contact', pg_temp.id('email', n), true, n % 35
 insert into entity_email_address (entity_id, entity_type, email_address_id, "primary")
 select pg_temp.id('contact', n), 'Contact', pg_temp.id('second email', n), false
   from generate_series(6, 180, 6) n;
--- The reception of an account has an address too.
+-- Accounts have an address, too.
 insert into email_address (id, address, lower)
 select pg_temp.id('office email', n), 'office@house' || n || '.example', 'office@house' || n || '.example' from generate_series(1, 30) n;
 insert into entity_email_address (entity_id, entity_type, email_address_id, "primary")
 select pg_temp.id('account', n), 'Account', pg_temp.id('office email', n), true from generate_series(1, 30) n;
 
--- Two that lack nothing.
+-- Two complete rows.
 update contact
    set title = 'a', department = 'b', seniority = 'c', phone_number = 'd'
  where id in (pg_temp.id('contact', 4), pg_temp.id('contact', 8));

@@ -1,5 +1,5 @@
--- Keys of 17 characters and no foreign keys: the application alone knows what belongs to what.
--- Email addresses are entities of their own, linked to whatever has them.
+-- Keys of 17 characters and no foreign keys: only the application knows the relations.
+-- Email addresses are entities of their own, linked to their owner.
 create table account (
   id varchar(17) primary key,
   name varchar(249),

@@ -10,7 +10,7 @@ export default defineConfig({
       table: 'app.people',
       joins:
         'left join app.organizations o on o.tenant_id = t.tenant_id and o.id = t.organization_id and not o.is_deleted',
-      // The key is the table's own, (tenant_id, id).
+      // The primary key, (tenant_id, id).
       where: `t.tenant_id = ${tenant} and not t.is_deleted`,
       inputs: {
         email: "t.attributes ->> 'email'",
@@ -18,7 +18,7 @@ export default defineConfig({
         company: 'o.name',
       },
       outputs: {
-        // A key inside the column: its siblings stay, and parents that are missing are made.
+        // A key inside the column: its siblings are kept, and missing parents are created.
         'attributes.title': 'title',
         'attributes.contact.phone': 'phone',
         'attributes.contact.linkedin': 'linkedin',

@@ -3,7 +3,7 @@ insert into app.tenants values
   ('22222222-2222-4222-8222-222222222222', 'Two'),
   ('33333333-3333-4333-8333-333333333333', 'Three');
 
--- The same 40 organisations for each tenant. Of the attributes some are missing, some JSON null, some typed.
+-- The same 40 organisations for each tenant. Some attributes are missing, some JSON null, some typed.
 insert into app.organizations (tenant_id, id, name, attributes, is_deleted)
 select t.id, n, 'Org ' || n,
        jsonb_strip_nulls(jsonb_build_object('website',
@@ -29,7 +29,7 @@ select t.id, n, case when n % 3 > 0 then 1 + n % 40 end,
        || case n % 5 when 0 then '{"title": "Skipper"}' when 1 then '{"title": null}' when 2 then '{"title": "  "}' else '{}' end::jsonb
        || case n % 7 when 0 then jsonb_build_object('contact', jsonb_build_object('phone', '+47 70 00 47 11', 'linkedin', 'https://www.linkedin.com/in/nr-' || n))
                      when 1 then '{"contact": {"phone": ""}}' when 2 then '{"contact": null}'
-                     -- A text where an object is expected: to make room for a key would destroy it.
+                     -- A text where an object is expected: adding a key would destroy it.
                      when 3 then '{"contact": "by fax"}' else '{}' end::jsonb
        || case n % 6 when 0 then '{"work": {"department": "Deck", "since": 2019}}' when 1 then '{"work": {"seniority": "mate"}}'
                      when 2 then '{"work": []}' else '{}' end::jsonb
@@ -37,7 +37,7 @@ select t.id, n, case when n % 3 > 0 then 1 + n % 40 end,
        n % 14 = 0
   from app.tenants t, generate_series(1, 120) n;
 
--- Two that lack nothing.
+-- Two complete rows.
 update app.people
    set attributes = attributes || '{"title": "a", "contact": {"phone": "b", "linkedin": "https://www.linkedin.com/in/whole"}, "work": {"department": "d", "seniority": "e"}}'
  where id in (15, 27);

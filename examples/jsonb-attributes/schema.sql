@@ -1,4 +1,4 @@
--- Every tenant's people and organisations in the same two tables; what a tenant wants to know about them is in a jsonb column.
+-- People and organisations of every tenant in the same two tables; tenant-specific attributes are in a jsonb column.
 create schema app;
 
 create table app.tenants (

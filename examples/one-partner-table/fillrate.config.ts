@@ -33,12 +33,12 @@ export default defineConfig({
       where: 't.is_company and t.active',
       changedAt: 't.write_date',
       inputs: {
-        // The site, or the domain of the reception's address.
+        // The website, or the domain of the main email address.
         domain: "coalesce(nullif(btrim(t.website), ''), split_part(t.email, '@', 2))",
       },
       outputs: {
         city: 'location.city',
-        // Written only where the name is one of the table's: nothing is added to it.
+        // Written only if the table has the name: nothing is inserted there.
         country_id: { field: 'location.country', sql: '(select c.id from country c where c.name = $value)' },
         industry_id: {
           field: 'industry',

@@ -4,7 +4,7 @@ insert into country (code, name) values
 insert into partner_industry (name) values
   ('Software'), ('Manufacturing'), ('Retail'), ('Energy'), ('Health Care'), ('Wholesale');
 
--- 60 companies: some with a site, some only with the address of their reception, some with neither.
+-- 60 companies: some with a site, some with a shared email address only, some with neither.
 insert into partner (name, is_company, email, phone, website, street, city, country_id, industry_id, x_employees, x_turnover, x_founded_year, active)
 select 'Firm ' || n, true,
        case when n % 5 = 0 then 'post@firm' || n || '.example' when n % 5 = 1 then 'firm' || n || '@gmail.com' end,
@@ -27,11 +27,11 @@ select 'Firm ' || n, true,
        n % 15 <> 0
   from generate_series(1, 60) n;
 
--- One that lacks nothing.
+-- One complete row.
 update partner set city = 'Ghent', country_id = 5, industry_id = 3, x_employees = 9, x_turnover = 1, x_founded_year = 2001
  where id = 14;
 
--- 150 people, most with a company as their parent, some with its name typed; is_company is often not set.
+-- 150 people, most with a company as their parent, some with a typed company name; is_company is often not set.
 insert into partner (name, is_company, parent_id, company_name, "function", email, phone, x_linkedin, x_department, x_seniority, active)
 select (array['Kim', 'Lee', 'Sam', 'Ola'])[1 + n % 4] || ' Nr ' || n,
        case when n % 2 = 0 then false end,
@@ -50,12 +50,12 @@ select (array['Kim', 'Lee', 'Sam', 'Ola'])[1 + n % 4] || ' Nr ' || n,
        case when n % 10 = 0 then 'boss' end,
        n % 14 <> 0
   from generate_series(1, 150) n;
--- Two that lack nothing.
+-- Two complete rows.
 update partner
    set "function" = 'Porter', phone = '1', x_linkedin = 'https://linkedin.com/in/whole', x_department = 'Door', x_seniority = 'none'
  where id in (65, 66);
 
--- Where companies want their goods and their invoices: not people, though they look the same.
+-- Delivery and invoice addresses: not people, though they look the same.
 insert into partner (name, type, parent_id, email, street)
 select 'Goods in ' || n, (array['delivery', 'invoice'])[1 + n % 2], n, 'goods@firm' || n || '.example', 'Gate ' || n
   from generate_series(1, 20) n;
