@@ -96,7 +96,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       first_seen_at timestamptz not null default now()
     )`.execute(db)
 
-  // One distinct question to a service, with its answer. Many rows can share one lookup.
+  // One distinct question to a service, with its answer. Many rows can share one lookup. `sync_only`: not to be part of
+  // a job again. `unconfirmed_calls` counts requests whose answer was lost: each may have been billed. `refresh_at`: when
+  // the answer is out of date.
   await sql`
     create table fillrate.lookups (
       id bigint generated always as identity primary key,
@@ -142,10 +144,10 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   )
   await sql`create index lookups_by_run on fillrate.lookups (run_id)`.execute(db)
 
-  // Which lookups under a lease's token were requested: those up to this identifier. A process leases more lookups than
-  // it has calls on the wire, so that no call waits for a search; those above the mark when the process is killed are
-  // not in doubt. One row for many calls, and a new one each time: a mark on each lookup would cost a new version of
-  // each, and updating one row would block writes that run side by side.
+  // Lookups leased under `lease_token` have been requested up to `through_lookup_id`. A process leases more lookups than
+  // it has calls on the wire, so that no call waits for a search; if it is killed, those above the mark are not in doubt.
+  // One row for many calls, and a new one each time: a mark on each lookup would cost a new version of each, and
+  // updating one row would serialize concurrent writes.
   await sql`
     create table fillrate.in_flight_marks (
       lease_token uuid not null,
@@ -184,8 +186,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
-  // One row of a source, in exactly one state. `service_id` is the service that finished it, so that picking sees without a
-  // join that another service did.
+  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing.
+  // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
+  // `last_written`: the latest value that Fillrate wrote to each column. `due_at`: when the row may be picked again.
   await sql`
     create table fillrate.rows (
       source text not null,
@@ -246,10 +249,10 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createJobs(db: Kysely<unknown>): Promise<void> {
-  // One bulk submission of at most 100 person lookups. `key` is ours, and part of the webhook URL; `job_id` is the
-  // service's. `is_async_answer`: the service accepted one lookup and answers it later; its only result belongs to that lookup,
-  // whatever identifier the result carries. `release_at`: the job is finished, and some of its inputs have no result.
-  // Until then a further delivery may bring them; afterwards they are requested again, one by one.
+  // One bulk submission of at most 100 person lookups. `key` is our identifier, part of the webhook URL; `job_id` is the
+  // service's. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
+  // that lookup, whatever identifier the result carries. `release_at`: the job is finished and some of its inputs have no
+  // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
@@ -287,7 +290,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
     db,
   )
 
-  // One verified webhook event. `quarantined_results` counts results that match no input of the job; they were not used.
+  // One verified webhook event. `quarantined_results` counts results that match no input of the job and were not used.
   await sql`
     create table fillrate.deliveries (
       event_id text primary key,
@@ -316,7 +319,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createCoordination(db: Kysely<unknown>): Promise<void> {
-  // Elections: the leader of a scope, and the process that runs live sync.
+  // Leases by which one process is elected: the leader of a scope, or the process that runs live sync.
   await sql`
     create table fillrate.leases (
       scope text primary key,
@@ -325,8 +328,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       owner text not null
     )`.execute(db)
 
-  // What the leader of a scope knows of its rate limit. `exhausted_until`: before then its successor must not call, because
-  // the limit may be exhausted. `status`: the leader's latest report of how the limit stands, for `status`.
+  // The rate limit of a scope, as its leader knows it. `exhausted_until`: the next leader must not call before then,
+  // because the limit may be exhausted. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (
       scope text primary key,
@@ -371,7 +374,7 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
       full_pass_at timestamptz not null
     )`.execute(db)
 
-  // The queue of changed rows, to which the triggers on users' tables only append; `changed_rows_spare` takes the keys of
+  // The queue of changed rows. The triggers on users' tables only append to it; `changed_rows_spare` takes the keys of
   // statements that find `changed_rows` locked (VACUUM FULL, REINDEX, an ALTER).
   // - One row per statement, with its keys. To hold each key only once would require a unique index: a transaction that
   //   changes a key which another one has changed would wait for it, and fail at REPEATABLE READ.

@@ -8,36 +8,36 @@ import type { Database } from './open.ts'
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
 
-/** Two processes that create the schema at the same instant: the loser sees one of these, and finds it made when it looks again. */
-const RACE_LOST = new Set(['23505', '42P06', '42P07', '42710', 'XX000', '40P01'])
-/** A newer version has applied its own between our look and our lock. */
-const OVERTAKEN = /^corrupted migrations: previously executed migration/
+/** When two processes create the schema at once, one fails with one of these codes. On its retry the schema exists. */
+const CREATE_RACE_CODES = new Set(['23505', '42P06', '42P07', '42710', 'XX000', '40P01'])
+/** A newer version applied its migrations after we read the list and before we had the lock. */
+const OVERTAKEN_ERROR = /^corrupted migrations: previously executed migration/
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** While a migration waits for a table, every later statement on it waits behind the migration. In milliseconds. */
+/** While a migration waits for a table lock, every later statement on the table waits behind it. Milliseconds. */
 const LOCK_TIMEOUT_MS = 1_000
-const LONGEST_PAUSE_MS = 5_000
-const PATIENCE_MS = 120_000
+const MAX_RETRY_DELAY_MS = 5_000
+const DEFAULT_PATIENCE_MS = 120_000
 
 export interface MigrateOptions {
-  /** Called each time that others hold a table which a migration has to lock. */
+  /** Called on each attempt that fails because other sessions hold a table that a migration has to lock. */
   readonly onBlocked?: (blockers: readonly string[]) => void
-  /** How long to try again while others hold a table, in milliseconds. Default: two minutes. */
+  /** How long to retry while other sessions hold a table, in milliseconds. Default: two minutes. */
   readonly patienceMs?: number
-  /** By name. Default: those of this version. */
+  /** Migrations by name. Default: those of this version. */
   readonly migrations?: () => Promise<Migrations>
 }
 
 export type Migrations = Readonly<Record<string, Migration>>
 
-/** Others hold a table of the schema that a migration has to lock. Nothing was changed. */
-export class MigrationBlocked extends Error {
-  override readonly name = 'MigrationBlocked'
+/** Other sessions hold a table of the schema that a migration has to lock. Nothing was changed. */
+export class MigrationBlockedError extends Error {
+  override readonly name = 'MigrationBlockedError'
 
   constructor(blockers: readonly string[], patienceMs: number) {
-    const by = blockers.length === 0 ? 'sessions that have ended meanwhile' : blockers.join('; ')
+    const by = blockers.length === 0 ? 'sessions that have since ended' : blockers.join('; ')
     super(
-      `the schema "fillrate" could not be upgraded for ${patienceMs / 1_000} s, because its tables are held by ${by}. Nothing was changed. Wait until these transactions have ended, or end them with pg_terminate_backend, and run \`fillrate migrate\` again`,
+      `the schema "fillrate" could not be upgraded for ${patienceMs / 1_000} s, because its tables are held by ${by}. Nothing was changed. Wait until these transactions have ended, or end them with pg_terminate_backend, then run \`fillrate migrate\` again`,
     )
   }
 }
@@ -61,86 +61,86 @@ export class PreReleaseSchemaError extends Error {
 }
 
 /**
- * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no table of the user's, and
- * waits for a lock on one of its own a second at a time. What a newer version has applied is left as it is: each version
- * only adds, so that this one works beside it.
- * @returns the names of the migrations that were applied, in order; empty when there was nothing to do
- * @throws MigrationBlocked, PreReleaseSchemaError
+ * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no user table, and waits for a
+ * lock on its own tables one second at a time. Migrations of a newer version are left in place: each version only adds,
+ * so this one works beside it.
+ * @returns the names of the applied migrations, in order; empty when the schema was up to date
+ * @throws MigrationBlockedError, PreReleaseSchemaError
  */
 export async function migrate(db: Database, options: MigrateOptions = {}): Promise<string[]> {
-  const { migrations = readMigrations, patienceMs = PATIENCE_MS } = options
+  const { migrations = readMigrations, patienceMs = DEFAULT_PATIENCE_MS } = options
   const own = await migrations()
   const until = performance.now() + patienceMs
-  for (let raced = 0, blocked = 0; ;) {
-    const applied = await appliedMigrations(db)
+  for (let races = 0, blocks = 0; ;) {
+    const applied = await readApplied(db)
     if (Object.keys(own).every((name) => applied.includes(name))) return []
-    const { error, results } = await migrator(db, withNewer(own, applied)).migrateToLatest()
+    const { error, results } = await createMigrator(db, withNewer(own, applied)).migrateToLatest()
     if (error === undefined) return (results ?? []).map((result) => result.migrationName)
     const { code = '', message } = error as { code?: string; message: string }
     if (code === LOCK_NOT_AVAILABLE) {
-      const blockers = await holders(db)
+      const blockers = await findLockHolders(db)
       options.onBlocked?.(blockers)
-      if (performance.now() >= until) throw new MigrationBlocked(blockers, patienceMs)
-      await sleep(Math.min(LONGEST_PAUSE_MS, 250 * 2 ** blocked++))
+      if (performance.now() >= until) throw new MigrationBlockedError(blockers, patienceMs)
+      await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks++))
     } else {
-      if (++raced === 5 || !(RACE_LOST.has(code) || OVERTAKEN.test(message))) throw error
-      await sleep(100 * raced)
+      if (++races === 5 || !(CREATE_RACE_CODES.has(code) || OVERTAKEN_ERROR.test(message))) throw error
+      await sleep(100 * races)
     }
   }
 }
 
 /**
- * The names of this version's migrations that the database still lacks. Reads only.
+ * The names of this version's migrations that have not been applied. Reads only.
  * @throws PreReleaseSchemaError
  */
 export async function pendingMigrations(db: Database): Promise<string[]> {
-  const applied = await appliedMigrations(db)
+  const applied = await readApplied(db)
   return Object.keys(await readMigrations())
     .filter((name) => !applied.includes(name))
     .toSorted()
 }
 
-/** Includes those of a newer version. */
-async function appliedMigrations(db: Database): Promise<string[]> {
-  const { rows: found } = await sql<{ there: boolean }>`
-    select to_regclass('fillrate.migrations') is not null as there`.execute(db)
-  if (found[0]?.there !== true) return []
+/** The names of applied migrations, including those of a newer version. */
+async function readApplied(db: Database): Promise<string[]> {
+  const { rows: found } = await sql<{ exists: boolean }>`
+    select to_regclass('fillrate.migrations') is not null as exists`.execute(db)
+  if (found[0]?.exists !== true) return []
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)
   if (names.includes(PRE_RELEASE_MIGRATION)) throw new PreReleaseSchemaError()
   return names
 }
 
-function migrator(db: Database, migrations: Migrations): Migrator {
+function createMigrator(db: Database, migrations: Migrations): Migrator {
   return new Migrator({
     db,
     migrationTableSchema: 'fillrate',
     migrationTableName: 'migrations',
     migrationLockTableName: 'migrations_lock',
-    // A newer version may have applied a later one, and this one still has to apply what comes before it.
+    // A newer version may have applied a later migration; ours that come before it must still be applied.
     allowUnorderedMigrations: true,
     provider: { getMigrations: async () => migrations },
   })
 }
 
-/** Kysely demands each migration that was applied: of those of a newer version the name is enough. */
+/** Kysely requires every applied migration to be known; for those of a newer version the name is enough. */
 function withNewer(own: Migrations, applied: readonly string[]): Migrations {
   const newer = applied.filter((name) => own[name] === undefined)
   return {
     ...Object.fromEntries(newer.map((name) => [name, { up: async () => {} }])),
-    ...Object.fromEntries(Object.entries(own).map(([name, migration]) => [name, impatient(migration)])),
+    ...Object.fromEntries(Object.entries(own).map(([name, migration]) => [name, withLockTimeout(migration)])),
   }
 }
 
-const impatient = (migration: Migration): Migration => ({
+const withLockTimeout = (migration: Migration): Migration => ({
   up: async (tx) => {
     await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
     await migration.up(tx)
   },
 })
 
-/** Who has a lock on a table of the schema, those first that have had theirs for longest. */
-async function holders(db: Database): Promise<string[]> {
+/** Sessions that hold a lock on a table of the schema, oldest transaction first. */
+async function findLockHolders(db: Database): Promise<string[]> {
   const { rows } = await sql<{ pid: number; name: string; role: string; seconds: number; tables: string[] }>`
     select a.pid, coalesce(nullif(a.application_name, ''), 'unnamed') as name, coalesce(a.usename, '') as role,
            coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::int as seconds,

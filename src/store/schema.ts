@@ -6,7 +6,7 @@ import type { RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 
-/** JSON as it comes from Postgres: `unknown`, because nobody has looked at it yet. */
+/** JSON read from Postgres is `unknown` until it is validated. */
 type Json = JSONColumnType<object, string, string>
 
 export interface Schema {

@@ -78,7 +78,7 @@ export function showError(error: unknown, view: ErrorView): ShownError {
   }
   if (error instanceof Error && (error.name === 'SchemaMissing' || error.name === 'PreReleaseSchemaError'))
     return shown(Exit.usage, 'schema', sentence(error.message))
-  if (error instanceof Error && error.name === 'MigrationBlocked')
+  if (error instanceof Error && error.name === 'MigrationBlockedError')
     return shown(Exit.failed, 'schema', sentence(error.message))
   if (error instanceof LeaseLostError) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
   if (error instanceof ServiceError) {
