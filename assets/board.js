@@ -9,28 +9,28 @@ setInterval(updateTimes, 1_000)
 
 function live() {
   const events = new EventSource('/events')
-  let beat = Date.now()
+  let lastHeartbeat = Date.now()
   /** @type {Map<string, string>} */
-  const later = new Map()
+  const postponed = new Map()
   events.addEventListener('part', (event) => {
     const { id, html } = JSON.parse(event.data)
-    if (!replace(id, html)) later.set(id, html)
-    else later.delete(id)
+    if (!replace(id, html)) postponed.set(id, html)
+    else postponed.delete(id)
   })
   events.addEventListener('chart', (event) => chart(JSON.parse(event.data)))
   events.addEventListener('beat', () => {
-    beat = Date.now()
-    say('live', false)
-    for (const [id, html] of later) if (replace(id, html)) later.delete(id)
+    lastHeartbeat = Date.now()
+    showConnection('live', false)
+    for (const [id, html] of postponed) if (replace(id, html)) postponed.delete(id)
   })
-  events.addEventListener('fault', (event) => say(event.data, true))
-  events.addEventListener('error', () => say('no connection, trying again', true))
+  events.addEventListener('fault', (event) => showConnection(event.data, true))
+  events.addEventListener('error', () => showConnection('no connection, trying again', true))
   // A connection can end without an error event.
-  setInterval(() => Date.now() - beat > 15_000 && say('no connection', true), 5_000)
+  setInterval(() => Date.now() - lastHeartbeat > 15_000 && showConnection('no connection', true), 5_000)
 }
 
 /** @param {string} text @param {boolean} lost */
-function say(text, lost) {
+function showConnection(text, lost) {
   if (!connection) return
   connection.className = lost ? 'shown lost' : 'shown'
   // Unchanged text is not set again: a screen reader would repeat it.
@@ -107,8 +107,8 @@ const clock = (at, fine) =>
 
 /** @param {uPlot.AlignedData} columns */
 function draw(columns) {
-  const place = document.getElementById('chart')
-  if (!place) return
+  const container = document.getElementById('chart')
+  if (!container) return
   const style = getComputedStyle(document.documentElement)
   /** @param {string} name */
   const color = (name) => style.getPropertyValue(`--${name}`).trim()
@@ -122,10 +122,10 @@ function draw(columns) {
     value: (_, n) => (n == null ? '–' : `${n.toFixed(1)}/s`),
   })
   const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false } }
-  place.replaceChildren()
+  container.replaceChildren()
   plot = new uPlot(
     {
-      ...sizeOf(place),
+      ...sizeOf(container),
       series: [
         { value: '{HH}:{mm}:{ss}' },
         line('answered', 'flow'),
@@ -152,16 +152,16 @@ function draw(columns) {
       cursor: { drag: { x: false, y: false } },
     },
     columns,
-    place,
+    container,
   )
 }
 
-/** @param {HTMLElement} place */
-const sizeOf = (place) => ({ width: place.clientWidth, height: 180 })
+/** @param {HTMLElement} container */
+const sizeOf = (container) => ({ width: container.clientWidth, height: 180 })
 
 addEventListener('resize', () => {
-  const place = document.getElementById('chart')
-  if (plot && place) plot.setSize(sizeOf(place))
+  const container = document.getElementById('chart')
+  if (plot && container) plot.setSize(sizeOf(container))
 })
 
 // The canvas does not follow a change of the colour scheme by itself.
