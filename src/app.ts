@@ -1,4 +1,3 @@
-import * as outages from './store/rate-limits.ts'
 import * as rateLimits from './store/rate-limits.ts'
 import * as services from './store/services.ts'
 import { randomBytes } from 'node:crypto'
@@ -13,7 +12,7 @@ import {
   checkBulkAvailability,
   openReceiver,
 } from './http/receiver.ts'
-import { type AcquireAttempt, acquireLeadership, readLeaderStatus } from './runs/leader.ts'
+import { LeaderElector } from './runs/leader.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { runService } from './daemon/service.ts'
 import { Notifier } from './daemon/notifier.ts'
@@ -54,6 +53,7 @@ import { checkWhere } from './sources/check/expressions.ts'
 import { type Source, openSource } from './sources/source.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { type Database, openDatabase } from './store/open.ts'
+import { WakeSignal } from './util/wake-signal.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -190,9 +190,9 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
   const explain = async (source: string, key: string): Promise<RowHistory> =>
     tell(await deps(), chooseSource(sources, source), key)
   const receiver = (
-    onDelivered: () => void,
+    deliveries: WakeSignal,
     dashboard: ReceiverOptions['dashboard'] = null,
-  ): Promise<Receiver> => openReceiver({ db, environment, log, onDelivered, dashboard })
+  ): Promise<Receiver> => openReceiver({ db, environment, log, deliveries, dashboard })
 
   /** The sources of a request, with its condition held against each of them. */
   const choose = async (request: PassRequest): Promise<Source[]> => {
@@ -208,32 +208,24 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
     if (state === 'closed') log.info('the service answers again')
   })
   /** What a run needs to call the service. */
-  const calling = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => {
-    const attempt: AcquireAttempt = { token: null }
-    return {
-      ...base,
-      service: await registerService(base, address),
-      owner,
+  const calling = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => ({
+    ...base,
+    service: await registerService(base, address),
+    owner,
+    client: openClient(),
+    breaker,
+    slots,
+    webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
+    elector: new LeaderElector({
+      db,
       scope: () => scopeOf() ?? '',
-      client: openClient(),
+      owner,
+      log,
+      concurrency: rules.concurrency,
+      reserve: config.service.reserve,
       breaker,
-      slots,
-      webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
-      acquireLeadership: () =>
-        acquireLeadership({
-          db,
-          scope: () => scopeOf() ?? '',
-          owner,
-          log,
-          concurrency: rules.concurrency,
-          reserve: config.service.reserve,
-          breaker,
-          attempt,
-        }),
-      readRateStatus: () => readLeaderStatus(db, scopeOf() ?? '', base.now()),
-      findOpenCircuit: () => outages.findCircuit(db, scopeOf() ?? ''),
-    }
-  }
+    }),
+  })
   const notifier = new Notifier({
     targets: config.notify,
     url: environment.notifyUrl,
@@ -255,8 +247,8 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       const { trigger = 'manual' } = request
       assertRoutePossible(request.route, bulk)
       openClient()
-      let delivered = (): void => {}
-      const open = bulk.possible && request.route !== 'sync' ? await receiver(() => delivered()) : null
+      const deliveries = new WakeSignal()
+      const open = bulk.possible && request.route !== 'sync' ? await receiver(deliveries) : null
       try {
         return await runOnce(await calling(open), {
           sources: chosen,
@@ -269,9 +261,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
           signal: request.signal,
           dryRun: request.dryRun ?? null,
           ...(request.onProgress && { onProgress: request.onProgress }),
-          onStarted: (wake) => {
-            delivered = wake.delivered
-          },
+          deliveries,
           ...(!request.dryRun && {
             onEnded: (report) =>
               notifier.runEnded(report, { trigger, sources: chosen.map(({ name }) => name) }),
@@ -299,16 +289,16 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
     serve: async (request) =>
       serveForever(await deps(), {
         ...request,
-        receiver: (onDelivered) => receiver(onDelivered, { sources: () => sources, explain }),
+        receiver: (deliveries) => receiver(deliveries, { sources: () => sources, explain }),
       }),
-    start: async ({ receiver: open, signal, onStarted }) =>
+    start: async ({ receiver: open, signal, deliveries }) =>
       runService(
         {
           ...(await calling(bulk.possible ? open : null)),
           config,
           notifier,
         },
-        { signal, onStarted },
+        { signal, deliveries },
       ),
     follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
     explain,

@@ -5,6 +5,7 @@ import type { Source } from '../sources/source.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
 import { openDatabase } from '../store/open.ts'
 import { isTransient } from '../store/connectivity.ts'
@@ -18,7 +19,8 @@ export interface DaemonApp {
   start(options: {
     readonly signal: AbortSignal
     readonly receiver: Pick<Receiver, 'publicUrl'>
-    readonly onStarted: (wake: { delivered(): void }) => void
+    /** Notified when the receiver has stored a delivery. */
+    readonly deliveries: WakeSignal
   }): Promise<void>
   close(): Promise<void>
 }
@@ -52,13 +54,13 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
   })
   let app: DaemonApp | null = null
-  let delivered = (): void => {}
+  const deliveries = new WakeSignal()
   const open = (): Promise<Receiver> =>
     openReceiver({
       db,
       environment,
       log,
-      onDelivered: () => delivered(),
+      deliveries,
       dashboard: {
         sources: () => app?.sources ?? new Map(),
         explain: async (source, key) => {
@@ -88,9 +90,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
         return opened.start({
           signal: until,
           receiver,
-          onStarted: (wake) => {
-            delivered = wake.delivered
-          },
+          deliveries,
         })
       },
       close: () => opened.close(),

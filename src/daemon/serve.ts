@@ -3,10 +3,11 @@ import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
 import { supervise } from './service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { WakeSignal } from '../util/wake-signal.ts'
 
 export interface ServeReceiverOptions {
   readonly signal: AbortSignal
-  readonly receiver: (onDelivered: () => void) => Promise<Receiver>
+  readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
 }
 
@@ -15,17 +16,15 @@ export interface ServeReceiverOptions {
  * `fillrate run --wait 0` need not stay for its deliveries.
  */
 export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): Promise<void> {
-  const burst = new DeliveryBackpressure()
+  const deliveries = new DeliveryBackpressure()
   const works = new Workers(deps, {
     sources: [...deps.sources.values()],
     calls: null,
     signal: options.signal,
-    beforeSettle: () => burst.yield(options.signal),
+    deliveries,
+    beforeSettle: () => deliveries.yield(options.signal),
   })
-  const receiver = await options.receiver(() => {
-    burst.record()
-    works.wakeSettling()
-  })
+  const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
   try {
     await Promise.all(works.tasks().map((step) => supervise(deps, works, step, options.signal)))
@@ -44,12 +43,18 @@ const YIELD_MS = 400
  * Keeps the settling of deliveries out of the way of those that still come: their senders wait for an answer, and what is
  * stored does not. In a burst it goes on slowly, and makes up for it afterwards.
  */
-export class DeliveryBackpressure {
+export class DeliveryBackpressure extends WakeSignal {
   readonly #receivedAt: number[] = []
   readonly #now: () => number
 
   constructor(now: () => number = () => performance.now()) {
+    super()
     this.#now = now
+  }
+
+  override notify(): void {
+    this.record()
+    super.notify()
   }
 
   record(): void {

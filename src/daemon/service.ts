@@ -21,8 +21,8 @@ export interface ServiceDeps extends RunDeps {
 export interface ServiceOptions {
   /** Takes no more work, lets what is under way end, and saves the state. */
   readonly signal: AbortSignal
-  /** Gives the receiver its wake-up: deliveries are settled as they come. */
-  readonly onStarted: (wake: { delivered(): void }) => void
+  /** Notified when the receiver has stored a delivery. */
+  readonly deliveries: WakeSignal
 }
 
 /** The list of changes is looked at so often when nothing changes. */
@@ -42,18 +42,13 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const { signal } = options
   const works = new Workers(deps, {
     sources: [...deps.sources.values()],
-    calls: {
-      deps,
-      acquireLeadership: deps.acquireLeadership,
-      readRateStatus: deps.readRateStatus,
-      scope: deps.scope,
-    },
+    calls: { deps, elector: deps.elector },
     signal,
+    deliveries: options.deliveries,
     onRecovered: ({ expiredJobs }) => {
       if (expiredJobs > 0) notifier.jobsOverdue(expiredJobs)
     },
   })
-  options.onStarted({ delivered: works.wakeSettling })
 
   const schedule = new Scheduler(
     {
@@ -70,7 +65,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const follow = new LiveSync(deps, {
     sources,
     owner,
-    scope: deps.scope,
+    scope: () => deps.elector.scope,
     works,
     budget: entryBudget(config.budget),
     onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
@@ -143,7 +138,7 @@ async function runScheduleEntry(
     waitMs: DELIVERY_WAIT_MS,
     signal,
     workers,
-    onStarted: ({ id }) => onStarted(id),
+    onStarted,
     onEnded: (report) => deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources }),
   })
 }

@@ -1,3 +1,4 @@
+import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Logger } from 'pino'
 import { request } from 'undici'
 import type { Environment } from '../config/environment.ts'
@@ -14,7 +15,8 @@ export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
   readonly log: Logger
-  readonly onDelivered: () => void
+  /** Notified when a delivery is stored. */
+  readonly deliveries: Pick<WakeSignal, 'notify'>
   /** What the dashboard shows. Null: there is none, as beside a single run, which would open it to all users of the machine. */
   readonly dashboard: {
     readonly sources: () => ReadonlyMap<string, Source>
@@ -49,7 +51,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       port,
       receive:
         environment.webhookSecrets.length > 0 ? createWebhookReceiver(db, environment.webhookSecrets) : null,
-      onDelivered: options.onDelivered,
+      deliveries: options.deliveries,
       notReadyReason: async () => {
         const pending = await pendingMigrations(db).catch((error: unknown) =>
           error instanceof PreReleaseSchemaError ? error.message : null,

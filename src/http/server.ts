@@ -1,3 +1,4 @@
+import type { WakeSignal } from '../util/wake-signal.ts'
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
@@ -12,7 +13,8 @@ export interface HttpServerOptions {
   readonly port: number
   /** Null: no secret is set, so no delivery can be verified, and there is no webhook. */
   readonly receive: ReceiveWebhook | null
-  readonly onDelivered: () => void
+  /** Notified when a delivery is stored. */
+  readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process can't work now; null when it can. */
   readonly notReadyReason: () => Promise<string | null>
   /** What people and programs look at. Null: nothing. */
@@ -58,7 +60,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
   if (options.receive)
     registerWebhook(server, {
       receive: options.receive,
-      onDelivered: options.onDelivered,
+      deliveries: options.deliveries,
       onFailed: (error) => options.log.error({ reason: error.message }, 'a delivery could not be stored'),
     })
   registerHealth(server, options)

@@ -1,3 +1,4 @@
+import type { WakeSignal } from '../util/wake-signal.ts'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
@@ -21,7 +22,8 @@ const RETRY_AFTER_S = '5'
 export interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
   /** Told of every new delivery, so that it is settled at once. */
-  readonly onDelivered: () => void
+  /** Notified when a delivery is stored. */
+  readonly deliveries: Pick<WakeSignal, 'notify'>
   /** A delivery that could not be stored; its sender tries again. */
   readonly onFailed: (error: Error) => void
 }
@@ -77,7 +79,7 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
             })
             if (receipt === 'bad_signature')
               return await reply.code(401).send({ error: 'the signature does not match the body' })
-            if (receipt === 'accepted') options.onDelivered()
+            if (receipt === 'accepted') options.deliveries.notify()
             return await reply.code(200).send({ receipt })
           } catch (error) {
             options.onFailed(error as Error)

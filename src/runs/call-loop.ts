@@ -12,14 +12,17 @@ import * as submit from '../pipeline/submit.ts'
 import { runLoop } from './loop.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
-import type { AcquireLeadership, Leadership } from './leader.ts'
+import type { RateState } from '../service/limiter.ts'
+import type { Elector, Leadership } from './leader.ts'
 
 /** Lookups of one tick: after so many, more urgent runs are looked at again. */
 const LOOKUPS_PER_TICK = 5_000
 
 export interface CallLoopOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
-  readonly acquireLeadership: AcquireLeadership
+  readonly elector: Elector
+  /** The runs of this process. */
+  readonly runIds: () => readonly number[]
   /** Tells what was done to every run of this process. */
   readonly countForRuns: (act: (tally: RunCounters) => void) => void
   readonly toLookUp: WakeSignal
@@ -28,7 +31,9 @@ export interface CallLoopOptions {
   readonly wakeWriters: () => void
   /** Ends the calling when what is under way is done. */
   readonly signal: AbortSignal
-  readonly onLeadership: (turn: Leadership | null) => void
+  readonly onLeadership: (leadership: Leadership | null) => void
+  /** Another process is the leader, and has reported this. */
+  readonly onLeaderStatus: (status: RateState) => void
   /** How long to wait after so many refusals in a row, in milliseconds. */
   readonly pauseMs?: (refusals: number) => number
   /** A lookup was answered. */
@@ -39,14 +44,26 @@ export interface CallLoopOptions {
 
 /** Calls the service whenever it is this process's turn: for all live runs of its scope, the most urgent first. */
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
-  const { deps, signal, pauseMs = keyPauseMs } = options
+  const { deps, elector, signal, pauseMs = keyPauseMs } = options
   const work = options.toLookUp.listen()
   /** Turns in a row that ended because the service refuses us. */
   let refusals = 0
   // What was refused in a run before this one of the same process is tried again.
   deps.client.resetKeys()
+  let { scope } = elector
+  const acquire = async (): Promise<Leadership | null> => {
+    if (scope !== elector.scope) {
+      // Their heartbeats would do it only seconds later; until then no leader would serve them.
+      await runs.updateRunScope(deps.db, options.runIds(), elector.scope)
+      scope = elector.scope
+    }
+    const leadership = await elector.acquire()
+    const status = leadership === null ? await elector.readStatus() : null
+    if (status !== null) options.onLeaderStatus(status)
+    return leadership
+  }
   while (!signal.aborted) {
-    const turn = await retryWhileUnavailable(options.acquireLeadership, {
+    const leadership = await retryWhileUnavailable(acquire, {
       signal,
       onWait: (error, ms) =>
         deps.log.warn({ step: 'call', reason: error.message, ms }, 'waiting for Postgres'),
@@ -54,16 +71,16 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
       if (signal.aborted) return null
       throw error
     })
-    if (turn === null) {
+    if (leadership === null) {
       await work.wait(1_000, signal)
       continue
     }
-    options.onLeadership(turn)
+    options.onLeadership(leadership)
     let ended = { refused: false, answered: false }
     try {
-      ended = await callWhileLeader(options, { ...deps, limiter: turn.limiter }, turn)
+      ended = await callWhileLeader(options, { ...deps, limiter: leadership.limiter }, leadership)
     } finally {
-      await turn.end()
+      await leadership.end()
       options.onLeadership(null)
     }
     if (ended.answered) refusals = 0

@@ -1,126 +1,167 @@
-import * as callers from '../store/callers.ts'
-import * as outages from '../store/rate-limits.ts'
-import * as rateLimits from '../store/rate-limits.ts'
-import * as rateTold from '../store/rate-limits.ts'
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Breaker } from '../service/breaker.ts'
-import { type Limiter, type RateState, createLimiter } from '../service/limiter.ts'
-import { RateLog } from './rate-log.ts'
+import { createLimiter, type Limiter, type RateState } from '../service/limiter.ts'
+import * as leases from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import { RateLog } from './rate-log.ts'
 
 export interface LeaderOptions {
   readonly db: Database
-  /** What the limit belongs to: the service and the name of the key in use by now. */
+  /** Scope of the limit: the service and the identifier of the current key. */
   readonly scope: () => string
-  /** Names this process; unique for each start. */
+  /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly log: Logger
   readonly concurrency: number
   readonly reserve: number
-  /** Told of an outage that the caller before met; its own is kept for the caller after. */
+  /** Restored from the previous leader's circuit; its own is stored for the next leader. */
   readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
-  /** Kept from one try to the next by whoever takes turns. */
-  readonly attempt?: AcquireAttempt
+  readonly now?: () => number
 }
 
-/** The token of a try to take the turn whose answer was lost; null when it is known how the last one ended. */
-export interface AcquireAttempt {
-  token: string | null
+/** The right to call the service, held by one process at a time, because the limit belongs to the key. */
+export interface Leadership {
+  /** Service and key: runs of other scopes are not served. */
+  readonly scope: string
+  /** Belongs to this leadership, and starts from the last known state. */
+  readonly limiter: Limiter
+  /** Aborts when the lease could not be renewed: another process may be calling by now. */
+  readonly lost: AbortSignal
+  /** Resigns, so that the next process need not wait for the lease to expire. */
+  end(): Promise<void>
 }
 
-/** How long a turn holds without being renewed; somebody who waits for it looks every second. */
+/** What the calls of a process need of its elector. */
+export type Elector = Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus'>
+
+/** Lease duration without a renewal; followers poll every second. */
 const LEASE_MS = 6_000
 
-/** How often it is renewed, and told how it stands. */
+/** Interval of renewals and status reports. */
 const RENEW_INTERVAL_MS = 1_500
 
-/** A turn that could not be renewed is given up this long before it runs out, so that two never call at once. */
+/** A lease that could not be renewed is given up this long before it expires, so that two processes never call at once. */
 const SAFETY_MARGIN_MS = 2_000
 
 /**
- * Elects the caller: whoever holds the lease of the scope. Renewed every few seconds; a process that dies is followed
- * within the length of a lease, and one that ends its turn is followed at once.
- * @returns a turn, or null while another process is the caller
+ * Elects the leader: the process that holds the lease of the scope. The lease is renewed every few seconds; a process
+ * that dies is replaced within its duration, and one that resigns is replaced at once.
  */
-export async function acquireLeadership(options: LeaderOptions): Promise<Leadership | null> {
-  const { db, owner, log, breaker } = options
-  const scope = options.scope()
-  const { attempt = { token: null } } = options
-  // A try whose answer was lost may have won: the next one goes on under its token. To release it in the background
-  // instead is one more loop that waits for Postgres with each try of an outage.
-  const token = attempt.token ?? randomUUID()
-  attempt.token = token
-  const turn = { scope, token }
-  let renewedAt = performance.now()
-  const acquired = await callers.acquireLease(db, scope, token, owner, LEASE_MS)
-  attempt.token = null
-  if (!acquired) return null
+export class LeaderElector {
+  readonly #options: LeaderOptions
+  /** Token of an attempt whose response was lost; null if the result of the last one is known. */
+  #attempt: string | null = null
 
-  const known = await rateLimits.readRateLimit(db, scope)
-  const spentForMs = await rateTold.exhaustedFor(db, scope)
-  const wasBanned = (await rateTold.readRateStatuses(db)).get(scope)?.state === 'banned'
-  const outage = await outages.findCircuit(db, scope)
-  if (outage !== null) breaker.inherit(outage)
-  let isDown = outage !== null
-  let remembering: Promise<void> = Promise.resolve()
+  constructor(options: LeaderOptions) {
+    this.#options = options
+  }
+
+  /** The current service and key: the key may change at run time. */
+  get scope(): string {
+    return this.#options.scope()
+  }
+
+  /** @returns null while another process is the leader */
+  async acquire(): Promise<Leadership | null> {
+    const { db, owner } = this.#options
+    const { scope } = this
+    // An attempt whose response was lost may have won: reuse its token. Releasing it in the background would be one
+    // more loop waiting for Postgres during an outage.
+    const token = this.#attempt ?? randomUUID()
+    this.#attempt = token
+    const acquiredAt = performance.now()
+    const isAcquired = await leases.acquireLease(db, scope, token, owner, LEASE_MS)
+    this.#attempt = null
+    return isAcquired ? lead(this.#options, { scope, token }, acquiredAt) : null
+  }
+
+  /** The leader's last report; null if there is no leader, or it has not reported yet. */
+  readStatus(): Promise<RateState | null> {
+    return readLeaderStatus(this.#options.db, this.scope, (this.#options.now ?? Date.now)())
+  }
+
+  /** The circuit that the leader has stored as open; null: none. */
+  findOpenCircuit(): Promise<rateLimits.KnownCircuit | null> {
+    return rateLimits.findCircuit(this.#options.db, this.scope)
+  }
+}
+
+interface LeaderLease {
+  readonly scope: string
+  readonly token: string
+}
+
+/** Starts a leadership from what the previous one has stored, and keeps its lease. */
+async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
+  const { db, owner, log, breaker } = options
+  const { scope, token } = lease
+  const lastLimit = await rateLimits.readRateLimit(db, scope)
+  const spentForMs = await rateLimits.exhaustedFor(db, scope)
+  const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
+  const circuit = await rateLimits.findCircuit(db, scope)
+  if (circuit !== null) breaker.inherit(circuit)
+  let hasStoredCircuit = circuit !== null
+  let savingLimit: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
     concurrency: options.concurrency,
     reserve: options.reserve,
-    warm: known,
+    warm: lastLimit,
     spentForMs,
     wasBanned,
     keepSpent: async (forMs) => {
       const { limit, windowMs } = limiter.state()
       if (limit === null) return
-      if (!(await rateTold.saveExhausted(db, turn, { limit, windowMs }, forMs)))
-        throw new Error('this process is not the caller any more')
+      if (!(await rateLimits.saveExhausted(db, lease, { limit, windowMs }, forMs)))
+        throw new Error('this process is no longer the leader')
     },
     onChange: (limit) => {
-      remembering = remembering
+      savingLimit = savingLimit
         .then(() => rateLimits.saveRateLimit(db, scope, limit))
         .catch((error: unknown) => {
-          log.warn({ reason: (error as Error).message }, 'the limit could not be kept for the next run')
+          log.warn({ reason: (error as Error).message }, 'rate limit not stored for the next run')
         })
     },
   })
   const lost = new AbortController()
-  let renewing = false
   const rateLog = new RateLog(log, scope)
-  const keepOutage = async (): Promise<void> => {
-    const kept = breaker.kept()
-    if (kept !== null || isDown) await outages.saveCircuit(db, turn, kept)
-    isDown = kept !== null
+  let renewedAt = acquiredAt
+  let isRenewing = false
+  const saveCircuit = async (): Promise<void> => {
+    const snapshot = breaker.kept()
+    if (snapshot !== null || hasStoredCircuit) await rateLimits.saveCircuit(db, lease, snapshot)
+    hasStoredCircuit = snapshot !== null
   }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MARGIN_MS) {
-      log.warn({ scope }, 'the turn as the caller could not be renewed in time: calling stops')
-      lost.abort(new Error('the turn as the caller could not be renewed in time'))
+      log.warn({ scope }, 'lost the leader lease; stopping API calls')
+      lost.abort(new Error('the leader lease could not be renewed in time'))
       return
     }
     if (options.scope() !== scope) {
-      log.info({ scope, next: options.scope() }, 'the key has changed: this turn as the caller ends')
+      log.info({ scope, next: options.scope() }, 'the key has changed; resigning as leader')
       lost.abort(new Error('the key has changed'))
       return
     }
-    if (renewing) return
-    renewing = true
-    const began = performance.now()
+    if (isRenewing) return
+    isRenewing = true
+    const startedAt = performance.now()
     try {
-      if (await callers.acquireLease(db, scope, token, owner, LEASE_MS)) renewedAt = began
-      else lost.abort(new Error('another process is the caller now'))
+      if (await leases.acquireLease(db, scope, token, owner, LEASE_MS)) renewedAt = startedAt
+      else lost.abort(new Error('another process is the leader now'))
       const state = limiter.state()
-      rateLog.observe(state, began)
-      await rateTold.saveRateStatus(db, turn, toRateStatus(state))
-      await keepOutage()
+      rateLog.observe(state, startedAt)
+      await rateLimits.saveRateStatus(db, lease, toRateStatus(state))
+      await saveCircuit()
     } catch (error) {
-      log.warn({ reason: (error as Error).message }, 'the turn as the caller was not renewed, will try again')
+      log.warn({ reason: (error as Error).message }, 'leader lease not renewed; retrying')
     } finally {
-      renewing = false
+      isRenewing = false
     }
   }
   const timer = setInterval(() => void renew(), RENEW_INTERVAL_MS)
-  log.debug({ scope, owner }, 'this process is the caller')
+  log.debug({ scope, owner }, 'this process is the leader')
 
   return {
     scope,
@@ -128,16 +169,13 @@ export async function acquireLeadership(options: LeaderOptions): Promise<Leaders
     lost: lost.signal,
     end: async () => {
       clearInterval(timer)
-      const [state, spent] = [limiter.state(), limiter.spentForMs()]
+      const [state, exhaustedForMs] = [limiter.state(), limiter.spentForMs()]
       await limiter.stop()
-      await remembering
-      await publishFinalStatus(options, turn, state, spent)
-      await keepOutage().catch(() => {})
-      await callers.releaseLease(db, scope, token).catch((error: unknown) => {
-        log.warn(
-          { reason: (error as Error).message },
-          'the turn as the caller was not given up; it runs out by itself',
-        )
+      await savingLimit
+      await publishFinalStatus(options, lease, state, exhaustedForMs)
+      await saveCircuit().catch(() => {})
+      await leases.releaseLease(db, scope, token).catch((error: unknown) => {
+        log.warn({ reason: (error as Error).message }, 'leader lease not released; it expires by itself')
       })
     },
   }
@@ -146,14 +184,14 @@ export async function acquireLeadership(options: LeaderOptions): Promise<Leaders
 /** What the next caller and `status` find: whether something is left of the limit, and how this turn went. */
 async function publishFinalStatus(
   { db, log }: LeaderOptions,
-  turn: { readonly scope: string; readonly token: string },
+  lease: LeaderLease,
   state: RateState,
   spentForMs: number | null,
 ): Promise<void> {
   if (state.limit === null) return
   try {
-    await rateTold.saveExhausted(db, turn, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
-    await rateTold.saveRateStatus(db, turn, { ...toRateStatus(state), stall_reason: null })
+    await rateLimits.saveExhausted(db, lease, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
+    await rateLimits.saveRateStatus(db, lease, { ...toRateStatus(state), stall_reason: null })
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'how the limit stands could not be kept for the next run')
   }
@@ -161,7 +199,7 @@ async function publishFinalStatus(
 
 /** How the process that calls stands, as it told it moments ago; null where none calls, or none has told it yet. */
 export async function readLeaderStatus(db: Database, scope: string, now: number): Promise<RateState | null> {
-  const told = (await rateTold.readRateStatuses(db)).get(scope)
+  const told = (await rateLimits.readRateStatuses(db)).get(scope)
   if (told === undefined || !told.live) return null
   const nextWindowAt = told.next_window_at === null ? null : Date.parse(told.next_window_at)
   return {
@@ -188,7 +226,7 @@ function toIsoTime(at: number | null): string | null {
   return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
 }
 
-const toRateStatus = (rate: RateState): rateTold.RateStatus => ({
+const toRateStatus = (rate: RateState): rateLimits.RateStatus => ({
   state: rate.state,
   limit: rate.limit,
   window_ms: rate.windowMs,
@@ -202,23 +240,3 @@ const toRateStatus = (rate: RateState): rateTold.RateStatus => ({
   throttled: rate.throttled,
   shared_key: rate.foreign,
 })
-
-/**
- * A turn as the caller: the one process that calls the service, because the limit belongs to the key and not to a
- * process. The limiter is the turn's own; a new turn starts from what was last known.
- */
-export interface Leadership {
-  /** The service and the key that are called: the runs of another are not served. */
-  readonly scope: string
-  readonly limiter: Limiter
-  /** Aborted when the turn could not be kept: another process may call by now. */
-  readonly lost: AbortSignal
-  /** Gives the turn up, so that the next process need not wait. */
-  end(): Promise<void>
-}
-
-/** @returns null while another process is the caller */
-export type AcquireLeadership = () => Promise<Leadership | null>
-
-/** What the process that calls has told of the rate; null where it has told nothing. */
-export type ReadRateStatus = () => Promise<RateState | null>

@@ -8,28 +8,25 @@ import type { RouteOption } from '../domain/route.ts'
 import type { Source } from '../sources/source.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import type { KnownCircuit } from '../store/rate-limits.ts'
 import { type CallDeps, LEASE_MS } from '../pipeline/deps.ts'
 import { previewRun } from '../pipeline/preview.ts'
 import { sampleFillRates } from './fill-rate.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import { cached } from '../util/cached.ts'
+import type { WakeSignal } from '../util/wake-signal.ts'
 import { type PickContext, createPass, pickPage as pick } from '../pipeline/pick/pick.ts'
 import { RunObservations, finishRun } from './finish.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import type { RunReport } from './report.ts'
-import type { AcquireLeadership, ReadRateStatus } from './leader.ts'
+import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { Workers, runEvery } from './workers.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
-  readonly acquireLeadership: AcquireLeadership
-  readonly readRateStatus: ReadRateStatus
-  readonly findOpenCircuit: () => Promise<KnownCircuit | null>
+  /** Only the leader of its scope serves the runs of this process. */
+  readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Names this process in tables and logs; unique for each start. */
   readonly owner: string
-  /** The service and the key in use by now: only who calls for it serves the runs of this process. */
-  readonly scope: () => string
 }
 
 export interface ExecuteRunOptions {
@@ -50,8 +47,9 @@ export interface ExecuteRunOptions {
   readonly onProgress?: (progress: RunProgress) => void
   /** Asks, but writes nothing: tells what it would write, and keeps so many of the rows for its report. */
   readonly dryRun?: { readonly sample: number } | null
-  /** Gives the run its receiver's wake-up: deliveries are settled as they come. */
-  readonly onStarted?: (run: { readonly id: number; delivered(): void }) => void
+  /** Notified when the run's receiver has stored a delivery. */
+  readonly deliveries?: WakeSignal
+  readonly onStarted?: (run: number) => void
   /** Told of its report when it has ended, in whatever way. */
   readonly onEnded?: (report: RunReport) => void
   /** The works that this process has running already. Without them the run does all its steps itself. */
@@ -87,7 +85,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
     token,
     leaseMs: LEASE_MS,
     budgetName: options.budgetName ?? null,
-    scope: deps.scope(),
+    scope: deps.elector.scope,
     service: deps.service,
   })
   deps.log.info(
@@ -102,13 +100,9 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
     options.workers ??
     new Workers(deps, {
       sources: dry ? [] : options.sources,
-      calls: {
-        deps,
-        acquireLeadership: deps.acquireLeadership,
-        readRateStatus: deps.readRateStatus,
-        scope: deps.scope,
-      },
+      calls: { deps, elector: deps.elector },
       signal: ending,
+      ...(options.deliveries && { deliveries: options.deliveries }),
     })
   const { wakeCalls, wakeWriters } = works
   const leave = works.attach({
@@ -124,10 +118,10 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
       finished.abort()
     },
   })
-  options.onStarted?.({ id, delivered: works.wakeSettling })
+  options.onStarted?.(id)
 
   const steps = [
-    heartbeat(deps, id, token, finished.signal),
+    heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal),
     pickAll(deps, { id, budget, dry, service: deps.service }, options, ending, seen, (picked) => {
       counters.picked += picked
       if (picked > 0) counters.touch()
@@ -163,7 +157,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
         startedAt,
         isPicking: () => picking,
         rate: () => works.rate(),
-        findOpenCircuit: deps.findOpenCircuit,
+        findOpenCircuit: () => deps.elector.findOpenCircuit(),
         wakeCalls: wakeCalls,
         onProgress: options.onProgress,
       },
@@ -218,7 +212,7 @@ const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
 
 /** Keeps a run alive. @throws when another process has declared it dead */
 export function heartbeat(
-  deps: Pick<RunDeps, 'db' | 'log' | 'scope'>,
+  deps: Pick<RunDeps, 'db' | 'log'> & { readonly scope: () => string },
   id: number,
   token: string,
   signal: AbortSignal,

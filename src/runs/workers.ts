@@ -12,7 +12,7 @@ import { runCallLoop } from './call-loop.ts'
 import { runLoop } from './loop.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
-import type { ReadRateStatus, AcquireLeadership, Leadership } from './leader.ts'
+import type { Elector, Leadership } from './leader.ts'
 
 /** What a run gives to the works that it joins. */
 export interface RunHandle {
@@ -27,10 +27,7 @@ export interface RunHandle {
 
 interface CallSetup {
   readonly deps: Omit<CallDeps, 'limiter'>
-  readonly acquireLeadership: AcquireLeadership
-  readonly readRateStatus: ReadRateStatus
-  /** The service and the key in use by now. */
-  readonly scope: () => string
+  readonly elector: Elector
 }
 
 export interface WorkersOptions {
@@ -42,6 +39,8 @@ export interface WorkersOptions {
   readonly signal: AbortSignal
   /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
   readonly beforeSettle?: () => Promise<void>
+  /** Notified when a delivery is stored. Without it they are polled for. */
+  readonly deliveries?: WakeSignal
   readonly onRecovered?: (did: recover.RecoverResult) => void
 }
 
@@ -65,7 +64,7 @@ export class Workers {
   readonly #lookUpSignal = new WakeSignal()
   readonly #syncSignal = new WakeSignal()
   readonly #submitSignal = new WakeSignal()
-  readonly #settleSignal = new WakeSignal()
+  readonly #settleSignal: WakeSignal
   readonly #writers: readonly { readonly source: Source; readonly nudge: WakeSignal }[]
   readonly #warnedRuns = new Set<number>()
   #leadership: Leadership | null = null
@@ -76,6 +75,7 @@ export class Workers {
   constructor(deps: WorkersDeps, options: WorkersOptions) {
     this.#deps = deps
     this.#options = options
+    this.#settleSignal = options.deliveries ?? new WakeSignal()
     this.#writers = options.sources.map((source) => ({ source, nudge: new WakeSignal() }))
   }
 
@@ -94,8 +94,6 @@ export class Workers {
   readonly wakeWriters = (): void => {
     for (const { nudge } of this.#writers) nudge.notify()
   }
-
-  readonly wakeSettling = (): void => this.#settleSignal.notify()
 
   /** What is known of the rate: of its own turn, or else what another process has told of its turn. */
   rate(): RateState | null {
@@ -142,10 +140,9 @@ export class Workers {
         begin: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
             // Its own runs are not taken for dead, however long Postgres was away.
-            const own = [...this.#runs].map((member) => member.run)
-            const did = await recover.recoverAbandoned(deps, own)
+            const did = await recover.recoverAbandoned(deps, this.#runIds())
             this.#options.onRecovered?.(did)
-            if (calls !== null) await this.#warnOfOtherScopes(calls.scope())
+            if (calls !== null) await this.#warnOfOtherScopes(calls.elector.scope)
           }),
       },
     ]
@@ -191,34 +188,27 @@ export class Workers {
     }
   }
 
-  async #runCalls({ deps, acquireLeadership, readRateStatus, scope }: CallSetup): Promise<void> {
+  async #runCalls({ deps, elector }: CallSetup): Promise<void> {
     await this.#settleBacklog()
-    let before = scope()
     return runCallLoop({
       deps,
-      acquireLeadership: async () => {
-        if (before !== scope()) {
-          const own = [...this.#runs].map((member) => member.run)
-          // Their heartbeats would do it seconds later; until then nobody would serve them.
-          await runs.updateRunScope(this.#deps.db, own, scope())
-          before = scope()
-        }
-        const turn = await acquireLeadership()
-        if (turn === null) this.#reportedRate = (await readRateStatus()) ?? this.#reportedRate
-        return turn
-      },
+      elector,
+      runIds: () => this.#runIds(),
       countForRuns: (act) => this.#forEachRun(act),
       toLookUp: this.#lookUpSignal,
       toSync: this.#syncSignal,
       toSubmit: this.#submitSignal,
       wakeWriters: this.wakeWriters,
       signal: this.#options.signal,
-      onLeadership: (turn) => {
+      onLeadership: (leadership) => {
         if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()
-        this.#leadership = turn
+        this.#leadership = leadership
+      },
+      onLeaderStatus: (status) => {
+        this.#reportedRate = status
       },
       onStop: (error) => {
-        for (const member of this.#runs) member.onStop(error)
+        for (const run of this.#runs) run.onStop(error)
       },
     })
   }
@@ -247,7 +237,11 @@ export class Workers {
       if (source === null || member.sources.includes(source)) member.onFailure(error)
   }
 
-  #forEachRun(act: (tally: RunCounters) => void): void {
+  #runIds(): number[] {
+    return [...this.#runs].map((run) => run.run)
+  }
+
+  #forEachRun(act: (counters: RunCounters) => void): void {
     for (const { counters } of this.#runs) act(counters)
   }
 }

@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { once } from 'node:events'
-import { type Leadership, acquireLeadership } from '../../src/runs/leader.ts'
+import { LeaderElector, type Leadership } from '../../src/runs/leader.ts'
 import { createBreaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
 import { openDatabase } from '../../src/store/open.ts'
@@ -28,7 +28,7 @@ process.send?.({ pid: process.pid })
 let asked = 0
 
 while (!stopping.signal.aborted) {
-  const turn = await acquireLeadership({
+  const turn = await new LeaderElector({
     db,
     scope: () => 'the key',
     owner: `test:${process.pid}:${asked}`,
@@ -36,7 +36,7 @@ while (!stopping.signal.aborted) {
     concurrency: task.concurrency,
     reserve: 0.1,
     breaker: createBreaker(),
-  })
+  }).acquire()
   if (turn === null) {
     await Promise.race([
       once(stopping.signal, 'abort'),

@@ -23,7 +23,7 @@ const server = await openHttpServer({
   host: '127.0.0.1',
   port: 0,
   receive: createWebhookReceiver(db, [task.secret]),
-  onDelivered: () => {},
+  deliveries: { notify: () => {} },
   notReadyReason: async () => null,
   dashboard: null,
   log: pino({ level: 'silent' }),

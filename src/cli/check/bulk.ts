@@ -41,7 +41,7 @@ async function openStandIn(
       host: host ?? DEFAULT_HOST,
       port,
       receive: async () => 'bad_signature',
-      onDelivered: () => {},
+      deliveries: { notify: () => {} },
       notReadyReason: async () => 'fillrate check looks whether this address can be reached',
       dashboard: null,
       log,

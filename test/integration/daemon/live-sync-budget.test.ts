@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { cascadeConfig, createPeople } from '../../support/cascade.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 // The budget of what follows the database, which is a day's, whichever runs spend it.
@@ -34,7 +35,7 @@ async function daemon(until: () => Promise<void>): Promise<void> {
   const started = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
-    onStarted: () => {},
+    deliveries: new WakeSignal(),
   })
   try {
     await until()

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import * as pauses from '../../../src/store/paused-sources.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 const config = {
@@ -38,7 +39,7 @@ beforeAll(async () => {
   started = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
-    onStarted: () => {},
+    deliveries: new WakeSignal(),
   })
 })
 afterAll(async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { Polling } from '../../../src/daemon/polling.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 const BACKFILL = 200
@@ -67,7 +68,7 @@ test('a backfill does not delay a sync, which takes even its rows from it', asyn
   started = daemon.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
-    onStarted: () => {},
+    deliveries: new WakeSignal(),
   })
   const other = await harness.open({ environment: { webhookSecrets: [] } })
   const backfill = other.run(runRequest({ trigger: 'backfill', route: 'sync' }))

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { RunNotification } from '../../../src/daemon/notifier.ts'
 import { scheduleName } from '../../../src/daemon/scheduler.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 // A night that was missed, in a daemon: its two runs share the works, and one of them fails.
@@ -48,7 +49,7 @@ beforeAll(async () => {
   started = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
-    onStarted: () => {},
+    deliveries: new WakeSignal(),
   })
 })
 afterAll(async () => {
@@ -93,7 +94,7 @@ test('the clock of the process may be wrong: ticks are those of the clock of Pos
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 400 * 86_400_000 })
   try {
     const app = await harness.open({ environment: { webhookSecrets: [] } })
-    const options = { receiver: { publicUrl: 'http://127.0.0.1:1' }, onStarted: () => {} }
+    const options = { receiver: { publicUrl: 'http://127.0.0.1:1' }, deliveries: new WakeSignal() }
     started = app.start({ ...options, signal: again.signal })
     await expect
       .poll(() => query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days'`))

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { scheduleName } from '../../../src/daemon/scheduler.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 // A tick of the schedule whose process is killed in the middle of its run, and which the next process begins again.
@@ -53,7 +54,7 @@ test('a tick that is begun again after a crash goes on with what is left of its 
   again = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
-    onStarted: () => {},
+    deliveries: new WakeSignal(),
   })
   await expect
     .poll(async () => {

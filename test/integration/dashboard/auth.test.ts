@@ -220,7 +220,7 @@ describe('without a token', () => {
       host: '127.0.0.1',
       port: 0,
       receive: null,
-      onDelivered: () => {},
+      deliveries: { notify: () => {} },
       notReadyReason: async () => {
         looked++
         return null

@@ -24,7 +24,7 @@ beforeAll(async () => {
     host: '127.0.0.1',
     port: 0,
     receive: createWebhookReceiver(database.db, [SECRET]),
-    onDelivered: () => {},
+    deliveries: { notify: () => {} },
     notReadyReason: async () => null,
     dashboard: null,
     log,

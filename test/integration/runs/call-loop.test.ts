@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import { acquireLeadership } from '../../../src/runs/leader.ts'
+import { LeaderElector } from '../../../src/runs/leader.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { createSlots } from '../../../src/pipeline/look-up/slots.ts'
@@ -107,8 +107,9 @@ test('a key that was refused is tried again with one call each time, and calling
   const callsBefore: number[] = []
   const calling = runCallLoop({
     deps,
-    acquireLeadership: () =>
-      acquireLeadership({ ...deps, scope: () => SCOPE, owner: 'test', concurrency: 8, reserve: 0.1 }),
+    elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', concurrency: 8, reserve: 0.1 }),
+    runIds: () => [],
+    onLeaderStatus: () => {},
     countForRuns: () => {},
     toLookUp: new WakeSignal(),
     toSync: new WakeSignal(),
@@ -173,21 +174,19 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
 test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
   const { deps, database } = await start([])
   const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
-  const options = {
+  const elector = new LeaderElector({
     ...deps,
     scope: () => SCOPE,
     owner: 'test',
     concurrency: 8,
     reserve: 0.1,
-    claim: { token: null },
-  }
+  })
   database.statements()
   const lost = loseCommits(/insert into fillrate\.leases/, 20)
   onTestFinished(() => lost.end())
-  for (let tries = 0; tries < 20; tries++)
-    await expect(acquireLeadership(options)).rejects.toThrow(/terminated/)
+  for (let tries = 0; tries < 20; tries++) await expect(elector.acquire()).rejects.toThrow(/terminated/)
   // It is its own already: no other may have it, and it need not run out first.
-  const turn = await acquireLeadership(options)
+  const turn = await elector.acquire()
   expect(turn).not.toBe(null)
   expect(database.statements().filter(isRelease)).toEqual([])
   await turn?.end()

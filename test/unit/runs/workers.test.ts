@@ -35,9 +35,11 @@ test('a process that never calls tells the rate as the process that does has tol
     sources: [],
     calls: {
       deps,
-      acquireLeadership: async () => null,
-      readRateStatus: async () => heard.shift() ?? null,
-      scope: () => 'service key',
+      elector: {
+        scope: 'service key',
+        acquire: async () => null,
+        readStatus: async () => heard.shift() ?? null,
+      },
     },
     signal: ending.signal,
   })
