@@ -221,7 +221,6 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       scope: () => scopeOf() ?? '',
       owner,
       log,
-      concurrency: rules.concurrency,
       reserve: config.service.reserve,
       breaker,
     }),

@@ -12,7 +12,7 @@ import * as submit from '../pipeline/submit.ts'
 import { runLoop } from './loop.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
-import type { RateState } from '../service/limiter.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 import type { Elector, Leadership } from './leader.ts'
 
 /** Lookups of one tick: after so many, more urgent runs are looked at again. */

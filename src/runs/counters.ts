@@ -1,5 +1,5 @@
 import type { RequestCounts } from './report.ts'
-import type { RateState } from '../service/limiter.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 
 /** What this process did in a run. Everything else about a run is counted in Postgres. */
 export class RunCounters {

@@ -1,6 +1,6 @@
 import { Run } from '../domain/run.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateState } from '../service/limiter.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Breaker } from '../service/breaker.ts'
-import { createLimiter, type Limiter, type RateState } from '../service/limiter.ts'
+import { createLimiter, type Limiter, type RateState } from '../service/rate-limit/limiter.ts'
 import * as leases from '../store/callers.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -14,7 +14,6 @@ export interface LeaderOptions {
   /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly log: Logger
-  readonly concurrency: number
   readonly reserve: number
   /** Restored from the previous leader's circuit; its own is stored for the next leader. */
   readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
@@ -105,7 +104,6 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   let hasStoredCircuit = circuit !== null
   let savingLimit: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
-    concurrency: options.concurrency,
     reserve: options.reserve,
     warm: lastLimit,
     spentForMs,

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { RateState } from '../service/limiter.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 
 /** Calls that wait for longer are logged with the reason, in milliseconds. */
 const LONG_WAIT_MS = 10_000

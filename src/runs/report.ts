@@ -1,5 +1,5 @@
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
-import type { RateState } from '../service/limiter.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookupTotals from '../store/run-progress.ts'
 import type { Database } from '../store/open.ts'

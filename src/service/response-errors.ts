@@ -13,7 +13,7 @@ import {
 } from './errors.ts'
 import type { ErrorDetails, ServiceError } from './errors.ts'
 import type { TransportFailure, HttpExchange, ResponseHeaders } from './exchange.ts'
-import { parseHttpDate, parseRetryAfter } from './retry-after.ts'
+import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
 
 /** What a failure is told against. */
 export type ErrorContext = { endpoint: string; origin: string; timeoutMs: number; now: number }

@@ -33,7 +33,6 @@ while (!stopping.signal.aborted) {
     scope: () => 'the key',
     owner: `test:${process.pid}:${asked}`,
     log: pino({ level: 'silent' }),
-    concurrency: task.concurrency,
     reserve: 0.1,
     breaker: createBreaker(),
   }).acquire()

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter } from '../../../src/service/limiter.ts'
-import type { Limiter } from '../../../src/service/limiter.ts'
+import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
+import type { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import { createCounter } from '../../../test/support/simulated-service/counters.ts'
 import type { Measured } from '../promised.ts'
 
@@ -43,7 +43,7 @@ class Service {
 /** The limiter with Bottleneck in real time, without HTTP: what the two of them cost. */
 export async function playAlone(one: AloneCase): Promise<Measured & { readonly cpuMs: number }> {
   const service = new Service(one)
-  const limiter = createLimiter({ concurrency: one.concurrency })
+  const limiter = createLimiter({})
   const before = process.cpuUsage()
   const stop = new AbortController()
   const pumping = pump(limiter, service, one.concurrency, stop.signal)

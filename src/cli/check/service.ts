@@ -1,7 +1,7 @@
 import { request } from 'undici'
 import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { Environment } from '../../config/environment.ts'
-import { parseHttpDate } from '../../service/retry-after.ts'
+import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { pluralize } from '../../util/format.ts'
 import type { ClockReading } from './clock.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'

@@ -1,5 +1,5 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import type { RateState } from '../../service/limiter.ts'
+import type { RateState } from '../../service/rate-limit/limiter.ts'
 import { bar } from './bar.ts'
 import { limitText } from './limit.ts'
 import {

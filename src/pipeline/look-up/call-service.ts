@@ -12,7 +12,7 @@ import {
   ServiceError,
   TimeoutError,
 } from '../../service/errors.ts'
-import type { PermittedCall } from '../../service/quota/permits.ts'
+import type { PermittedCall } from '../../service/rate-limit/permits.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'

@@ -11,7 +11,7 @@ import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { createBreaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
-import { createLimiter } from '../../../src/service/limiter.ts'
+import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
@@ -107,7 +107,7 @@ test('a key that was refused is tried again with one call each time, and calling
   const callsBefore: number[] = []
   const calling = runCallLoop({
     deps,
-    elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', concurrency: 8, reserve: 0.1 }),
+    elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
     runIds: () => [],
     onLeaderStatus: () => {},
     countForRuns: () => {},
@@ -147,7 +147,7 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   await database.pool.query(
     `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
   )
-  const limiter = createLimiter({ concurrency: 8 })
+  const limiter = createLimiter({})
   onTestFinished(() => limiter.stop())
   const [run] = await runs.listRunning(database.db)
   if (run === undefined) throw new Error('the run should be live')
@@ -178,7 +178,6 @@ test('a turn whose answer was lost is taken up by the next try, and nothing is l
     ...deps,
     scope: () => SCOPE,
     owner: 'test',
-    concurrency: 8,
     reserve: 0.1,
   })
   database.statements()

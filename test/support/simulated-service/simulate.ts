@@ -1,4 +1,4 @@
-import { Quota } from '../../../src/service/quota/quota.ts'
+import { RateLimitModel } from '../../../src/service/rate-limit/model.ts'
 import { EventQueue } from './event-queue.ts'
 import { seeded } from './random.ts'
 import { SimulatedService } from './service.ts'
@@ -68,7 +68,7 @@ export interface Outcome {
   readonly longestWait: number
   /** Work was left, nothing was on its way and nothing was going to happen. */
   readonly isDeadlocked: boolean
-  readonly quota: Quota
+  readonly model: RateLimitModel
 }
 
 /** Any moment does; not on a whole second, so that roundings show. */
@@ -80,7 +80,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
   const queue = new EventQueue(start)
   const service = new SimulatedService(settings.service, start, random)
-  const quota = new Quota()
+  const model = new RateLimitModel()
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
   let underWay = 0
@@ -97,24 +97,24 @@ export function simulate(settings: SimulationSettings): Outcome {
 
   const wanted = createWanted(settings, () => queue.now - start)
   const hasWork = (): boolean =>
-    quota.calls.sent + quota.calls.granted < wanted() &&
+    model.calls.sent + model.calls.granted < wanted() &&
     !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
 
   function pump(): void {
     const now = queue.now
-    quota.wanted(hasWork() || quota.calls.isMoving, now)
+    model.onDemand(hasWork() || model.calls.hasPending, now)
     workSince = hasWork() ? (workSince ?? now) : null
     if (now >= end || !hasWork()) return
-    const left = wanted() - quota.calls.sent - quota.calls.granted
-    const count = Math.min(settings.concurrency - underWay, left, quota.grantable(now))
+    const left = wanted() - model.calls.sent - model.calls.granted
+    const count = Math.min(settings.concurrency - underWay, left, model.grantable(now))
     if (count > 0) {
       longestWait = Math.max(longestWait, now - Math.max(lastSent, workSince ?? now))
-      quota.grant(count, now)
+      model.grant(count, now)
       underWay += count
       const lag = between(settings.lag)
       for (let index = 0; index < count; index++) queue.at(now + lag + index * 0.05, send)
     }
-    const next = underWay < settings.concurrency ? quota.nextLook(now) : null
+    const next = underWay < settings.concurrency ? model.nextCheckAt(now) : null
     if (next === null) return
     const at = Math.max(now + 0.5, next)
     if (at >= lookAt && lookAt > now) return
@@ -126,7 +126,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   }
 
   function send(): void {
-    const call = quota.sent(queue.now)
+    const call = model.sent(queue.now)
     const label = timeline.sent(call.order, queue.now)
     longestSilence = Math.max(longestSilence, queue.now - lastSent)
     lastSent = queue.now
@@ -144,7 +144,7 @@ export function simulate(settings: SimulationSettings): Outcome {
       if (isLost) return
       queue.at(queue.now + between(settings.after), () => {
         timeline.answered(label, queue.now)
-        quota.answered(call, arrival, queue.now)
+        model.answered(call, arrival, queue.now)
         underWay--
         pump()
       })
@@ -152,7 +152,7 @@ export function simulate(settings: SimulationSettings): Outcome {
     if (!isLost) return
     queue.at(queue.now + 3000, () => {
       timeline.lost(label, queue.now)
-      quota.lost(call, queue.now)
+      model.lost(call, queue.now)
       underWay--
       pump()
     })
@@ -173,7 +173,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
-  const isDone = quota.calls.sent >= wanted()
+  const isDone = model.calls.sent >= wanted()
   if (queue.now < end && settings.foreignShare === 0 && !isDone) isDeadlocked = true
 
   return {
@@ -190,7 +190,7 @@ export function simulate(settings: SimulationSettings): Outcome {
     longestSilence: Math.max(longestSilence, Math.min(end, queue.now) - lastSent),
     longestWait,
     isDeadlocked,
-    quota,
+    model,
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RateLog } from '../../../src/runs/rate-log.ts'
-import type { RateState } from '../../../src/service/limiter.ts'
+import type { RateState } from '../../../src/service/rate-limit/limiter.ts'
 import { limitText } from '../../../src/cli/render/limit.ts'
 
 const calm: RateState = {

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { Workers } from '../../../src/runs/workers.ts'
-import type { RateState } from '../../../src/service/limiter.ts'
+import type { RateState } from '../../../src/service/rate-limit/limiter.ts'
 
 const told: RateState = {
   state: 'fixed_window',

@@ -1,0 +1,199 @@
+import { LengthBounds, snapToRound } from './length-bounds.ts'
+import type { Reset } from './headers.ts'
+
+/** When one window started, as far as its first answer tells. */
+export interface WindowStart {
+  /** It started no earlier, and no later, on our clock. */
+  readonly after: number
+  readonly by: number
+  /** When the first call was sent that may have been in the window before it. */
+  readonly previousFirstSentAt: number
+}
+
+const STARTS_KEPT = 16
+
+/** Short windows are multiples of a tenth of a second, long ones of half a second. */
+const stepFor = (length: number): number => (length < 5000 ? 100 : 500)
+
+/**
+ * How long a fixed window is. From below: a call that was sent this long after the window's first answer was still
+ * counted in it. From above it depends on what starts a window, which no header says, so the longer of two holds:
+ *
+ * - The first request starts it: then not before that was sent, and the next window's first answer ends it. Over several
+ *   windows in a row the time of the answers counts once.
+ * - The clock starts it, at any moment before the first request: then several windows in a row took at least as many
+ *   lengths. Such windows are whole or half seconds long.
+ *
+ * The instants in Reset bound it whatever starts a window.
+ */
+export class FixedWindowLength {
+  #min = 0
+  #maxIfRequestStarts = Number.POSITIVE_INFINITY
+  #maxIfClockAligned = Number.POSITIVE_INFINITY
+  /** Remaining rose by a part of what was used: no fixed window does that. */
+  #hasPartialRefill = false
+  readonly #resets = new ResetInstants()
+  #starts: WindowStart[] = []
+  readonly #isOdd: boolean
+  readonly #isShared: boolean
+
+  /**
+   * @param isOdd nothing is to be taken for a round length
+   * @param isShared another client's request may have started a window, and made Remaining rise by less
+   */
+  constructor(isOdd = false, isShared = false) {
+    this.#isOdd = isOdd
+    this.#isShared = isShared
+  }
+
+  get isContradicted(): boolean {
+    return this.#hasPartialRefill || this.bounds.isEmpty
+  }
+
+  get bounds(): LengthBounds {
+    const bounds = new LengthBounds()
+    bounds.raiseMin(this.#min)
+    bounds.lowerMax(this.#isShared ? this.#maxOnClock : Math.max(this.maxIfRequestStarts, this.#maxOnClock))
+    bounds.lowerMax(this.#snap(this.#resets.max))
+    return bounds
+  }
+
+  get min(): number {
+    return this.#min
+  }
+
+  /** The longest as it was observed, before it is taken for a round one. */
+  get observedMax(): number {
+    const max = this.#isShared
+      ? this.#maxIfClockAligned
+      : Math.max(this.#maxIfRequestStarts, this.#maxIfClockAligned)
+    return Math.min(this.#resets.max, max)
+  }
+
+  /** The longest if the first request starts a window. */
+  get maxIfRequestStarts(): number {
+    if (this.#isShared) return this.#snap(Math.min(this.#resets.max, this.#maxIfClockAligned), 500)
+    return this.#snap(Math.min(this.#resets.max, this.#maxIfRequestStarts))
+  }
+
+  /** The longest if the clock starts windows. */
+  get #maxOnClock(): number {
+    const max = this.#snap(this.#maxIfClockAligned, 500)
+    if (this.#isShared || this.#isOdd || !Number.isFinite(this.#maxIfRequestStarts)) return max
+    return this.#resets.longestLattice(this.#min, max, 500)
+  }
+
+  #snap(max: number, step = stepFor(max)): number {
+    return this.#isOdd ? max : snapToRound({ min: this.#min, max }, step)
+  }
+
+  onReset(reset: Reset, sentAt: number, receivedAt: number): void {
+    this.#resets.record(reset, sentAt, receivedAt)
+  }
+
+  /** What comes after an idle time says nothing about the window before it. */
+  onIdle(): void {
+    this.#starts = []
+    this.#resets.onIdle()
+  }
+
+  raiseMin(length: number): void {
+    this.#min = Math.max(this.#min, length)
+  }
+
+  onPartialRefill(): void {
+    this.#hasPartialRefill = !this.#isShared
+  }
+
+  /** A window has started after the last one reported here. */
+  onWindowStart(start: WindowStart): void {
+    for (const [index, earlier] of this.#starts.entries()) {
+      const windows = this.#starts.length - index
+      this.#maxIfClockAligned = Math.min(this.#maxIfClockAligned, (start.by - earlier.after) / windows)
+      if (this.#isShared) continue
+      const { previousFirstSentAt } = this.#starts[index + 1] ?? start
+      this.#maxIfRequestStarts = Math.min(
+        this.#maxIfRequestStarts,
+        (start.by - previousFirstSentAt) / windows,
+      )
+    }
+    this.#starts.push(start)
+    if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
+  }
+}
+
+interface ResetInstant {
+  readonly at: number
+  readonly tolerance: number
+  /** Counted up with each idle time: any number of windows may lie between the instants of two stretches. */
+  readonly stretch: number
+}
+
+/** In milliseconds. */
+const JITTER = 5
+const SHORTEST_WINDOW = 400
+const INSTANTS_KEPT = 12
+
+/** In a longer window a second, which is what a lattice gains, is next to nothing. */
+const LONGEST_LATTICE = 120_000
+
+/**
+ * What Reset says about a window's length by no clock but the service's own: the ends of windows are at least a length
+ * apart. A Reset in milliseconds gives the length; one rounded to the second is up to a second off over several windows.
+ */
+export class ResetInstants {
+  max = Number.POSITIVE_INFINITY
+  #instants: readonly ResetInstant[] = []
+  #stretch = 0
+  #searched = { min: 0, max: 0, instants: this.#instants, found: 0 }
+
+  onIdle(): void {
+    this.#stretch++
+  }
+
+  record(reset: Reset, sentAt: number, receivedAt: number): void {
+    const at = reset.kind === 'instant' ? reset.at : receivedAt + reset.ms
+    const tolerance = reset.precision + (reset.kind === 'instant' ? JITTER : receivedAt - sentAt)
+    // Some services compute the end anew for each answer: it is another one only if it differs by more than that.
+    const same = Math.max(SHORTEST_WINDOW, 1.5 * tolerance)
+    if (this.#instants.some((earlier) => Math.abs(at - earlier.at) < same)) return
+    const instants = [...this.#instants, { at, tolerance, stretch: this.#stretch }].sort(
+      (a, b) => a.at - b.at,
+    )
+    const index = instants.findIndex((instant) => instant.at === at)
+    for (const [other, earlier] of instants.entries()) {
+      if (other === index || earlier.stretch !== this.#stretch) continue
+      this.max = Math.min(this.max, (Math.abs(at - earlier.at) + tolerance) / Math.abs(index - other))
+    }
+    this.#instants = instants.slice(-INSTANTS_KEPT)
+  }
+
+  /** The longest length of which all instants are whole multiples apart; 0 if none is: the clock starts no windows. */
+  longestLattice(min: number, max: number, step: number): number {
+    if (max > LONGEST_LATTICE || this.#instants.length === 0) return max
+    const { instants, found } = this.#searched
+    const isValid = instants === this.#instants && (found === 0 ? min >= this.#searched.min : found > min)
+    if (isValid && found <= max && max <= this.#searched.max) return found
+    this.#searched = { min, max, instants: this.#instants, found: this.#search(min, max, step) }
+    return this.#searched.found
+  }
+
+  #search(min: number, max: number, step: number): number {
+    for (let length = Math.floor(max / step) * step; length > min; length -= step) {
+      if (this.#isLattice(length)) return length
+    }
+    return 0
+  }
+
+  #isLattice(length: number): boolean {
+    const tolerance = Math.max(...this.#instants.map((instant) => instant.tolerance))
+    const first = this.#instants[0]?.at ?? 0
+    if (2 * tolerance >= length) return true
+    const offsets = this.#instants.map(({ at }) => {
+      const offset = (at - first) % length
+      return offset > length / 2 ? offset - length : offset
+    })
+    // All are rounded in the same way, so no two differ by more than one tolerance.
+    return Math.max(...offsets) - Math.min(...offsets) <= tolerance
+  }
+}

@@ -1,0 +1,262 @@
+/** What one answer says about the rate limit. Null: not stated, or not in a credible form. */
+export interface RateHeaders {
+  /** Calls a window, 1 or more. */
+  readonly limit: number | null
+  /** Calls left after this one. */
+  readonly remaining: number | null
+  readonly reset: Reset | null
+  /** The window's length in milliseconds, if a policy states it (`w=`). */
+  readonly windowMs: number | null
+  /** The service's clock in milliseconds since the epoch, to the second. */
+  readonly date: number | null
+}
+
+/**
+ * When the limit is renewed: an instant on the service's clock (ms since the epoch), or a delay from the answer. It may
+ * have been rounded either way by less than `precision` milliseconds.
+ */
+export type Reset =
+  | { readonly kind: 'instant'; readonly at: number; readonly precision: number }
+  | { readonly kind: 'delay'; readonly ms: number; readonly precision: number }
+
+export type Headers = Record<string, string | string[] | undefined>
+
+type HeaderValue = string | string[] | undefined
+
+const DAY_MS = 24 * 60 * 60_000
+
+/** For rounding; and without a `Date` this machine's clock stands for the service's, and either may be off by minutes. */
+const DAY_TOLERANCE_MS = 10 * 60_000
+
+/** The documented family first. Each is read whole: Limit of one family says nothing about Remaining of another. */
+const FAMILIES = [
+  ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
+  ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'],
+  ['x-rate-limit-limit', 'x-rate-limit-remaining', 'x-rate-limit-reset'],
+] as const
+
+/**
+ * Reads `X-RateLimit-*`, `RateLimit-*` (draft-ietf-httpapi-ratelimit-headers 03 to 10, also the single header `RateLimit`
+ * of 07 and later) and `X-Rate-Limit-*`. Of several limits in one answer the one with the least left counts, and all that
+ * is read belongs to it. Ignored: what is no number (`unlimited`, a map by minute and day), a limit of 0 or less (an
+ * unlimited plan), and a Reset more than a day ahead.
+ * @param now when the answer arrived, in milliseconds since the epoch: the service's clock if there is no `Date`
+ */
+export function readRateHeaders(headers: Headers, now: number): RateHeaders {
+  const policies = readPolicies(headers['ratelimit-policy'] ?? headers['ratelimit-limit'])
+  const values =
+    FAMILIES.map((family) => readFamily(headers, family)).find(hasValue) ??
+    readCombined(headers['ratelimit'], policies)
+  const policy = findPolicy(values, policies)
+  const limit = values.limit ?? policy?.limit ?? null
+  const isUnlimited = limit !== null && limit < 1
+  const date = readInstant(firstOf(headers['date']))
+  return {
+    limit: isUnlimited ? null : limit,
+    remaining: isUnlimited || values.remaining === null ? null : clampRemaining(values.remaining, limit),
+    reset: isWithinADay(values.reset, date ?? now) ? values.reset : null,
+    windowMs: policy?.windowMs ?? null,
+    date,
+  }
+}
+
+/** Numbers as they were sent, also those below 0. */
+interface RateValues {
+  readonly limit: number | null
+  readonly remaining: number | null
+  readonly reset: Reset | null
+  readonly name?: string | undefined
+}
+
+interface Policy {
+  readonly name: string
+  readonly limit: number | null
+  readonly windowMs: number
+}
+
+const NO_VALUES: RateValues = { limit: null, remaining: null, reset: null }
+
+const hasValue = ({ limit, remaining, reset }: RateValues): boolean =>
+  limit !== null || remaining !== null || reset !== null
+
+/** A count below 0 is none left; without a limit it is the `-1` of an unlimited plan. */
+const clampRemaining = (remaining: number, limit: number | null): number | null =>
+  remaining >= 0 ? remaining : limit === null ? null : 0
+
+/** What is further ahead is another unit, or an error. */
+function isWithinADay(reset: Reset | null, now: number): boolean {
+  if (reset === null) return false
+  return (reset.kind === 'delay' ? reset.ms : reset.at - now) <= DAY_MS + DAY_TOLERANCE_MS
+}
+
+/** A proxy may have joined several limits with commas: the one with the least left, if all headers have as many. */
+function readFamily(
+  headers: Headers,
+  [limit, remaining, reset]: readonly [string, string, string],
+): RateValues {
+  const [limits, counts] = [readNumbers(headers[limit]), readNumbers(headers[remaining])]
+  const resets = splitReset(headers[reset])
+  if (limits.length < 2 || limits.length !== counts.length)
+    return { limit: least(limits), remaining: least(counts), reset: readReset(resets[0]) }
+  const at = counts.indexOf(Math.min(...counts))
+  const own = resets.length === counts.length ? resets[at] : resets[0]
+  return { limit: limits[at] ?? null, remaining: counts[at] ?? null, reset: readReset(own) }
+}
+
+/**
+ * `limit=100, remaining=50, reset=5` (draft 07), and `"burst";r=5;t=1, "daily";r=900;t=3600` (draft 08 and later), each
+ * with the policy of its name.
+ */
+function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValues {
+  const text = split(value).join(',')
+  const remaining = readParameter(text, 'remaining')
+  if (remaining !== null)
+    return { limit: readParameter(text, 'limit'), remaining, reset: readDelay(text, 'reset') }
+  const items = split(value).flatMap((part): RateValues[] => {
+    const left = readParameter(part, 'r')
+    if (left === null) return []
+    const name = nameOf(part)
+    const limit = policies.find((policy) => policy.name === name)?.limit ?? null
+    return [{ name, limit, remaining: left, reset: readDelay(part, 't') }]
+  })
+  return items.sort((a, b) => (a.remaining ?? 0) - (b.remaining ?? 0))[0] ?? NO_VALUES
+}
+
+function readDelay(text: string, name: string): Reset | null {
+  const seconds = readParameter(text, name)
+  return seconds === null ? null : { kind: 'delay', ms: seconds * 1000, precision: 1000 }
+}
+
+/** `100;w=60` and `"default";q=100;w=60`. */
+function readPolicies(value: HeaderValue): Policy[] {
+  return split(value).flatMap((part) => {
+    const seconds = readParameter(part, 'w')
+    if (seconds === null || seconds <= 0) return []
+    const limit = readParameter(part, 'q') ?? readNumber(part.split(';')[0])
+    return [{ name: nameOf(part), limit, windowMs: seconds * 1000 }]
+  })
+}
+
+/** The policy of the values: by name, or else by limit; if neither is stated, the only one. */
+function findPolicy({ name, limit }: RateValues, policies: readonly Policy[]): Policy | null {
+  if (name !== undefined) return policies.find((policy) => policy.name === name) ?? null
+  if (limit !== null) return policies.find((policy) => policy.limit === limit) ?? null
+  return policies.length === 1 ? (policies[0] ?? null) : null
+}
+
+const nameOf = (part: string): string => part.split(';')[0]?.trim() ?? ''
+
+function readParameter(text: string, name: string): number | null {
+  const match = new RegExp(`(?:^|[;,\\s])${name}\\s*=\\s*"?(\\d+(?:\\.\\d+)?)`).exec(text)
+  return match === null ? null : Number(match[1])
+}
+
+/** The numbers in a header, without their parameters; none if one of them is no number. */
+function readNumbers(value: HeaderValue): number[] {
+  if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return [Number(value)]
+  const numbers = split(value).map((part) => readNumber(part.split(';')[0]))
+  return numbers.flatMap((number) => (number === null || numbers.includes(null) ? [] : [number]))
+}
+
+/** A whole number, also written `-1` (a count below 0) or `50.0`; no larger than can be counted. */
+function readNumber(text: string | undefined): number | null {
+  if (text === undefined || !/^\s*-?\d+(?:\.\d+)?\s*$/.test(text)) return null
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.floor(Number(text)))
+}
+
+const least = (numbers: readonly number[]): number | null =>
+  numbers.length === 0 ? null : Math.min(...numbers)
+
+const split = (value: HeaderValue): string[] =>
+  (typeof value === 'string' ? [value] : (value ?? [])).flatMap((one) => one.split(','))
+
+/** A date has a comma of its own. */
+const splitReset = (value: HeaderValue): (string | undefined)[] =>
+  typeof value === 'string' && /[a-z]{3},/i.test(value) ? [value] : split(value)
+
+const firstOf = (value: HeaderValue): string | undefined => (typeof value === 'string' ? value : value?.[0])
+
+/** Numbers from here on are seconds, milliseconds, micro- and nanoseconds since the epoch; below, a delay in seconds. */
+const EPOCH_SECONDS = 1e9
+const EPOCH_MILLISECONDS = 1e11
+const EPOCH_MICROSECONDS = 1e14
+const EPOCH_NANOSECONDS = 1e17
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Epoch seconds and smaller units, seconds from now, an ISO or HTTP date, and `6m0s` or `20ms`. */
+function readReset(text: string | undefined): Reset | null {
+  if (text === undefined) return null
+  const trimmed = text.trim()
+  if (/^\d+(?:\.\d+)?$/.test(trimmed)) return readNumericReset(trimmed)
+  const at = readInstant(trimmed)
+  if (at !== null) return { kind: 'instant', at, precision: precisionOf(at) }
+  const ms = readDuration(trimmed)
+  return ms === null ? null : { kind: 'delay', ms, precision: precisionOf(ms) }
+}
+
+const readInstant = (text: string | undefined): number | null =>
+  text === undefined ? null : parseHttpDate(text)
+
+function readNumericReset(text: string): Reset {
+  const value = Number(text)
+  if (value >= EPOCH_MILLISECONDS) {
+    const perMs = value >= EPOCH_NANOSECONDS ? 1e6 : value >= EPOCH_MICROSECONDS ? 1e3 : 1
+    const at = Math.round(value / perMs)
+    return { kind: 'instant', at, precision: precisionOf(at) }
+  }
+  const ms = value * 1000
+  const precision = text.includes('.') ? precisionOf(ms) : 1000
+  return value >= EPOCH_SECONDS ? { kind: 'instant', at: ms, precision } : { kind: 'delay', ms, precision }
+}
+
+/** Whole seconds may have been rounded to them, in whatever form they are written. */
+const precisionOf = (ms: number): number =>
+  ms % 1000 === 0 ? 1000 : ms % 100 === 0 ? 100 : ms % 10 === 0 ? 10 : 1
+
+function readDuration(text: string): number | null {
+  if (!/^(?:\d+(?:\.\d+)?(?:ms|[smhd])\s*)+$/.test(text)) return null
+  let total = 0
+  for (const [, count, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)) {
+    total += Number(count) * (UNIT_MS[unit ?? ''] ?? 0)
+  }
+  return total
+}
+
+/** IMF-fixdate, RFC 850 and asctime, the three date forms of RFC 9110 section 5.6.7. */
+const HTTP_DATE = /^[A-Z][a-z]{2,8},? [0-9A-Za-z:, -]{15,30}$/
+
+const ISO_DATE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})$/
+
+/**
+ * Reads Retry-After (RFC 9110 section 10.2.3): how many milliseconds to wait from `now` (ms since the epoch). Seconds,
+ * also decimal, or a date; of several headers the longest wait. What lies in the past is 0, more than 24 hours is 24
+ * hours (an error or a ban, tried again then), and what cannot be read is null. Pass the answer's `Date` as `now` if
+ * there is one, because a date is by the server's clock.
+ */
+export function parseRetryAfter(value: HeaderValue, now: number): number | null {
+  if (value === undefined) return null
+  if (typeof value === 'string') return parseWait(value.trim(), now)
+  let longest: number | null = null
+  for (const one of value) {
+    const wait = parseWait(one.trim(), now)
+    if (wait !== null) longest = Math.max(wait, longest ?? 0)
+  }
+  return longest
+}
+
+function parseWait(text: string, now: number): number | null {
+  if (/^[+-]?\d+(?:\.\d+)?$/.test(text)) return clampWait(Math.ceil(Number(text) * 1000))
+  const date = parseHttpDate(text)
+  return date === null ? null : clampWait(date - now)
+}
+
+const clampWait = (wait: number): number => Math.min(Math.max(0, wait), DAY_MS)
+
+/** A date of HTTP or ISO 8601 in ms since the epoch; null for everything else that Date.parse would guess. */
+export function parseHttpDate(text: string): number | null {
+  if (!HTTP_DATE.test(text) && !ISO_DATE.test(text)) return null
+  // The asctime form has no zone and means GMT; Date.parse would take it for local time.
+  const time = Date.parse(/(?:GMT|UTC|Z|[+-]\d{2}:?\d{2})$/.test(text) ? text : `${text} GMT`)
+  return Number.isNaN(time) ? null : time
+}

@@ -1,0 +1,94 @@
+/** In milliseconds. */
+const RECENT_MS = 10_000
+
+/** What a previous process had in flight when it ended is counted within this time, in milliseconds. */
+const PREDECESSOR_MS = 1000
+
+/** After this many windows without a sign of the other client it is taken to be gone. */
+const QUIET_WINDOWS = 30
+const QUIET_WINDOWS_UNPROVEN = 3
+
+/**
+ * Whether another client spends the same key, and how much headroom to leave it. The service counts more calls than
+ * were made here: in two windows, it is another client (in one, it may be the process before this one). The headroom is
+ * what was observed, more after each 429, and slowly less while there is none.
+ */
+export class SharedKeyDetector {
+  headroom = 0
+  #isDetected = false
+  #isProven = false
+  #detectedIn: number | null = null
+  #quietWindows = 0
+  #roundTripMs = 0
+  #firstDecreaseAt: number | null = null
+  /** The other client's calls in the window with this id. */
+  #decrease = 0
+  #decreasedIn = -1
+  #rejectedAt = Number.NEGATIVE_INFINITY
+
+  get isDetected(): boolean {
+    return this.#isDetected
+  }
+
+  /** It is another client, and not what a previous process had in flight when it ended. */
+  get isProven(): boolean {
+    return this.#isProven
+  }
+
+  onCompleted(roundTripMs: number): void {
+    this.#roundTripMs = Math.max(this.#roundTripMs * 0.99, roundTripMs)
+  }
+
+  /** How much of what a header leaves is left to the other client, which keeps calling while ours are in flight. */
+  allowance(length: number, now: number): number {
+    const share = Number.isFinite(length) ? Math.min(1, (1.3 * this.#roundTripMs) / length) : 1
+    const isRecent = this.isRecentlyRejected(now)
+    return Math.ceil(this.headroom * share * (isRecent ? 2 : 1)) + (isRecent ? 4 : 1)
+  }
+
+  isRecentlyRejected(now: number): boolean {
+    return now - this.#rejectedAt < RECENT_MS
+  }
+
+  /**
+   * @param excess calls that the service counted beyond those that can be ours
+   * @param window the id of the window
+   */
+  onExcessCount(excess: number, window: number, limit: number): void {
+    if (excess < 1) return
+    this.#quietWindows = 0
+    if (this.#detectedIn !== null && this.#detectedIn !== window) this.#isDetected = this.#isProven = true
+    this.#detectedIn = window
+    if (this.#isDetected) this.headroom = Math.max(this.headroom, Math.min(excess + 1, limit / 2))
+  }
+
+  /** Remaining fell by calls that are not ours. */
+  onExcessDecrease(excess: number, window: number, limit: number, now: number): void {
+    this.#firstDecreaseAt ??= now
+    if (now - this.#firstDecreaseAt >= PREDECESSOR_MS) this.#isProven = true
+    this.#isDetected = true
+    this.#decrease = window === this.#decreasedIn ? this.#decrease + excess : excess
+    this.#decreasedIn = window
+    this.#quietWindows = 0
+    this.headroom = Math.max(this.headroom, Math.min(this.#decrease + 1, limit / 2))
+  }
+
+  /** A call was refused although `missing` of the limit was not used by ours. */
+  onRejected(missing: number, limit: number, now: number): void {
+    this.#rejectedAt = now
+    this.#isDetected = this.#isProven = true
+    this.#quietWindows = 0
+    const more = Math.max(this.headroom * 1.25 + 1, Math.min(missing, this.headroom * 2 + 2))
+    this.headroom = Math.min(limit / 2, more)
+  }
+
+  onNewWindow(): void {
+    this.headroom *= 0.98
+    this.#quietWindows++
+    if (this.#quietWindows <= (this.#isProven ? QUIET_WINDOWS : QUIET_WINDOWS_UNPROVEN)) return
+    this.#isDetected = this.#isProven = false
+    this.#firstDecreaseAt = null
+    this.#detectedIn = null
+    this.headroom = 0
+  }
+}

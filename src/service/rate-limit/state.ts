@@ -1,0 +1,138 @@
+/**
+ * The model's named states; docs/rate.md describes the rules.
+ *
+ *              a limit is stated       only fixed windows are possible
+ *     cold ──────────────────────▶ calibrating ──────────────────────▶ fixed_window
+ *      │                            │ ▲  ▲                                  │
+ *      │ 100 answers                │ │  └── an estimate is contradicted ───┘
+ *      │ without a limit            │ └───── an estimate is contradicted ───┐
+ *      ▼                            └─────────────────────────────────────▶ sliding
+ *     unlimited                        only a sliding window or a bucket is possible
+ *
+ *     from each: ──a 429, or a limit cut below what may be counted──▶ cooldown ──its time is over──▶ back
+ *     from each: ──a 403 soon after a 429──▶ banned ──one call after each pause, until one is answered──▶ back
+ */
+export type RateLimitState =
+  | 'cold'
+  | 'unlimited'
+  | 'calibrating'
+  | 'fixed_window'
+  | 'sliding'
+  | 'cooldown'
+  | 'banned'
+
+/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
+export interface KnownLimit {
+  readonly limit: number
+  readonly windowMs: number | null
+  /** Milliseconds since the epoch. */
+  readonly observedAt: number
+}
+
+/** The limiter's state, as `status`, the progress line and the dashboard show it. */
+export interface RateState {
+  /** A `RateLimitState`; docs/rate.md describes them. */
+  readonly state: string
+  readonly limit: number | null
+  /** Null while it is not known. */
+  readonly windowMs: number | null
+  /** While the length is not known: an upper bound in milliseconds; null if no bound is known either. */
+  readonly windowAtMostMs: number | null
+  /** Calls counted against the limit since the limiter started. */
+  readonly used: number
+  /** What the limit would have allowed while there was work; null while unlimited or unknown. */
+  readonly permitted: number | null
+  /** `used` / `permitted`, 0 to 1. */
+  readonly utilisation: number | null
+  readonly windowUsed: number
+  /** Milliseconds since the epoch. */
+  readonly nextWindowAt: number | null
+  /** The same from now, in milliseconds; null if it is over or not known. */
+  readonly nextWindowInMs: number | null
+  /** Why calls wait, in words; null if none does. */
+  readonly waiting: string | null
+  /** How long nothing was granted although calls wait, in milliseconds; null if none waits. */
+  readonly waitingForMs?: number | null
+  /** 429s seen. */
+  readonly throttled: number
+  /** Another client spends the key. */
+  readonly foreign: boolean
+  /** Another process is the leader, and has reported this. */
+  readonly isElsewhere?: boolean
+}
+
+/** What a stall reason is made from. */
+export interface StallContext {
+  readonly state: RateLimitState
+  /** When calls may go on, on our clock; null if only an answer can tell. */
+  readonly at: number | null
+  readonly now: number
+  /** Calls are granted or in flight. */
+  readonly hasPending: boolean
+  /** Calls were refused here, and not only the previous leader's calls feared. */
+  readonly wasRejected: boolean
+  /** The limit was cut, and more may be counted than it allows. */
+  readonly wasDecreased: boolean
+}
+
+/** Why nothing is granted, in words. */
+export function stallReason({ state, at, now, hasPending, wasRejected, wasDecreased }: StallContext): string {
+  const until = at === null || at < now ? '' : untilText(at)
+  switch (state) {
+    case 'banned':
+      return `the service has banned the key for a while after too many calls (403 after 429): paused${until}, then one test call`
+    case 'cooldown':
+      if (wasRejected) return `the service refused a call (429): paused${until}`
+      return wasDecreased
+        ? `the limit was cut: waiting for earlier calls to expire${until}`
+        : `the previous leader may have used up the limit: waiting${until}`
+    case 'cold':
+    case 'unlimited':
+      return 'waiting for the first responses'
+    case 'calibrating':
+      return `rate limit reached: waiting${until} (measuring the window length)`
+    case 'fixed_window':
+      return hasPending && until === ''
+        ? 'waiting for the first response in a new window'
+        : `rate limit reached: waiting for the next window${until}`
+    case 'sliding':
+      return `rate limit reached: waiting for earlier calls to expire${until}`
+  }
+}
+
+/** A time beyond the calendar is not named. */
+function untilText(at: number): string {
+  const date = new Date(at)
+  return Number.isNaN(date.getTime()) ? '' : ` until ${date.toISOString().slice(11, 19)} UTC`
+}
+
+/**
+ * What the limit would have allowed while there was work: calls waited for a permit or were pending. The window's length
+ * is learnt late, so time is counted, and turned into calls by what is known in the end; only a new limit starts another
+ * period.
+ */
+export class AllowanceMeter {
+  #before = 0
+  #busyMs = 0
+  #since: number | null = null
+  #limit: number | null = null
+  #windowMs: number | null = null
+
+  update(now: number, isBusy: boolean, limit: number | null, windowMs: number | null): void {
+    if (this.#since !== null) this.#busyMs += now - this.#since
+    this.#since = isBusy ? now : null
+    if (limit !== this.#limit && this.#limit !== null && this.#windowMs !== null) {
+      this.#before += (this.#busyMs * this.#limit) / this.#windowMs
+      this.#busyMs = 0
+    }
+    this.#limit = limit
+    this.#windowMs = windowMs ?? this.#windowMs
+  }
+
+  /** Null while there is no limit, or its window is not known. */
+  total(now: number): number | null {
+    if (this.#limit === null || this.#windowMs === null) return null
+    const busyMs = this.#busyMs + (this.#since === null ? 0 : now - this.#since)
+    return Math.floor(this.#before + (busyMs * this.#limit) / this.#windowMs)
+  }
+}

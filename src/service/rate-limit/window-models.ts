@@ -1,0 +1,218 @@
+import type { Call, CallLedger, CallResult } from './call-ledger.ts'
+import { FixedWindow } from './fixed-window.ts'
+import { FixedWindowLength } from './fixed-window-length.ts'
+import { clockSkewMargin, type LengthBounds, type WindowModel } from './length-bounds.ts'
+import type { Reset } from './headers.ts'
+import { SlidingWindowModel, TokenBucketModel } from './rolling-windows.ts'
+import type { SharedKeyDetector } from './shared-key.ts'
+
+/** What is known about the window. */
+export interface WindowEstimate {
+  /** Only fixed windows are possible; or only a sliding window or a bucket. */
+  readonly isFixed: boolean
+  readonly isRolling: boolean
+  /** A length in milliseconds that is not too short for any possible model; infinite if there is none. */
+  readonly length: number
+  /** No window of a possible model is shorter. */
+  readonly min: number
+  /** The window is no shorter, whichever model is right: shows how far `length` is more than a bound. */
+  readonly certainMin: number
+}
+
+/** So long without work is an idle time, in milliseconds: a fiftieth of the furthest Reset, between these. */
+const SHORTEST_IDLE = 500
+const LONGEST_IDLE = 30_000
+
+/** Fixed windows: which window a call is counted in, and how long a window is. */
+class FixedWindowModel implements WindowModel {
+  readonly window: FixedWindow
+  length = new FixedWindowLength()
+  #idleUntil = Number.NEGATIVE_INFINITY
+  /** The window whose start was reported last to the length. */
+  #reported = -1
+  readonly #shared: SharedKeyDetector
+
+  constructor(ledger: CallLedger, shared: SharedKeyDetector) {
+    this.window = new FixedWindow(ledger)
+    this.#shared = shared
+  }
+
+  get bounds(): LengthBounds {
+    return this.length.bounds
+  }
+
+  get isContradicted(): boolean {
+    return this.length.isContradicted
+  }
+
+  get safeLength(): number {
+    return this.length.bounds.max
+  }
+
+  onIdle(now: number = this.#idleUntil): void {
+    this.#idleUntil = now
+    this.length.onIdle()
+  }
+
+  onAnswer(result: CallResult, _limit: number, foreignCalls: number): void {
+    const { length, window } = this
+    const evidence = window.onCompleted(result, length.min, foreignCalls)
+    if (evidence === 'partial') length.onPartialRefill()
+    if (evidence === 'next') this.#shared.onNewWindow()
+    const { startedBy, startedAfter, previousFirstSentAt, id } = window
+    if (startedBy === null) return
+    if (evidence === 'same' && startedBy >= this.#idleUntil) length.raiseMin(result.call.sentAt - startedBy)
+    if (id <= this.#reported) return
+    this.#reported = id
+    length.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
+  }
+}
+
+/**
+ * How the service counts and how long its window is: three models, of which answers contradict the wrong ones. While
+ * several are possible the longest length is used, which is safe for each.
+ */
+export class WindowModels {
+  readonly #fixed: FixedWindowModel
+  #sliding: SlidingWindowModel
+  #bucket: TokenBucketModel
+  /** Other clients' calls are counted as well. */
+  #isShared = false
+  /** A length that was taken for a round one was too short: from then on only observed lengths are used. */
+  #isOdd = false
+  #estimate: WindowEstimate | null = null
+  #idleSince: number | null = null
+  readonly #ledger: CallLedger
+  readonly #shared: SharedKeyDetector
+
+  constructor(ledger: CallLedger, shared: SharedKeyDetector) {
+    this.#ledger = ledger
+    this.#shared = shared
+    this.#fixed = new FixedWindowModel(ledger, shared)
+    this.#sliding = new SlidingWindowModel(ledger, false)
+    this.#bucket = new TokenBucketModel(ledger)
+  }
+
+  get window(): FixedWindow {
+    return this.#fixed.window
+  }
+
+  get fixedLength(): FixedWindowLength {
+    return this.#fixed.length
+  }
+
+  get estimate(): WindowEstimate {
+    this.#estimate ??= this.#computeEstimate()
+    return this.#estimate
+  }
+
+  /** The length with its margin, for times on our clock. */
+  get paddedLength(): number {
+    return this.estimate.length + clockSkewMargin(this.estimate.length)
+  }
+
+  /**
+   * Idle time, in which nothing was wanted and nothing was in flight, proves nothing: no window that began before it
+   * bounds a length any more, or the time without work would count as the service's.
+   * @param furthestReset the furthest that a Reset lay ahead, in milliseconds
+   * @returns whether an idle time has just ended
+   */
+  onDemand(isWanted: boolean, now: number, furthestReset: number): boolean {
+    const since = this.#idleSince ?? now
+    this.#idleSince = isWanted ? null : since
+    const atLeast = Math.min(LONGEST_IDLE, Math.max(SHORTEST_IDLE, furthestReset / 50))
+    if (!isWanted || now - since <= atLeast) return false
+    this.#fixed.onIdle(now)
+    this.#sliding.onIdle()
+    this.#bucket.onIdle()
+    this.#estimate = null
+    return true
+  }
+
+  /** A call was answered, or lost. */
+  onCompleted(result: CallResult, limit: number | null): void {
+    this.#ledger.complete(result)
+    this.#shared.onCompleted(result.receivedAt - result.call.sentAt)
+    if (limit === null) return
+    const foreignCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
+    this.#fixed.onAnswer(result, limit, foreignCalls)
+    this.#estimate = null
+    if (result.used === null) return
+    this.#sliding.onAnswer(result, limit, foreignCalls)
+    this.#bucket.onAnswer(result, limit, foreignCalls)
+    if (this.#allContradicted) this.reset()
+    const excess = result.used - this.#ownCallsSince(result.call.sentAt)
+    this.#shared.onExcessCount(excess, this.window.id, limit)
+    this.#updateShared()
+  }
+
+  onReset(reset: Reset, sentAt: number, receivedAt: number): void {
+    this.fixedLength.onReset(reset, sentAt, receivedAt)
+    this.#estimate = null
+  }
+
+  /** Remaining fell by more than our own calls. */
+  onExcessDecrease(excess: number, limit: number | null, now: number): void {
+    if (excess < 1 || limit === null) return
+    this.#shared.onExcessDecrease(excess, this.window.id, limit, now)
+    this.#updateShared()
+  }
+
+  /** A call was refused with 429: because of another client's calls, or because an estimate is wrong. */
+  onRejected(call: Call, limit: number, now: number): void {
+    const missing = limit - this.#ownCallsSince(call.sentAt)
+    if (call.isCovered || missing > 0 || this.#shared.isDetected)
+      this.#shared.onRejected(Math.max(1, missing), limit, now)
+    else {
+      if (Number.isFinite(this.estimate.length)) this.#isOdd = true
+      this.reset()
+    }
+    this.#updateShared()
+  }
+
+  /** Starts over: the estimates contradict each other, or do not hold any more. */
+  reset(): void {
+    this.#fixed.length = new FixedWindowLength(this.#isOdd, this.#isShared)
+    this.#sliding = new SlidingWindowModel(this.#ledger, this.#isOdd)
+    this.#bucket = new TokenBucketModel(this.#ledger)
+    this.#estimate = null
+  }
+
+  describe(): string {
+    const show = (name: string, { isContradicted, bounds: { min, max } }: WindowModel): string =>
+      `${name}${isContradicted ? ' contradicted' : ''} ${Math.round(min)}..${Math.round(max)}`
+    return [show('fixed', this.#fixed), show('sliding', this.#sliding), show('bucket', this.#bucket)].join(
+      ', ',
+    )
+  }
+
+  #updateShared(): void {
+    if (this.#isShared === this.#shared.isDetected) return
+    this.#isShared = this.#shared.isDetected
+    this.reset()
+    this.window.invalidate()
+  }
+
+  /** Our calls that the service can have counted when a call that was sent then arrived. */
+  #ownCallsSince(sentAt: number): number {
+    return this.#ledger.completedSince(sentAt - this.estimate.length) + this.#ledger.outstanding
+  }
+
+  get #allContradicted(): boolean {
+    return this.#fixed.isContradicted && this.#sliding.isContradicted && this.#bucket.isContradicted
+  }
+
+  #computeEstimate(): WindowEstimate {
+    const possible = [this.#fixed, this.#sliding, this.#bucket].filter((model) => !model.isContradicted)
+    const isFixed = !this.#fixed.isContradicted
+    const isRolling = !this.#sliding.isContradicted || !this.#bucket.isContradicted
+    return {
+      isFixed: isFixed && !isRolling,
+      isRolling: !isFixed && isRolling,
+      length: Math.max(0, ...possible.map((model) => model.safeLength)),
+      // A bucket's length is no time in which anything ends.
+      min: Math.max(0, ...possible.filter((model) => model !== this.#bucket).map(({ bounds }) => bounds.min)),
+      certainMin: Math.min(...possible.map(({ bounds }) => bounds.min)),
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import { service } from '../../../support/simulated-service/arbitrary.ts'
+import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
+import type { SimulationSettings } from '../../../support/simulated-service/simulate.ts'
+
+const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 200)
+
+/** Small bursts, each followed by a rest of up to some hundred windows, and then more calls than some windows permit. */
+const life: fc.Arbitrary<SimulationSettings> = fc
+  .record({
+    service: service.filter(({ limit }) => limit <= 200),
+    seed: fc.integer({ min: 1, max: 1_000_000 }),
+    bursts: fc.array(
+      fc.record({
+        share: fc.double({ min: 0, max: 0.4, noNaN: true }),
+        rest: fc.oneof(
+          fc.double({ min: 0.1, max: 3, noNaN: true }),
+          fc.double({ min: 3, max: 600, noNaN: true }),
+        ),
+      }),
+      { minLength: 1, maxLength: 8 },
+    ),
+  })
+  .map(({ service, seed, bursts }) => {
+    const { limit, windowMs } = service
+    let at = 0
+    const small = bursts.map(({ share, rest }) => {
+      const burst = { at, calls: Math.ceil(limit * share) }
+      at += rest * windowMs + 10_000
+      return burst
+    })
+    return {
+      ...plainSimulation,
+      service: { ...service, headerShare: 1, faultShare: 0 },
+      seed,
+      bursts: [...small, { at, calls: 3 * limit + 1 }],
+      durationMs: at + 20 * windowMs + 60_000,
+    }
+  })
+
+/**
+ * The furthest that Reset lies ahead is a window. It may be rounded up by a second, is taken for one rounded down by a
+ * second, and the service's clock is known to a second and a little more; without a Date it is supposed to be kept right
+ * to a second. A call and its answer take up to 200 ms.
+ */
+function longestOf({ service: { windowMs, date, skewMs } }: SimulationSettings): number {
+  return windowMs * 1.001 + 1000 + 1000 + (date ? 1300 : 1000 + Math.max(0, skewMs)) + 400
+}
+
+describe('a process that lives on, with a few calls now and then', () => {
+  it('never waits, and lets nobody wait, longer than Reset says, and is not refused, when there is much to call', () => {
+    fc.assert(
+      fc.property(life, (settings) => {
+        const outcome = simulate(settings)
+        const { endedAt } = outcome
+        const spentFor = (outcome.model.exhaustedUntil(endedAt) ?? endedAt) - endedAt
+        const isLate = outcome.longestWait > longestOf(settings) || spentFor > longestOf(settings)
+        if (outcome.refused === 0 && !isLate && !outcome.isDeadlocked) return
+        throw new Error(
+          `refused ${outcome.refused}, waited ${outcome.longestWait} ms\n${JSON.stringify(settings)}\n` +
+            `${outcome.model.describe()}\n${outcome.timeline.print()}`,
+        )
+      }),
+      { numRuns },
+    )
+  })
+
+  it('does not take a bound of a window for its length', () => {
+    const bursts = Array.from({ length: 12 }, (_, index) => ({ at: index * 360_000, calls: 5 }))
+    const service = { ...plainService, limit: 60, windowMs: 3000 }
+    const { model: quota } = simulate({ ...plainSimulation, service, bursts, durationMs: 5_000_000 })
+    expect(quota.windowMs).toBe(null)
+    expect(quota.windowAtMostMs ?? 0).toBeLessThan(60_000)
+    const busy = simulate({ ...plainSimulation, service, durationMs: 30_000 })
+    expect(busy.model.windowMs).toBe(3000)
+    expect(busy.model.windowAtMostMs).toBe(null)
+  })
+})

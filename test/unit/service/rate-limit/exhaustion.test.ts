@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import { ExhaustionRecord } from '../../../../src/service/rate-limit/exhaustion.ts'
+
+const END = 2_000
+
+/** A window with so much free, of 10 calls in 2 s. */
+const quota = (free: number) => ({
+  limit: 10,
+  windowMs: 2_000,
+  remaining: () => free,
+  exhaustedUntil: () => END,
+})
+
+function noting(free: number) {
+  const put: { forMs: number; done: () => void; fail: (error: Error) => void }[] = []
+  let granted = 0
+  const note = new ExhaustionRecord(
+    quota(free),
+    (forMs) => new Promise((done, fail) => put.push({ forMs, done, fail })),
+    () => granted++,
+  )
+  return { note, put, granted: () => granted }
+}
+
+test('while much is left nothing is put down', () => {
+  const { note, put } = noting(10)
+  expect(note.limit(2, 0)).toBe(2)
+  expect(put).toHaveLength(0)
+})
+
+test('the last free call waits until it is put down, and then for nothing', async () => {
+  const { note, put, granted } = noting(4)
+  expect(note.limit(4, 0)).toBe(3)
+  expect(note.limit(4, 1)).toBe(3)
+  expect(put).toHaveLength(1)
+  expect(put[0]?.forMs).toBeGreaterThan(END)
+  put[0]?.done()
+  await expect.poll(granted).toBe(1)
+  expect(note.limit(4, 5)).toBe(4)
+})
+
+test('what cannot be put down is put down again', async () => {
+  const { note, put, granted } = noting(1)
+  expect(note.limit(1, 0)).toBe(0)
+  put[0]?.fail(new Error('Postgres is away'))
+  await expect.poll(granted).toBe(1)
+  expect(note.limit(1, 10)).toBe(0)
+  expect(put).toHaveLength(2)
+})
+
+test('a call that finds out whether nothing is left does not wait', () => {
+  const { note } = noting(0)
+  expect(note.limit(1, 0)).toBe(1)
+})
+
+test('without anybody to tell, nothing waits', () => {
+  const note = new ExhaustionRecord(quota(1), null, () => {})
+  expect(note.limit(1, 0)).toBe(1)
+})

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import { readRateHeaders } from '../../../../src/service/rate-limit/headers.ts'
+import { stallReason } from '../../../../src/service/rate-limit/state.ts'
+import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
+import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
+
+const NOW = Date.UTC(2026, 10, 22, 12, 0, 0)
+const DATE = new Date(NOW).toUTCString()
+const inSeconds = (seconds: number): number => NOW / 1000 + seconds
+
+const read = (headers: Record<string, string>) => readRateHeaders({ date: DATE, ...headers }, NOW)
+const readReset = (reset: string) =>
+  read({ 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '7', 'x-ratelimit-reset': reset }).reset
+
+describe('what one answer says of the rate', () => {
+  test.each([
+    ['seconds', String(inSeconds(60))],
+    ['milliseconds', String(inSeconds(60) * 1e3)],
+    ['microseconds', String(inSeconds(60) * 1e6)],
+    ['nanoseconds', `${inSeconds(60)}000000000`],
+  ])('Reset in %s since the epoch is known by its magnitude', (_, reset) => {
+    expect(readReset(reset)).toEqual({ kind: 'instant', at: NOW + 60_000, precision: 1000 })
+  })
+
+  test.each([
+    ['the year 2100', '4102444800'],
+    ['31 years', '999999999'],
+    ['two days', String(inSeconds(2 * 86_400))],
+    ['two days as a delay', String(2 * 86_400)],
+    ['a number beyond the calendar', '9'.repeat(40)],
+  ])('Reset further than a day ahead is not said: %s', (_, reset) => {
+    expect(readReset(reset)).toBe(null)
+  })
+
+  test('a window of a day is believed', () => {
+    expect(readReset(String(inSeconds(86_400)))).toMatchObject({ at: NOW + 86_400_000 })
+  })
+
+  test.each(['0', '-1'])('a limit of %s is no limit, and nothing is left of it', (limit) => {
+    expect(read({ 'x-ratelimit-limit': limit, 'x-ratelimit-remaining': limit })).toMatchObject({
+      limit: null,
+      remaining: null,
+    })
+  })
+
+  test('a count below nothing is none left', () => {
+    expect(read({ 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '-3' })).toMatchObject({
+      limit: 50,
+      remaining: 0,
+    })
+  })
+
+  const policies = { 'ratelimit-policy': '"burst";q=10;w=1, "daily";q=1000;w=86400' }
+
+  test('of two policies the one with the least left counts, and all that is read is its own', () => {
+    expect(read({ ...policies, ratelimit: '"burst";r=5;t=1, "daily";r=900;t=7200' })).toMatchObject({
+      limit: 10,
+      remaining: 5,
+      windowMs: 1000,
+      reset: { kind: 'delay', ms: 1000 },
+    })
+    expect(read({ ...policies, ratelimit: '"burst";r=5;t=1, "daily";r=2;t=7200' })).toMatchObject({
+      limit: 1000,
+      remaining: 2,
+      windowMs: 86_400_000,
+      reset: { kind: 'delay', ms: 7_200_000 },
+    })
+  })
+
+  test('numbers of a policy that is not named are not mixed with those of another', () => {
+    expect(read({ ...policies, ratelimit: '"other";r=5;t=1' })).toMatchObject({ limit: null, windowMs: null })
+    expect(read({ ...policies, 'ratelimit-limit': '10', 'ratelimit-remaining': '5' })).toMatchObject({
+      limit: 10,
+      windowMs: 1000,
+    })
+  })
+
+  test('two limits that a proxy joined are not mixed', () => {
+    const joined = {
+      'x-ratelimit-limit': '10, 1000',
+      'x-ratelimit-remaining': '5, 3',
+      'x-ratelimit-reset': '1, 3600',
+    }
+    expect(read(joined)).toMatchObject({ limit: 1000, remaining: 3, reset: { ms: 3_600_000 } })
+  })
+})
+
+describe('a service with odd headers', () => {
+  const play = (changes: Partial<ServiceSettings>) =>
+    simulate({
+      ...plainSimulation,
+      durationMs: 600_000,
+      mostCalls: 1500,
+      service: { ...plainService, ...changes },
+    })
+
+  test.each(['us', 'ns', 'delay-ms'] as const)('is used as fast as any, and refuses nothing: %s', (reset) => {
+    const { accepted, refused, timeline, startedAt } = play({ reset })
+    expect({ accepted, refused }).toEqual({ accepted: 1500, refused: 0 })
+    // 30 windows, of which the last one need not end.
+    expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(305_000)
+  })
+
+  test('that tells a Reset in the year 2100 is found out as one that tells none', () => {
+    const { accepted, timeline, startedAt } = play({ reset: 'year 2100' })
+    expect(accepted).toBeGreaterThan(1490)
+    expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(330_000)
+  })
+
+  test.each(['0', '-1'] as const)('that tells a limit of %s is called without one', (unlimitedAs) => {
+    const { accepted, model, timeline, startedAt } = play({ unlimitedAs })
+    expect(accepted).toBe(1500)
+    expect(model.state(0)).toBe('unlimited')
+    expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(20_000)
+  })
+
+  test('a moment beyond the calendar is not named', () => {
+    const still = {
+      state: 'cooldown',
+      now: 0,
+      hasPending: false,
+      wasRejected: true,
+      wasDecreased: false,
+    } as const
+    expect(stallReason({ ...still, at: 1e18 })).toBe('the service refused a call (429): paused')
+  })
+})

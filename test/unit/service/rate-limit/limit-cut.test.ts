@@ -1,0 +1,54 @@
+import fc from 'fast-check'
+import { describe, it } from 'vitest'
+import { simulation } from '../../../support/simulated-service/arbitrary.ts'
+import { simulate } from '../../../support/simulated-service/simulate.ts'
+import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
+
+const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 100)
+
+/** Any service whose limit is cut at once, in the middle of a window; all answers tell it. */
+const cut: fc.Arbitrary<SimulationSettings> = fc
+  .record({
+    simulated: simulation.filter(({ service }) => service.limit >= 3),
+    after: fc.double({ min: 0.2, max: 0.6, noNaN: true }),
+    share: fc.double({ min: 0.1, max: 0.8, noNaN: true }),
+  })
+  .map(({ simulated, after, share }) => {
+    const { service, durationMs } = simulated
+    const limit = Math.max(1, Math.floor(service.limit * share))
+    const change = { afterMs: durationMs * after, limit, isAtOnce: true }
+    return {
+      ...simulated,
+      pauses: [],
+      lostShare: 0,
+      service: { ...service, headerShare: 1, faults: 'counted', change },
+    }
+  })
+
+/** Calls refused although they were granted after an answer had told the new limit. */
+function refusedLate(settings: SimulationSettings, { timeline, startedAt }: Outcome): number {
+  const cutAt = startedAt + (settings.service.change?.afterMs ?? 0)
+  let toldAt = Number.POSITIVE_INFINITY
+  for (const { arrivedAt, endedAt } of timeline.entries)
+    if (arrivedAt !== null && arrivedAt >= cutAt && endedAt !== null) toldAt = Math.min(toldAt, endedAt)
+  const lastGranted = toldAt + settings.lag[1] + settings.concurrency * 0.05 + 1
+  return timeline.entries.filter((entry) => entry.arrival?.status === 429 && entry.sentAt > lastGranted)
+    .length
+}
+
+describe('a limit that is cut in the middle of a window', () => {
+  it('refuses what was on the wire before any answer told it, and nothing after', () => {
+    fc.assert(
+      fc.property(cut, (settings) => {
+        const outcome = simulate(settings)
+        const late = refusedLate(settings, outcome)
+        const isOver = outcome.refused > settings.concurrency
+        if (late === 0 && !isOver && !outcome.isDeadlocked) return
+        throw new Error(
+          `${late} refused late of ${outcome.refused}\n${JSON.stringify(settings)}\n${outcome.timeline.print()}`,
+        )
+      }),
+      { numRuns },
+    )
+  })
+})

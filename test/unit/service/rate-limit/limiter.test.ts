@@ -1,0 +1,133 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
+import type {
+  Limiter,
+  LimiterOptions,
+  Permits,
+  Priority,
+} from '../../../../src/service/rate-limit/limiter.ts'
+
+/** A limiter, and a service of one window without end that counts what it is asked. */
+function limited(limit: number, options: Partial<LimiterOptions> = {}) {
+  const limiter = createLimiter({ ...options })
+  onTestFinished(() => limiter.stop())
+  let used = 0
+  /** Makes the calls of these permits and answers them. */
+  const call = (permits: Permits, count = permits.count): void => {
+    const calls = Array.from({ length: count }, () => permits.use())
+    for (const one of calls) one.sent(0)
+    for (const one of calls)
+      one.answered({
+        status: 200,
+        at: 0,
+        headers: {
+          'x-ratelimit-limit': String(limit),
+          'x-ratelimit-remaining': String(limit - ++used),
+          'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000) + 60),
+        },
+      })
+  }
+  return { limiter, call, used: () => used }
+}
+
+/** As many as are granted without waiting for anything but the limiter itself. */
+async function takeAll(limiter: Limiter, priority: Priority): Promise<number> {
+  let count = 0
+  for (;;) {
+    const soon = AbortSignal.timeout(100)
+    const permits = await limiter.acquire(1_000, priority, soon).catch(() => null)
+    if (permits === null) return count
+    count += permits.count
+  }
+}
+
+/** Answers enough to know that all of them carry headers: until then more is held back. */
+async function learn(limited: { limiter: Limiter; call: (permits: Permits) => void }, priority: Priority) {
+  for (let index = 0; index < 8; index++) limited.call(await limited.limiter.acquire(1, priority))
+}
+
+describe('the limiter', () => {
+  test('serves a sync before a nightly run before a backfill, whoever came first', async () => {
+    const { limiter, call } = limited(100)
+    const first = await limiter.acquire(1, 'low')
+    const served: string[] = []
+    const wait = (priority: Priority): Promise<unknown> =>
+      limiter.acquire(1, priority).then((permits) => {
+        served.push(priority)
+        call(permits)
+      })
+    const all = ['low', 'normal', 'urgent', 'low', 'urgent'] as const
+    const waiting = all.map(wait)
+    call(first)
+    await Promise.all(waiting)
+    expect(served).toEqual(['urgent', 'urgent', 'normal', 'low', 'low'])
+  })
+
+  test('keeps a share for what is urgent, once something urgent was asked', async () => {
+    const service = limited(100, { reserve: 0.1 })
+    const { limiter } = service
+    await learn(service, 'urgent')
+    const most = await takeAll(limiter, 'low')
+    // Besides the share some calls are held back to find out how long the window is.
+    expect(most).toBeGreaterThan(73)
+    expect(most).toBeLessThanOrEqual(82)
+    expect(await takeAll(limiter, 'urgent')).toBeGreaterThanOrEqual(5)
+  })
+
+  test('keeps nothing where nothing is urgent', async () => {
+    const service = limited(100, { reserve: 0.1 })
+    await learn(service, 'low')
+    expect(await takeAll(service.limiter, 'low')).toBeGreaterThan(83)
+  })
+
+  test('makes the last free call only when it is put down that the limit may be used up', async () => {
+    const notes: { forMs: number; done: () => void }[] = []
+    const { limiter, call } = limited(1, {
+      keepSpent: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
+    })
+    // Before the first answer nothing is known that could be put down.
+    call(await limiter.acquire(1, 'normal'))
+    const waiting = new AbortController()
+    const second = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
+    await expect.poll(() => notes.length).toBe(1)
+    expect(notes[0]?.forMs).toBeGreaterThan(50_000)
+    expect(limiter.spentForMs()).toBeGreaterThan(50_000)
+    waiting.abort()
+    expect(await second).toBe(null)
+  })
+
+  test('calls nothing for as long as the process before may have used the limit up', async () => {
+    const { limiter } = limited(100, { spentForMs: 60_000 })
+    expect(await takeAll(limiter, 'urgent')).toBe(0)
+    void limiter.acquire(1, 'urgent').catch(() => {})
+    expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 0 })
+    expect(limiter.state().waiting).toMatch(/previous leader may have used up the limit: waiting until/)
+    expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
+  })
+
+  test('notes no spent limit where Remaining never falls, however the process ends', async () => {
+    const notes: number[] = []
+    const limiter = createLimiter({
+      keepSpent: (forMs) => Promise.resolve(void notes.push(forMs)),
+    })
+    onTestFinished(() => limiter.stop())
+    for (let index = 0; index < 40; index++) {
+      const permits = await limiter.acquire(32, 'normal')
+      const calls = Array.from({ length: permits.count }, () => permits.use())
+      for (const call of calls) call.sent(0)
+      expect(limiter.spentForMs()).toBe(null)
+      for (const call of calls)
+        call.answered({
+          status: 200,
+          at: 0,
+          headers: {
+            'x-ratelimit-limit': '1000000',
+            'x-ratelimit-remaining': '999999',
+            'x-ratelimit-reset': String(Math.ceil(Date.now() / 60_000) * 60),
+          },
+        })
+    }
+    expect(notes).toEqual([])
+    expect(limiter.spentForMs()).toBe(null)
+  })
+})
