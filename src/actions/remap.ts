@@ -7,7 +7,7 @@ import { type Tx, inTransaction } from '../store/transaction.ts'
 import { type DiffRow, type DryRunReport, toDiffRow } from '../pipeline/preview.ts'
 import { type RunReport, createRunReport } from '../runs/report.ts'
 import { type MaintenanceDeps, runMaintenance } from '../runs/maintenance.ts'
-import { coerceRecord } from '../sources/fit/record.ts'
+import { coerceRecord } from '../sources/coerce/record.ts'
 import { type WriteResult, previewWrites } from '../sources/write/write.ts'
 import type { RemapRow } from '../store/requeue-rows.ts'
 

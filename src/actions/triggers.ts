@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { listFollowedColumns } from '../sources/follow/columns.ts'
-import { installTriggers, removeTriggers } from '../sources/follow/install.ts'
+import { listFollowedColumns } from '../sources/triggers/columns.ts'
+import { installTriggers, removeTriggers } from '../sources/triggers/install.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'

@@ -7,7 +7,8 @@ import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import type { RunReport } from '../runs/report.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source.ts'
-import * as callers from '../store/callers.ts'
+import * as budgets from '../store/budgets.ts'
+import * as callers from '../store/leases.ts'
 import * as followed from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
@@ -263,11 +264,11 @@ export class LiveSync {
   }
 
   /** Null: nothing bounds it. */
-  async #readDayBudget(): Promise<followed.DayBudget | null> {
-    return this.#options.budget === null ? null : followed.readDayBudget(this.#deps.db)
+  async #readDayBudget(): Promise<budgets.DayBudget | null> {
+    return this.#options.budget === null ? null : budgets.readDayBudget(this.#deps.db)
   }
 
-  #isBudgetSpent(today: followed.DayBudget | null): boolean {
+  #isBudgetSpent(today: budgets.DayBudget | null): boolean {
     return today !== null && today.spent >= (this.#options.budget ?? Number.POSITIVE_INFINITY)
   }
 

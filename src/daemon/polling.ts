@@ -1,6 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { readCandidates } from '../pipeline/pick/candidates.ts'
-import { readTriggerState } from '../sources/follow/install.ts'
+import { readTriggerState } from '../sources/triggers/install.ts'
 import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
 import * as passes from '../store/source-cursors.ts'

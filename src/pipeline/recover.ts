@@ -2,7 +2,7 @@ import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
-import * as rows from '../store/rows.ts'
+import * as writeBackQueue from '../store/write-back-queue.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps, RunPolicy } from './deps.ts'
@@ -58,7 +58,7 @@ export async function recoverAbandoned(
     })
     return released.length
   })
-  await inTransaction(deps.db, (tx) => rows.dequeueOrphaned(tx, RECOVER_BATCH_SIZE * 5))
+  await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE * 5))
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')

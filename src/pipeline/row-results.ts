@@ -1,13 +1,14 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import { afterAnswer, afterWrite, Row } from '../domain/row.ts'
-import { coerceRecord } from '../sources/fit/record.ts'
+import { coerceRecord } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
 import type { WriteResult, WriteRow } from '../sources/write/write.ts'
 import type * as rows from '../store/rows.ts'
+import type * as writeBackQueue from '../store/write-back-queue.ts'
 
 /** An answered row with what its record would put into its columns. */
 export interface FittedRow {
-  readonly row: rows.AnsweredRow
+  readonly row: writeBackQueue.AnsweredRow
   readonly write: WriteRow
   readonly skipped: readonly { readonly column: string; readonly reason: string }[]
 }
@@ -15,9 +16,9 @@ export interface FittedRow {
 /** Tells answered rows with a record to write from those that are settled without one. */
 export function partitionAnswered(
   source: Source,
-  answered: readonly rows.AnsweredRow[],
-): { settled: rows.FinishedRow[]; fitted: FittedRow[] } {
-  const settled: rows.FinishedRow[] = []
+  answered: readonly writeBackQueue.AnsweredRow[],
+): { settled: writeBackQueue.FinishedRow[]; fitted: FittedRow[] } {
+  const settled: writeBackQueue.FinishedRow[] = []
   const fitted: FittedRow[] = []
   for (const row of answered) {
     const answer = afterAnswer(row, source.mapping.minConfidence, hasCascade(source.mapping))
@@ -29,7 +30,7 @@ export function partitionAnswered(
   return { settled, fitted }
 }
 
-function fitRow(source: Source, row: rows.AnsweredRow): FittedRow {
+function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
   return { row, skipped, write: { key, inputHash, values, written, confidence } }
@@ -37,7 +38,7 @@ function fitRow(source: Source, row: rows.AnsweredRow): FittedRow {
 
 const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
 
-const baseResult = (row: rows.AnsweredRow) => ({
+const baseResult = (row: writeBackQueue.AnsweredRow) => ({
   key: row.key,
   written: null,
   notes: null,
@@ -49,7 +50,7 @@ const baseResult = (row: rows.AnsweredRow) => ({
 export function toFinishedRow(
   { row, write, skipped: unfit }: FittedRow,
   result: WriteResult,
-): rows.FinishedRow {
+): writeBackQueue.FinishedRow {
   // Besides what the record showed, what the outputs' own expressions made of it: no such foreign key, too long a text.
   const skipped = [...unfit, ...result.skipped]
   // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.

@@ -1,5 +1,4 @@
 import pLimit from 'p-limit'
-import * as giveBack from '../store/lookup-leases.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import { randomUUID } from 'node:crypto'
@@ -79,7 +78,7 @@ export async function submitJobs(
       leaseMs: submitLeaseMs(granted.count, slots, deps.rules.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
-      await releaseWithin(LEASE_MS, () => giveBack.releaseJobs(deps.db, token))
+      await releaseWithin(LEASE_MS, () => jobs.releaseJobs(deps.db, token))
       throw error
     })
     give(Math.max(0, slots - outgoing.length))

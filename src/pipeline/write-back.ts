@@ -1,6 +1,5 @@
 import * as changes from '../store/changes.ts'
-import * as leftRows from '../store/write-back-queue.ts'
-import * as rows from '../store/rows.ts'
+import * as writeBackQueue from '../store/write-back-queue.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Source } from '../sources/source.ts'
 import { type WriteResult, writeBatch } from '../sources/write/write.ts'
@@ -41,7 +40,7 @@ export async function writeBackBatch(
 
 /** What a batch held, to know what to do when it is given up. */
 interface ClaimedBatch {
-  claimed: readonly rows.AnsweredRow[]
+  claimed: readonly writeBackQueue.AnsweredRow[]
   fitted: readonly FittedRow[]
 }
 
@@ -82,7 +81,7 @@ function writeClaimed(
   return inTransaction(
     deps.db,
     async (tx) => {
-      const claimed = await rows.claimForWriteBack(tx, source.name, limit)
+      const claimed = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
       held.claimed = claimed
       if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
       const { settled, fitted } = partitionAnswered(source, claimed)
@@ -111,9 +110,9 @@ function writeClaimed(
           })
       }
       await changes.insertChanges(tx, source.name, written)
-      await rows.finishRows(tx, source.name, settled)
-      await leftRows.postponeRows(tx, source.name, locked, LOCKED_REASON)
-      await rows.dequeueWritten(
+      await writeBackQueue.finishRows(tx, source.name, settled)
+      await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
+      await writeBackQueue.dequeueWritten(
         tx,
         claimed.map((row) => row.lookup),
       )
@@ -150,12 +149,12 @@ async function writeToSource(
 async function deferRows(
   { db, rules }: Pick<Deps, 'db' | 'rules'>,
   source: Source,
-  left: readonly rows.AnsweredRow[],
+  left: readonly writeBackQueue.AnsweredRow[],
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
   const keys = left.map((row) => row.key)
   const reason = describeTableBusy(busy, rules.sourceTimeoutMs)
-  await inTransaction(db, (tx) => leftRows.postponeRows(tx, source.name, keys, reason))
+  await inTransaction(db, (tx) => writeBackQueue.postponeRows(tx, source.name, keys, reason))
   return { ...NOTHING_WRITTEN, left: keys.length }
 }
 
@@ -177,9 +176,9 @@ async function rejectRow(
   } as const
   const settled = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
   const isClosed = await inTransaction(deps.db, async (tx) => {
-    if (!(await leftRows.lockAnsweredRow(tx, source.name, one.row))) return false
-    await rows.finishRows(tx, source.name, [settled])
-    await rows.dequeueWritten(tx, [one.row.lookup])
+    if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
+    await writeBackQueue.finishRows(tx, source.name, [settled])
+    await writeBackQueue.dequeueWritten(tx, [one.row.lookup])
     return true
   })
   return { ...NOTHING_WRITTEN, rows: isClosed ? 1 : 0, more: true }

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { query, type Db } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import type { Source } from './source-model.ts'
-import { listed } from './near.ts'
+import { listNames } from '../util/text.ts'
 import { pageQuery, type SourcePageOptions } from './page.ts'
 import type { SourceProblem } from './problems.ts'
 
@@ -68,7 +68,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
       findings.push(
         add(
           `outputs.${column}`,
-          `no map; a value that is not one of ${listed(fit.labels)} will be skipped`,
+          `no map; a value that is not one of ${listNames(fit.labels)} will be skipped`,
           'a map to the labels, or values that are labels already',
           'Give a `map` from the service’s values to the labels.',
         ),

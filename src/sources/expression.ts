@@ -1,4 +1,4 @@
-import { didYouMean, listed } from './near.ts'
+import { listNames, suggestion } from '../util/text.ts'
 
 /** What is wrong with an expression, and at which index of its text. */
 export interface ExpressionFault {
@@ -108,7 +108,7 @@ const blankOut = (text: string): string => text.replaceAll(/[^\n\r]/g, ' ')
 function describePlaceholder(text: string, placeholders: readonly string[]): string {
   const all = placeholders.map((name) => `$${name}`)
   if (all.length === 0) return `'${text}': no placeholder can stand here`
-  return `'${text}' is not one of ${listed(all)}.${didYouMean(text, all)}`
+  return `'${text}' is not one of ${listNames(all)}.${suggestion(text, all)}`
 }
 
 function describeUnfinished(text: string): string {

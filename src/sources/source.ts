@@ -7,7 +7,7 @@ import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
 import type { Source } from './source-model.ts'
 import { quoteName } from './quote.ts'
-import { writeStatement } from './write-statement.ts'
+import { writeStatement } from './write/statement.ts'
 
 export type { Source } from './source-model.ts'
 

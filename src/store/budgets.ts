@@ -1,8 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
+import type { Connection, Tx } from './transaction.ts'
 
 // What is spent is counted here and nowhere else: a number in a process would be lost with it, and is wrong after a
 // COMMIT whose answer was lost.
@@ -55,6 +53,23 @@ export async function chargeBudget(
        and case when r.budget_name is null then r.lookups_spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
                 else exists (select from shared) end`.execute(tx)
   return result.numAffectedRows === 1n
+}
+
+/** The budget that all runs of a day share, by Postgres's clock, and what is spent of it. */
+export interface DayBudget {
+  readonly name: string
+  readonly spent: number
+}
+
+/** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
+export async function readDayBudget(db: Connection): Promise<DayBudget> {
+  const { rows } = await sql<DayBudget>`
+    select today.name, coalesce(b.lookups_spent, 0) as spent
+      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
+      left join fillrate.budgets b on b.name = today.name`.execute(db)
+  const [today] = rows
+  if (!today) throw new Error('the budget of today was not read')
+  return today
 }
 
 /** Budgets of several runs that are no longer needed. @returns how many were deleted */

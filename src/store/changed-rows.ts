@@ -1,8 +1,5 @@
 import { sql } from 'kysely'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
+import type { Connection } from './transaction.ts'
 
 /** The keys that one statement has changed, all of them or a part. */
 export interface ChangedRows {
@@ -130,23 +127,6 @@ export async function listAbandonedChanges(
        and not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)
   return rows
-}
-
-/** The budget that all runs of a day share, by Postgres's clock, and what is spent of it. */
-export interface DayBudget {
-  readonly name: string
-  readonly spent: number
-}
-
-/** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
-export async function readDayBudget(db: Connection): Promise<DayBudget> {
-  const { rows } = await sql<DayBudget>`
-    select today.name, coalesce(b.lookups_spent, 0) as spent
-      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
-      left join fillrate.budgets b on b.name = today.name`.execute(db)
-  const [today] = rows
-  if (!today) throw new Error('the budget of today was not read')
-  return today
 }
 
 /** Whether any lookup of a run can be asked now. */

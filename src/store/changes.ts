@@ -1,11 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import { jsonBatch, unnestByRow } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-import { Row, type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
+import type { Connection, Tx } from './transaction.ts'
+import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 
-type Connection = Database | Tx
 type Values = Readonly<Record<string, unknown>>
 
 export interface NewChange {
@@ -169,20 +167,18 @@ export async function summarizeRunChanges(db: Connection, run: number): Promise<
   }
 }
 
-type ValuesA = Readonly<Record<string, unknown>>
-
 /** Locks rows of a source before their cells, as the write back does. @returns what Fillrate last wrote into each */
 export async function lockRows(
   tx: Tx,
   source: string,
   keys: readonly string[],
-): Promise<Map<string, ValuesA | null>> {
+): Promise<Map<string, Values | null>> {
   const { rows } = await sql<{ key: string; written: string | null }>`
     select key, last_written::text as written from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
   return new Map(
-    rows.map(({ key, written }) => [key, written === null ? null : (parseExactJson(written) as ValuesA)]),
+    rows.map(({ key, written }) => [key, written === null ? null : (parseExactJson(written) as Values)]),
   )
 }
 
@@ -191,7 +187,7 @@ export interface RevertedRow {
   /** The columns that were restored. */
   readonly columns: readonly string[]
   /** Of these, what holds something that Fillrate had written. All others are a person's again. */
-  readonly written: ValuesA
+  readonly written: Values
   readonly cells: number
 }
 
@@ -212,7 +208,7 @@ export async function revertRows(
 ): Promise<void> {
   if (rows.length === 0) return
   const written = sql`nullif((coalesce(r.last_written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
-  const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> ${sql.lit(Row.waiting)})`
+  const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> 'waiting')`
   const settles = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
     sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
   const notes = undo.writesAgain

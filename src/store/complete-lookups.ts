@@ -1,16 +1,9 @@
 import { sql } from 'kysely'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
-import { Row } from '../domain/row.ts'
 import { jsonBatch, opaque, unnestByKey } from './sql.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type ConnectionA = Database | Tx
-
-const pendingA = sql.lit(Lookup.pending)
-const leasedA = sql.lit(Lookup.leased)
-const submittedA = sql.lit(Lookup.submitted)
+import type { Connection, Tx } from './transaction.ts'
 
 /** Those of `stored` that are answered now wait for being written back. */
 export const enqueueWriteBackSql = sql`unwritten as (
@@ -36,7 +29,7 @@ export const notSuppressedSql = sql`not exists (
  * which nothing is known, also one that somebody else was told has no match. Rows that were settled without it are due.
  */
 export async function storeLateRecords(
-  db: ConnectionA,
+  db: Connection,
   answers: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
 ): Promise<void> {
   if (answers.length === 0) return
@@ -50,9 +43,7 @@ export async function storeLateRecords(
       returning l.id, l.state
     ), ${enqueueWriteBackSql}
     update fillrate.rows r set due_at = now() from stored
-     where r.lookup_id = stored.id and r.state in (${sql.lit(Row.notFound)}, ${sql.lit(Row.rejected)}, ${sql.lit(Row.failed)})`.execute(
-    db,
-  )
+     where r.lookup_id = stored.id and r.state in ('not_found', 'rejected', 'failed')`.execute(db)
 }
 
 export interface DeliveredResult extends LookupFields {
@@ -71,7 +62,7 @@ export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredRe
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(answers)}
-       where l.id = k.key and ${opaque(sql`l.state in (${submittedA}, ${pendingA}, ${leasedA})`)}
+       where l.id = k.key and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
       returning l.id, l.state
     ), ${enqueueWriteBackSql}
     select id from stored`.execute(tx)

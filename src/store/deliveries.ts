@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
-import { Delivery, type DeliveryState } from '../domain/job.ts'
+import { type DeliveryState } from '../domain/job.ts'
 import { jsonBatch } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
+import type { Connection, Tx } from './transaction.ts'
 
 export interface ReceivedDelivery {
   readonly eventId: string
@@ -57,7 +54,7 @@ export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Pro
   const { rows } = await sql<ClaimedDelivery>`
     with claimed as materialized (
       select event_id, received_at, octet_length(body) as size from fillrate.deliveries
-       where state = ${sql.lit(Delivery.received)}
+       where state = 'received'
        order by received_at limit ${limit} for no key update skip locked
     ), summed as (
       select event_id, received_at, sum(size) over (order by received_at, event_id) - size as before from claimed
@@ -92,8 +89,8 @@ export async function closeDeliveries(tx: Connection, closed: readonly SettledDe
 /** A delivery that can't be settled is kept whole, with the reason, and holds up no other. */
 export async function quarantineDelivery(db: Connection, eventId: string, reason: string): Promise<void> {
   await sql`
-    update fillrate.deliveries set state = ${Delivery.quarantined}, reason = ${reason}, settled_at = now()
-     where event_id = ${eventId} and state = ${sql.lit(Delivery.received)}`.execute(db)
+    update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
+     where event_id = ${eventId} and state = 'received'`.execute(db)
 }
 
 /** Results of settled and quarantined deliveries that match no input of their job, and were used for none. */
@@ -119,8 +116,8 @@ export async function redactDeliveries(
 /** Orphans whose job has become known are settled after all. @returns how many */
 export async function requeueOrphans(db: Connection): Promise<number> {
   const result = await sql`
-    update fillrate.deliveries d set state = ${Delivery.received}, reason = null, settled_at = null
-     where d.state = ${sql.lit(Delivery.orphaned)}
+    update fillrate.deliveries d set state = 'received', reason = null, settled_at = null
+     where d.state = 'orphaned'
        and exists (select from fillrate.jobs j where j.job_id = d.job_id)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

@@ -1,8 +1,6 @@
 import * as suppressions from './suppressions.ts'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Job } from '../domain/job.ts'
-import { Row } from '../domain/row.ts'
 import type { Tx } from './transaction.ts'
 
 /** What a row becomes whose person or company was erased. */
@@ -56,7 +54,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
   // The rows first: a write back that holds one of them is waited for, and its changes are then seen.
   const { rows } = await sql<{ source: string; key: string }>`
     update fillrate.rows r
-       set state = ${Row.suppressed}, reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
+       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key`.execute(tx)
@@ -70,7 +68,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
     ), unclaimed as (
       -- Of a row that is somebody else's by now only what was written before goes.
       update fillrate.rows r set last_written = null from (select distinct source, key from gone) g
-       where r.source = g.source and r.key = g.key and r.state <> ${sql.lit(Row.suppressed)}
+       where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     )
     select count(*) as changes from gone`.execute(tx)
   await removeFromUnsentJobs(tx, ids)
@@ -92,9 +90,9 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
  */
 async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
   const these = sql`${[...ids]}::bigint[]`
-  const unsent = sql`j.state = ${sql.lit(Job.submitting)} and j.lease_token is null and j.lookup_ids && ${these}`
+  const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
   await sql`
-    update fillrate.jobs j set state = ${Job.rejected}, reason = 'all its inputs were erased', not_before = null,
+    update fillrate.jobs j set state = 'rejected', reason = 'all its inputs were erased', not_before = null,
            finished_at = now()
      where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
   await sql`

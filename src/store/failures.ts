@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { FAILURE_STATES, Row, type FailureState } from '../domain/row.ts'
+import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 
 /** Which of them: null is all. */
@@ -15,7 +15,7 @@ const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
 
 /** The reason without what is each row's own: how low a confidence was. */
 const sharedReasonSql = sql`
-  case when state = ${sql.lit(Row.belowConfidence)}
+  case when state = 'below_confidence'
        then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
 
 export interface FailureReason {

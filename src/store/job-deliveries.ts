@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Job, type JobState } from '../domain/job.ts'
-import { Lookup } from '../domain/lookup.ts'
+import { type JobState } from '../domain/job.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import type { Tx } from './transaction.ts'
 
@@ -30,7 +29,7 @@ export async function lockJobsForDeliveries(
   const { rows } = await sql<DeliveryJob>`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
            (select jsonb_agg(jsonb_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
-                     'open', coalesce(l.state = ${Lookup.submitted} and l.job_key = j.key, false)) order by m.n)
+                     'open', coalesce(l.state = 'submitted' and l.job_key = j.key, false)) order by m.n)
               from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
      where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
@@ -61,9 +60,9 @@ export async function completeJobsFromDeliveries(
   if (jobs.length === 0) return
   await sql`
     update fillrate.jobs j
-       set state = case when j.state = ${Job.completed} then j.state
+       set state = case when j.state = 'completed' then j.state
                         when v.state is not null then v.state
-                        when j.state in (${sql.lit(Job.submitting)}, ${sql.lit(Job.inDoubt)}) then ${Job.submitted}
+                        when j.state in ('submitting', 'in_doubt') then 'submitted'
                         else j.state end,
            reason = coalesce(v.reason, case when v.state is null then j.reason end),
            job_id = coalesce(j.job_id, v."jobId"),

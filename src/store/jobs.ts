@@ -1,13 +1,7 @@
 import { sql } from 'kysely'
-import { JOB_SIZE, Job, type JobFields, type JobState } from '../domain/job.ts'
-import { Lookup } from '../domain/lookup.ts'
+import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
-
-const submitting = sql.lit(Job.submitting)
+import type { Connection, Tx } from './transaction.ts'
 
 export interface Submittable {
   /** So many emails wait. */
@@ -25,7 +19,7 @@ export async function findSubmittable(db: Connection, run: number, least: number
                  and (not_before is null or not_before <= now())
                limit ${least}::integer) waiting) >= ${least}::integer as enough,
            exists (select from fillrate.jobs
-                    where state = ${submitting} and lease_token is null and not_before <= now() and run_id = ${run}) as again`.execute(
+                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as again`.execute(
     db,
   )
   return rows[0] ?? { enough: false, again: false }
@@ -71,13 +65,13 @@ export async function createJobs(
        where size >= ${Math.min(least, JOB_SIZE)}::integer
     ), made as (
       insert into fillrate.jobs (key, state, size, run_id, scope, lookup_ids, lease_token, leased_until, deadline_at)
-      select job_key, ${submitting}, count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
+      select job_key, 'submitting', count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
              now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from chosen group by job_key
       returning key
     ), moved as (
       update fillrate.lookups l
-         set state = ${Lookup.submitted}, job_key = chosen.job_key, requested_at = now()
+         set state = 'submitted', job_key = chosen.job_key, requested_at = now()
         from chosen where l.id = chosen.id
       returning l.id, l.job_key, l.input ->> 'email' as email
     )
@@ -99,7 +93,7 @@ export async function leaseJobsForRetry(
   const { rows } = await sql<OutgoingJob>`
     with ready as (
       select key from fillrate.jobs
-       where state = ${submitting} and lease_token is null and not_before <= now() and run_id = ${options.run}
+       where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${options.run}
        order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
@@ -124,9 +118,9 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
   if (jobs.length === 0) return
   await sql`
     update fillrate.jobs j
-       set state = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v.state else j.state end,
-           reason = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v.reason else j.reason end,
-           finished_at = case when j.state in (${submitting}, ${sql.lit(Job.inDoubt)}) then v."finishedAt" else j.finished_at end,
+       set state = case when j.state in ('submitting', 'in_doubt') then v.state else j.state end,
+           reason = case when j.state in ('submitting', 'in_doubt') then v.reason else j.reason end,
+           finished_at = case when j.state in ('submitting', 'in_doubt') then v."finishedAt" else j.finished_at end,
            job_id = coalesce(v."jobId", j.job_id), request_ids = coalesce(v."requestIds", j.request_ids),
            attempts = v.attempt, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
            lease_token = null, leased_until = null
@@ -152,7 +146,7 @@ export async function createFromAsyncAnswer(
   await sql`
     with made as (
       insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at)
-      select gen_random_uuid(), ${jobId}, ${Job.submitted}, 'a single lookup, accepted for later', 1, true, ${run},
+      select gen_random_uuid(), ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${intervalSql(deadlineMs)}
         from fillrate.lookups l
@@ -160,7 +154,7 @@ export async function createFromAsyncAnswer(
       returning key
     )
     update fillrate.lookups l
-       set state = ${Lookup.submitted}, job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
+       set state = 'submitted', job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
            lease_token = null, leased_until = null
       from made where l.id = ${lookup.id}`.execute(db)
 }
@@ -169,9 +163,9 @@ export async function createFromAsyncAnswer(
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.jobs
-       set state = ${Job.inDoubt}, reason = 'the process that submitted it is gone', lease_token = null,
+       set state = 'in_doubt', reason = 'the process that submitted it is gone', lease_token = null,
            leased_until = null
-     where state = ${submitting} and leased_until < now()`.execute(db)
+     where state = 'submitting' and leased_until < now()`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }
 
@@ -183,11 +177,11 @@ export async function cancelUnsubmitted(db: Connection, limit: number): Promise<
   const { rows } = await sql<{ id: string }>`
     with untaken as (
       select j.key from fillrate.jobs j left join fillrate.runs r on r.id = j.run_id
-       where j.state = ${submitting} and j.lease_token is null and r.state is distinct from 'running'
+       where j.state = 'submitting' and j.lease_token is null and r.state is distinct from 'running'
        order by j.created_at limit ${limit} for no key update of j skip locked
     )
     update fillrate.jobs j
-       set state = ${Job.rejected}, not_before = null, finished_at = now(),
+       set state = 'rejected', not_before = null, finished_at = now(),
            reason = 'its run ended before the service took it' || coalesce(': ' || j.reason, '')
       from untaken where j.key = untaken.key
     returning j.key as id`.execute(db)
@@ -203,7 +197,7 @@ export async function expireJobs(db: Connection, limit: number): Promise<string[
        order by deadline_at limit ${limit} for no key update skip locked
     )
     update fillrate.jobs j
-       set state = ${Job.expired}, finished_at = now(),
+       set state = 'expired', finished_at = now(),
            reason = case when j.state = 'in_doubt' then 'no delivery before the deadline; it is unknown whether it was submitted'
                          else 'no delivery before the deadline' end
       from late where j.key = late.key
@@ -268,7 +262,7 @@ export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
 export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
   await sql`
     update fillrate.jobs
-       set state = ${Job.expired}, reason = ${reason}, finished_at = now(), lease_token = null, leased_until = null,
+       set state = 'expired', reason = ${reason}, finished_at = now(), lease_token = null, leased_until = null,
            not_before = null
      where key = ${id}`.execute(tx)
 }
@@ -276,4 +270,11 @@ export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<
 /** A job that the service did not take is posted at once, and not after its pause. */
 export async function submitJobNow(tx: Tx, id: string): Promise<void> {
   await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
+}
+
+/** Jobs under a token were certainly not posted: the same. */
+export async function releaseJobs(db: Connection, token: string): Promise<void> {
+  await sql`
+    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
+     where state = 'submitting' and lease_token = ${token}`.execute(db)
 }

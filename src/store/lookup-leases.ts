@@ -4,10 +4,6 @@ import { Lookup, type LookupFields } from '../domain/lookup.ts'
 import { intervalSql, opaque } from './sql.ts'
 import { enqueueWriteBackSql, notSuppressedSql, resultsSql, storeLateRecords } from './complete-lookups.ts'
 import type { Database } from './open.ts'
-import { Job } from '../domain/job.ts'
-
-const pending = sql.lit(Lookup.pending)
-const leased = sql.lit(Lookup.leased)
 
 export interface LeasedLookup {
   readonly id: number
@@ -42,8 +38,8 @@ export async function leaseLookups(
   { run, limit, token, leaseMs, emails, startImmediately = limit, untried = false }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
   // Literally the predicates of the partial indexes: the planner uses them for nothing else.
-  const single = sql`state = ${pending} and (kind <> 'email' or sync_only)`
-  const email = sql`state = ${pending} and kind = 'email' and not sync_only`
+  const single = sql`state = 'pending' and (kind <> 'email' or sync_only)`
+  const email = sql`state = 'pending' and kind = 'email' and not sync_only`
   const ready = sql`run_id = ${run} and (not_before is null or not_before <= now())
     ${untried ? sql`and ${opaque(sql`reason is null`)}` : sql``}`
   const few =
@@ -66,7 +62,7 @@ export async function leaseLookups(
     ),
     leased as (
       update fillrate.lookups l
-         set state = ${leased}, lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
+         set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
     ), asking as (
@@ -94,7 +90,7 @@ export async function extendLookupLeases(
   leaseMs: number,
 ): Promise<Map<string, ExtendedLeases>> {
   if (tokens.length === 0) return new Map()
-  const isOurs = sql`state = ${leased} and ${opaque(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
+  const isOurs = sql`state = 'leased' and ${opaque(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
   const { rows } = await sql<ExtendedLeases & { token: string }>`
     with mine as (
       select id, lease_token as token from fillrate.lookups where ${isOurs}
@@ -185,7 +181,7 @@ export async function completeLookups(
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(answers)}
-       where l.id = k.key and ${opaque(sql`l.state = ${leased} and l.lease_token = v.token`)}
+       where l.id = k.key and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
       returning l.id, l.state
     ), ${enqueueWriteBackSql} ${asking === null ? sql`` : sql`, ${asking}`}
@@ -199,8 +195,8 @@ export async function completeLookups(
   return { started: stillHeld(next, rows[0]?.ours), unstored }
 }
 
-const releaseLookupSql = sql`update fillrate.lookups l set state = ${sql.lit(Lookup.pending)}, lease_token = null, leased_until = null`
-const isLeasedSql = sql`l.state = ${sql.lit(Lookup.leased)}`
+const releaseLookupSql = sql`update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null`
+const isLeasedSql = sql`l.state = 'leased'`
 
 /** Leased lookups that were certainly not asked: they may be at once, and nothing is in doubt. */
 export async function releaseLookups(
@@ -216,11 +212,4 @@ export async function releaseLookups(
 /** The same for all that is leased under a token. */
 export async function releaseByToken(db: Database, token: string): Promise<void> {
   await sql`${releaseLookupSql} where ${isLeasedSql} and l.lease_token = ${token}`.execute(db)
-}
-
-/** Jobs under a token were certainly not posted: the same. */
-export async function releaseJobs(db: Database, token: string): Promise<void> {
-  await sql`
-    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
-     where state = ${sql.lit(Job.submitting)} and lease_token = ${token}`.execute(db)
 }

@@ -2,18 +2,12 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, RETRY_FAILED_AFTER_MS, type LookupState } from '../domain/lookup.ts'
 import { intervalSql, jsonBatch, opaque } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
+import type { Connection, Tx } from './transaction.ts'
 
 /** The states of an answered lookup, for `in (…)`. */
 export const ANSWERED_STATES = sql.raw(
   [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
-const pending = sql.lit(Lookup.pending)
-const leased = sql.lit(Lookup.leased)
-const submitted = sql.lit(Lookup.submitted)
 
 export interface LookupSpec {
   readonly kind: LookupKind
@@ -33,7 +27,7 @@ export interface UpsertedLookup {
 /** Final and due again, or waiting for a run that is no more. `l` is the lookup. */
 const claimableSql = (live: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now())
-  or (l.state = ${pending} and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
+  or (l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
 )`
 
 /**
@@ -52,17 +46,17 @@ export async function upsertLookups(
   const { rows } = await sql<UpsertedLookup>`
     with wanted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id)
-    select w.kind, w.key, ${service}, w.input, ${pending}, ${run}
+    select w.kind, w.key, ${service}, w.input, 'pending', ${run}
       from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
     on conflict (kind, key, service_id) do update set
-      state       = case when ${claimableSql(live)} then ${pending} else l.state end,
+      state       = case when ${claimableSql(live)} then 'pending' else l.state end,
       run_id         = case when ${claimableSql(live)} then excluded.run_id else l.run_id end,
-      reason      = case when ${claimableSql(live)} and l.state <> ${pending} then null else l.reason end,
-      attempts    = case when ${claimableSql(live)} and l.state <> ${pending} then 0 else l.attempts end,
-      not_before  = case when ${claimableSql(live)} and l.state <> ${pending} then null else l.not_before end,
-      sync_only      = case when ${claimableSql(live)} then l.sync_only and l.state = ${pending} else l.sync_only end,
-      unconfirmed_calls    = case when ${claimableSql(live)} and l.state <> ${pending} then 0 else l.unconfirmed_calls end,
+      reason      = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.reason end,
+      attempts    = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.attempts end,
+      not_before  = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.not_before end,
+      sync_only      = case when ${claimableSql(live)} then l.sync_only and l.state = 'pending' else l.sync_only end,
+      unconfirmed_calls    = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
       requested_at    = case when ${claimableSql(live)} then null else l.requested_at end,
       enqueued_at   = case when ${claimableSql(live)} then now() else l.enqueued_at end,
       resolved_at = case when ${claimableSql(live)} then null else l.resolved_at end,
@@ -109,7 +103,7 @@ export async function findAlreadyPaid(
       join fillrate.runs mine on mine.id = ${run}
       join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
       join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
-     where ${opaque(sql`l.state = ${pending}`)} and before.id <> mine.id
+     where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
      order by l.kind, l.key for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))
   return wanted.map((_, n) => paid.has(n))
@@ -137,15 +131,15 @@ export async function requeueSingly(
   const { rows } = await sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l
-         set state = case when ${isFailed} then ${Lookup.failed} else ${pending} end, sync_only = true,
+         set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true,
              reason = case when ${isFailed} then ${how.reason} || ' (' || l.attempts || ' tries)' else ${how.reason} end,
              unconfirmed_calls = l.unconfirmed_calls + ${how.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
-       where l.state = ${submitted} and l.job_key = any(${[...jobs]}::uuid[])
+       where l.state = 'submitted' and l.job_key = any(${[...jobs]}::uuid[])
       returning l.id, l.state
     ), unwritten as (
-      insert into fillrate.write_back_queue (lookup_id) select id from stored where state = ${Lookup.failed}
+      insert into fillrate.write_back_queue (lookup_id) select id from stored where state = 'failed'
       on conflict do nothing
     )
     select count(*) as count from stored`.execute(tx)
@@ -160,8 +154,8 @@ export async function requeueMembers(
 ): Promise<number> {
   if (jobs.length === 0) return 0
   const result = await sql`
-    update fillrate.lookups set state = ${pending}, reason = ${reason}, not_before = null
-     where state = ${submitted} and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
+    update fillrate.lookups set state = 'pending', reason = ${reason}, not_before = null
+     where state = 'submitted' and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 
@@ -170,7 +164,7 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
   if (jobs.length === 0) return
   await sql`
     update fillrate.lookups set unconfirmed_calls = unconfirmed_calls + 1
-     where state = ${submitted} and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
+     where state = 'submitted' and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
 }
 
 export interface ExpiredLeases {
@@ -184,14 +178,14 @@ export interface ExpiredLeases {
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
   const { rows } = await sql<ExpiredLeases>`
     with expired as (
-      select id, lease_token as token from fillrate.lookups where state = ${leased} and leased_until < now()
+      select id, lease_token as token from fillrate.lookups where state = 'leased' and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
     ), asked as materialized (
       select e.id, min(a.marked_at) as at from expired e left join fillrate.in_flight_marks a on a.lease_token = e.token and a.through_lookup_id >= e.id
        group by e.id
     ), returned as (
       update fillrate.lookups l
-         set state = ${pending}, lease_token = null, leased_until = null,
+         set state = 'pending', lease_token = null, leased_until = null,
              unconfirmed_calls = l.unconfirmed_calls + (asked.at is not null)::integer,
              attempts = l.attempts + (asked.at is not null)::integer,
              requested_at = coalesce(asked.at, l.requested_at),
@@ -208,7 +202,7 @@ export async function pruneInFlightMarks(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.in_flight_marks a
      where a.marked_at < now() - interval '1 minute'
-       and not exists (select from fillrate.lookups where state = ${leased} and ${opaque(sql`lease_token = a.lease_token`)})`.execute(
+       and not exists (select from fillrate.lookups where state = 'leased' and ${opaque(sql`lease_token = a.lease_token`)})`.execute(
     db,
   )
 }
@@ -226,7 +220,7 @@ export async function adoptLookups(
   live: readonly number[],
   left: number,
 ): Promise<{ readonly adopted: number; readonly cost: number }> {
-  const orphaned = sql`l.state = ${pending} and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))`
+  const orphaned = sql`l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))`
   const { rows } = await sql<{ costs: boolean }>`
     with orphan as (
       select distinct l.id, before.budget_name is null

@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
 import type { JobState } from '../domain/job.ts'
-import { Run } from '../domain/run.ts'
 
 /** Which of the service's endpoints was called. */
 export type CalledEndpoint = 'person' | 'company' | 'bulk'
@@ -175,7 +174,7 @@ export async function usageWithin(db: Database, ms: number): Promise<Usage> {
              filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written,
            count(*) as runs
       from fillrate.runs
-     where started_at > now() - ${intervalSql(ms)} and state <> ${Run.running}
+     where started_at > now() - ${intervalSql(ms)} and state <> 'running'
        and options -> 'undoes' is null`.execute(db)
   return rows[0] ?? { asked: 0, written: 0, runs: 0 }
 }

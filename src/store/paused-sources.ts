@@ -1,8 +1,5 @@
 import { sql } from 'kysely'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
+import type { Connection } from './transaction.ts'
 
 /** A source that no run picks from until somebody resumes it. */
 export interface PausedSource {

@@ -1,12 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
-import { Lookup } from '../domain/lookup.ts'
-import { FAILED_ROW_STATES, type RetryState, Row, type RowState, UNDONE_NOTE } from '../domain/row.ts'
+import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
 import { unnestByRow } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-import { type Unparsed, parseRows } from './rows.ts'
-
-type Connection = Database | Tx
+import type { Connection, Tx } from './transaction.ts'
+import { type Unparsed, parseRows } from './write-back-queue.ts'
 
 export interface RetryRow {
   readonly key: string
@@ -47,10 +43,10 @@ const statesSql = (list: readonly RowState[]): RawBuilder<unknown> =>
 
 const retryStateSql = sql<RetryState>`
   case when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
-       when r.state = ${sql.lit(Row.unchanged)} and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)} end`
+       when r.state = 'unchanged' and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)} end`
 
-const unansweredSql = sql`${sql.lit(Lookup.failed)}, ${sql.lit(Lookup.rejected)}`
-const answeredSql = sql`${sql.lit(Lookup.found)}, ${sql.lit(Lookup.notFound)}`
+const unansweredSql = sql`'failed', 'rejected'`
+const answeredSql = sql`'found', 'not_found'`
 
 /** The text as it is, and not as a pattern: reasons hold underscores and dots. */
 const hasReasonSql = (reason: string | null): RawBuilder<unknown> =>
@@ -78,13 +74,8 @@ export async function makeRowsDue(
     update fillrate.rows r set due_at = now()
       from ${unnestByRow(source, rows, sql`lookup bigint`)}
      where r.ctid = place.ctid
-       and r.lookup_id is not distinct from v.lookup and r.state <> ${sql.lit(Row.waiting)}`.execute(tx)
+       and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
 }
-
-type ConnectionC = Database | Tx
-
-const waitingC = sql.lit(Row.waiting)
-const foundC = sql.lit(Lookup.found)
 
 /** A settled row with the record that is stored for it. */
 export interface RemapRow {
@@ -105,7 +96,7 @@ export interface RemapRow {
  * @param service whose answers they are; null: any
  */
 export async function listRemapRows(
-  db: ConnectionC,
+  db: Connection,
   source: string,
   after: string,
   limit: number,
@@ -115,8 +106,8 @@ export async function listRemapRows(
     select r.key, r.input_hash as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
            coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.key > ${after} and r.state <> ${waitingC} and r.input_hash is not null
-       and l.state = ${foundC} and ${ofServiceSql(service)}
+     where r.source = ${source} and r.key > ${after} and r.state <> 'waiting' and r.input_hash is not null
+       and l.state = 'found' and ${ofServiceSql(service)}
      order by r.key limit ${limit}`.execute(db)
   return parseRows<RemapRow>(rows)
 }
@@ -126,13 +117,13 @@ const ofServiceSql = (service: number | null) =>
 
 /** How many of them there are. */
 export async function countRemapRows(
-  db: ConnectionC,
+  db: Connection,
   source: string,
   service: number | null,
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.state <> ${waitingC} and r.input_hash is not null and l.state = ${foundC}
+     where r.source = ${source} and r.state <> 'waiting' and r.input_hash is not null and l.state = 'found'
        and ${ofServiceSql(service)}`.execute(db)
   return rows[0]?.count ?? 0
 }
@@ -151,18 +142,18 @@ export async function requeueRowsForWrite(
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups are locked until the rows wait: whoever clears the flag then sees them.
   const { rows: locked } = await sql<{ id: number }>`
-    select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = ${foundC}
+    select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
      order by id for no key update`.execute(tx)
   const answered = new Set(locked.map((row) => row.id))
   const open = rows.filter((row) => answered.has(row.lookup))
   const values = open.map(({ key, inputHash, lookup }) => ({ key, inputHash, lookup }))
   const { rows: taken } = await sql<{ lookup: number }>`
     update fillrate.rows r
-       set state = ${waitingC}, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
+       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, sql`"inputHash" text, lookup bigint`)}
      where r.ctid = place.ctid
-       and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> ${waitingC}
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)
   await sql`
     insert into fillrate.write_back_queue (lookup_id)
@@ -174,7 +165,7 @@ export async function requeueRowsForWrite(
 
 /** Whether rows of a run wait to be written from a stored record. @param options.left also those left for later */
 export async function hasRowsToWrite(
-  db: ConnectionC,
+  db: Connection,
   source: string,
   run: number,
   { left }: { readonly left: boolean },
@@ -182,7 +173,7 @@ export async function hasRowsToWrite(
   const { rows } = await sql<{ any: boolean }>`
     select exists (
       select from fillrate.rows r join fillrate.write_back_queue u on u.lookup_id = r.lookup_id
-       where r.source = ${source} and r.state = ${waitingC} and r.run_id = ${run}
+       where r.source = ${source} and r.state = 'waiting' and r.run_id = ${run}
          and (${left} or r.due_at is null)) as any`.execute(db)
   return rows[0]?.any ?? false
 }

@@ -1,20 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
-import { Lookup } from '../domain/lookup.ts'
-import { Row } from '../domain/row.ts'
 import { intervalSql, opaque } from './sql.ts'
 import { ANSWERED_STATES } from './lookups.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
-
-const waiting = sql.lit(Row.waiting)
+import type { Connection } from './transaction.ts'
 
 /** Whether any row of a run waits: cheap enough to ask often. */
 export async function hasWaitingRows(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.rows where run_id = ${run} and state = ${waiting}) as any`.execute(db)
+    select exists (select from fillrate.rows where run_id = ${run} and state = 'waiting') as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
@@ -26,7 +19,7 @@ export async function hasRequeuedRows(
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.rows
-                    where source = any(${[...sources]}::text[]) and state = ${waiting} and lookup_id is null
+                    where source = any(${[...sources]}::text[]) and state = 'waiting' and lookup_id is null
                       and ${opaque(sql`run_id = ${run}`)}) as any`.execute(db)
   return rows[0]?.any ?? false
 }
@@ -46,7 +39,7 @@ const isOpenSql = ({ dry, cascading }: DonePolicy): RawBuilder<boolean> =>
   dry ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)` : sql`true`
 
 const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
-  sql`(l.state = ${sql.lit(Lookup.notFound)} and r.source = any(${[...cascading]}::text[]))`
+  sql`(l.state = 'not_found' and r.source = any(${[...cascading]}::text[]))`
 
 /** Rows of a run with which it is not done. */
 export async function countWaitingRows(
@@ -56,7 +49,7 @@ export async function countWaitingRows(
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.run_id = ${run} and r.state = ${waiting} and ${isOpenSql(done)}`.execute(db)
+     where r.run_id = ${run} and r.state = 'waiting' and ${isOpenSql(done)}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
@@ -64,7 +57,7 @@ export async function countWaitingRows(
 export async function countAwaitedJobs(db: Connection, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(distinct l.job_key) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.run_id = ${run} and r.state = ${waiting} and l.state = ${sql.lit(Lookup.submitted)}`.execute(db)
+     where r.run_id = ${run} and r.state = 'waiting' and l.state = 'submitted'`.execute(db)
   return rows[0]?.count ?? 0
 }
 
@@ -78,7 +71,7 @@ export async function advanceCascade(
   await sql`
     update fillrate.rows r set missed_lookup_ids = r.missed_lookup_ids || r.lookup_id, lookup_id = null
       from fillrate.lookups l
-     where l.id = r.lookup_id and r.run_id = ${run} and r.is_dry_run and r.state = ${waiting}
+     where l.id = r.lookup_id and r.run_id = ${run} and r.is_dry_run and r.state = 'waiting'
        and ${isMissSql(cascading)}`.execute(db)
 }
 
@@ -117,12 +110,12 @@ export async function readWaitingCounts(
   const others = live.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run_id = ${run.id}`
-  const later = sql`${mine} and l.state = ${sql.lit(Lookup.pending)} and l.run_id = any(${[...live]}::bigint[])
+  const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...live]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
   const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
-           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.submitted)}) as "forDelivery",
-           count(*) filter (where ${mine} and l.state = ${sql.lit(Lookup.pending)}
+           count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
+           count(*) filter (where ${mine} and l.state = 'pending'
                               and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
@@ -132,7 +125,7 @@ export async function readWaitingCounts(
            count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
            count(*) filter (where ${mine}) as held
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = any(${[...sources]}::text[]) and r.state = ${waiting}`.execute(db)
+     where r.source = any(${[...sources]}::text[]) and r.state = 'waiting'`.execute(db)
   const { olderDry, held, ...waits } = rows[0] ?? { ...NO_WAITING, olderDry: 0, held: 0 }
   return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
 }
@@ -156,8 +149,6 @@ export async function hasAnsweredLookups(db: Connection, run: number): Promise<b
   return rows[0]?.any ?? false
 }
 
-type ConnectionB = Database | Tx
-
 export interface LookupTotals {
   readonly requested: number
   readonly found: number
@@ -168,7 +159,7 @@ export interface LookupTotals {
 }
 
 /** What a run asked and what came of it. */
-export async function readLookupTotals(db: ConnectionB, run: number): Promise<LookupTotals> {
+export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
     select count(*) filter (where requested_at is not null) as requested,
            count(*) filter (where state = 'found') as found,
@@ -182,7 +173,7 @@ export async function readLookupTotals(db: ConnectionB, run: number): Promise<Lo
 
 /** The distinct lookups that a run's rows wanted, those that found nothing among them. */
 export async function countDistinctLookups(
-  db: ConnectionB,
+  db: Connection,
   run: number,
 ): Promise<{ distinct: number; stored: number }> {
   const { rows } = await sql<{ distinct: number; stored: number }>`
@@ -200,7 +191,7 @@ export async function countDistinctLookups(
 
 /** How often a lookup has found something at a service so far, over all that were decided. */
 export async function readMatchRate(
-  db: ConnectionB,
+  db: Connection,
   service: number,
 ): Promise<{ found: number; asked: number }> {
   const { rows } = await sql<{ found: number; asked: number }>`

@@ -1,12 +1,7 @@
 import { sql } from 'kysely'
-import { Run, type RunState, type Trigger } from '../domain/run.ts'
+import { type RunState, type Trigger } from '../domain/run.ts'
 import { intervalSql } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
-
-type Connection = Database | Tx
-
-const running = sql.lit(Run.running)
+import type { Connection } from './transaction.ts'
 
 export interface StoredRunOptions {
   readonly limit: number | null
@@ -64,7 +59,7 @@ export async function insertRun(
     )
     insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
                                scope, service_id)
-    values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, ${running},
+    values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
             ${run.owner}, ${run.token}, now() + ${intervalSql(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
     returning id`.execute(db)
   const id = rows[0]?.id
@@ -85,7 +80,7 @@ export async function extendRunLease(
 ): Promise<boolean> {
   const result = await sql`
     update fillrate.runs set leased_until = now() + ${intervalSql(leaseMs)}, scope = coalesce(${scope}, scope)
-     where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
+     where id = ${run} and lease_token = ${token} and state = 'running'`.execute(db)
   return result.numAffectedRows === 1n
 }
 
@@ -93,7 +88,7 @@ export async function extendRunLease(
 export async function updateRunScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
   await sql`
     update fillrate.runs set scope = ${scope}
-     where id = any(${[...ids]}::bigint[]) and state = ${running}`.execute(db)
+     where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
 }
 
 /** All rows are picked: what is left of a job may go singly now. */
@@ -119,7 +114,7 @@ export async function closeRun(
     update fillrate.runs
        set state = ${end.state}, reason = ${end.reason}, totals = ${JSON.stringify(end.totals)}::jsonb,
            finished_at = now()
-     where id = ${run} and lease_token = ${token} and state = ${running}`.execute(db)
+     where id = ${run} and lease_token = ${token} and state = 'running'`.execute(db)
   return result.numAffectedRows === 1n
 }
 
@@ -140,7 +135,7 @@ export interface RunningRun {
 export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
     select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service from fillrate.runs
-     where state = ${running} and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
+     where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
 }
@@ -153,8 +148,8 @@ export async function listRunning(db: Connection, scope: string | null = null): 
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
-       set state = ${Run.interrupted}, reason = 'its process is gone', finished_at = now()
-     where state = ${running} and leased_until < now() and id <> all(${[...except]}::bigint[])
+       set state = 'interrupted', reason = 'its process is gone', finished_at = now()
+     where state = 'running' and leased_until < now() and id <> all(${[...except]}::bigint[])
     returning id`.execute(db)
   return rows.map((row) => row.id)
 }
@@ -188,7 +183,7 @@ export async function findRun(
 ): Promise<(StoredRun & { readonly alive: boolean }) | null> {
   const { rows } = await sql<StoredRun & { alive: boolean }>`
     select id, trigger, sources, options, state, reason, started_at, finished_at, totals,
-           state = ${running} and leased_until > now() as alive
+           state = 'running' and leased_until > now() as alive
       from fillrate.runs where id = ${id}`.execute(db)
   return rows[0] ?? null
 }

@@ -1,11 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
-import { ScheduledRun, MAX_ATTEMPTS } from '../domain/schedule.ts'
+import { MAX_ATTEMPTS } from '../domain/schedule.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
 import { inTransaction } from './transaction.ts'
-
-const waiting = sql.lit(ScheduledRun.waiting)
-const running = sql.lit(ScheduledRun.running)
 
 /** The time of Postgres, in milliseconds since the epoch: the one clock that all processes share. */
 export async function readDatabaseTime(db: Database): Promise<number> {
@@ -40,7 +37,7 @@ export async function deleteFutureRuns(
   const { rows } = await sql<{ schedule: string; at: Date }>`
     delete from fillrate.scheduled_runs t
      where schedule = any(${[...schedules]}::text[]) and at > now() + ${CLOCK_TOLERANCE}
-       and not (state = ${running} and ${isHeldSql(sql`t`)})
+       and not (state = 'running' and ${isHeldSql(sql`t`)})
     returning schedule, at`.execute(db)
   return rows
 }
@@ -79,7 +76,7 @@ export async function recordScheduledRuns(
     ), late as (
       update fillrate.scheduled_runs t
          set state = 'skipped', finished_at = now(), reason = 'the next one came before it could begin'
-        from new where t.schedule = new.schedule and t.at < new.at and t.state = ${waiting}
+        from new where t.schedule = new.schedule and t.at < new.at and t.state = 'waiting'
       returning t.schedule, t.at
     )
     select schedule, at, false as skipped from new union all select schedule, at, true from late`.execute(db)
@@ -119,8 +116,8 @@ export async function claimScheduledRun(
 ): Promise<{ readonly begun: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
   const { schedules, owner, token, leaseMs } = options
   const open = sql`t.schedule = any(${[...schedules]}::text[])
-    and t.at <= now() and (t.state = ${waiting} or (t.state = ${running} and not ${isHeldSql(sql`t`)}))`
-  const busy = sql`o.state = ${running} and ${isHeldSql(sql`o`)} and o.sources && t.sources`
+    and t.at <= now() and (t.state = 'waiting' or (t.state = 'running' and not ${isHeldSql(sql`t`)}))`
+  const busy = sql`o.state = 'running' and ${isHeldSql(sql`o`)} and o.sources && t.sources`
   const { rows: any } = await sql`select from fillrate.scheduled_runs t where ${open} limit 1`.execute(db)
   if (any.length === 0) return { begun: null, blocked: [] }
   return inTransaction(db, async (tx) => {
@@ -132,7 +129,7 @@ export async function claimScheduledRun(
        where ${open} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
     const { rows } = await sql<ClaimedRun>`
       update fillrate.scheduled_runs t
-         set state = ${running}, attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
+         set state = 'running', attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
              leased_until = now() + ${intervalSql(leaseMs)}
        where (t.schedule, t.at) = (
                select t.schedule, t.at from fillrate.scheduled_runs t
@@ -171,7 +168,7 @@ export async function attachRun(db: Database, tick: HeldRun, run: number): Promi
 export async function endScheduledRun(db: Database, tick: HeldRun, reason: string | null): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
-       set state = ${ScheduledRun.done}, reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
+       set state = 'done', reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
      where ${isHolderSql(tick)}`.execute(db)
 }
 
@@ -179,7 +176,7 @@ export async function endScheduledRun(db: Database, tick: HeldRun, reason: strin
 export async function releaseScheduledRun(db: Database, tick: HeldRun): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
-       set state = ${waiting}, reason = 'begun, and to be finished', lease_token = null, leased_until = null,
+       set state = 'waiting', reason = 'begun, and to be finished', lease_token = null, leased_until = null,
            attempts = attempts - 1
      where ${isHolderSql(tick)}`.execute(db)
 }

@@ -1,13 +1,8 @@
 import { sql } from 'kysely'
-import { Lookup } from '../domain/lookup.ts'
 import { jsonBatch, opaque } from './sql.ts'
 import { ANSWERED_STATES, type LookupSpec } from './lookups.ts'
-import type { Database } from './open.ts'
-import { type AnsweredRow, type Unparsed, parseRows } from './rows.ts'
-import type { Tx } from './transaction.ts'
-import { Row } from '../domain/row.ts'
-
-type Connection = Database | Tx
+import { type AnsweredRow, type Unparsed, parseRows } from './write-back-queue.ts'
+import type { Connection } from './transaction.ts'
 
 const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`
 
@@ -19,7 +14,7 @@ export async function findKnownMisses(
 ): Promise<boolean[]> {
   if (wanted.length === 0) return []
   const { rows } = await sql<{ missed: boolean }>`
-    select coalesce(l.state = ${sql.lit(Lookup.notFound)} and ${isFreshSql}, false) as missed
+    select coalesce(l.state = 'not_found' and ${isFreshSql}, false) as missed
       from jsonb_to_recordset(${jsonBatch(wanted.map(({ kind, key }, n) => ({ n, kind, key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
@@ -48,14 +43,14 @@ export async function findRecords(
            as v (n integer, row text, "inputHash" text, kind text, key text)
       join fillrate.lookups l on l.kind = v.kind and l.key = v.key and l.service_id = ${service}
       left join fillrate.rows r on r.source = ${source} and r.key = v.row
-     where ${opaque(sql`l.state = ${sql.lit(Lookup.found)} and ${isFreshSql}`)}
+     where ${opaque(sql`l.state = 'found' and ${isFreshSql}`)}
      order by v.n`.execute(db)
   return parseRows<AnsweredRow>(rows)
 }
 
 /** Rows of a dry run and a source whose lookup is answered, in key order. @param after keyset: keys after this one */
 export async function listAnsweredDryRows(
-  db: Database | Tx,
+  db: Connection,
   source: string,
   run: number,
   after: string,
@@ -65,7 +60,7 @@ export async function listAnsweredDryRows(
     select r.key, r.input_hash as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.key > ${after} and r.state = ${sql.lit(Row.waiting)}
+     where r.source = ${source} and r.key > ${after} and r.state = 'waiting'
        and ${opaque(sql`r.run_id = ${run} and r.is_dry_run`)} and ${opaque(sql`l.state in (${ANSWERED_STATES})`)}
      order by r.key limit ${limit}`.execute(db)
   return parseRows<AnsweredRow>(rows)

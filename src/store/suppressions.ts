@@ -2,8 +2,7 @@ import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { jsonBatch } from './sql.ts'
-import type { Database } from './open.ts'
-import type { Tx } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 /** The tombstone of what must never be asked again: it must not itself tell what that was. */
 export function suppressionHash(kind: LookupKind, key: string): string {
@@ -11,14 +10,14 @@ export function suppressionHash(kind: LookupKind, key: string): string {
 }
 
 /** Whether anything was ever erased: mostly nothing was, and then there is nothing to compare. */
-export async function hasSuppressions(db: Database | Tx): Promise<boolean> {
+export async function hasSuppressions(db: Connection): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.suppressions) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
 /** Which of these hashes are tombstones. */
-export async function findHashes(db: Database | Tx, hashes: readonly string[]): Promise<string[]> {
+export async function findHashes(db: Connection, hashes: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ hash: string }>`
     select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
   return rows.map((row) => row.hash)
@@ -49,7 +48,7 @@ export async function lockExclusively(tx: Tx): Promise<void> {
 
 /** Which of these are suppressed, in the same order. */
 export async function areSuppressed(
-  db: Database | Tx,
+  db: Connection,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<boolean[]> {
   if (lookups.length === 0) return []

@@ -5,6 +5,9 @@ import type { Schema } from './schema.ts'
 
 export type Tx = Transaction<Schema>
 
+/** The database itself, or a transaction on it. */
+export type Connection = Database | Tx
+
 const MAX_ATTEMPTS = 5
 
 /** What a transaction has read is no longer so: it goes again, as after a serialization failure. */

@@ -1,13 +1,150 @@
 import { sql } from 'kysely'
-import { Row } from '../domain/row.ts'
-import { opaque } from './sql.ts'
-import type { AnsweredRow } from './rows.ts'
-import type { Tx } from './transaction.ts'
+import { parseExactJson } from '../domain/json.ts'
+import type { AnsweredState } from '../domain/lookup.ts'
+import type { RowState } from '../domain/row.ts'
+import { ANSWERED_STATES } from './lookups.ts'
+import type { CellCounts } from './rows.ts'
+import { opaque, unnestByRow } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+export interface AnsweredRow {
+  readonly key: string
+  readonly inputHash: string
+  readonly run: number | null
+  readonly written: Record<string, unknown> | null
+  readonly lookup: number
+  readonly state: AnsweredState
+  readonly reason: string | null
+  readonly record: unknown
+  readonly confidence: number | null
+  readonly dueAt: Date | null
+}
+
+/** What a query gives of such a row: JSON as text, because the driver's parser would round its numbers. */
+export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit<
+  Row,
+  'record' | 'written'
+> & {
+  readonly record: string | null
+  readonly written: string | null
+}
+
+/** The same rows with their JSON read, numbers to the last digit. */
+export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
+  rows: readonly Unparsed<Row>[],
+): Row[] =>
+  rows.map(
+    ({ record, written, ...row }) =>
+      ({
+        ...row,
+        record: record === null ? null : parseExactJson(record),
+        written: written === null ? null : parseExactJson(written),
+      }) as unknown as Row,
+  )
+
+/**
+ * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
+ * run are not among them, nor those that were left for later.
+ * Goes from the unwritten to their lookups and on to their rows, each by its index and whatever the statistics say
+ * (`offset 0`): the planner would rather go through all lookups in their order until it comes to the unwritten ones, or
+ * through all rows that wait, at every tick.
+ */
+export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<AnsweredRow[]> {
+  const { rows } = await sql<Unparsed<AnsweredRow>>`
+    select r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
+           l.confidence, l.refresh_at as "dueAt"
+      from fillrate.write_back_queue u
+     cross join lateral (select * from fillrate.lookups where id = u.lookup_id and state in (${ANSWERED_STATES}) offset 0) l
+     cross join lateral (
+       select key, input_hash as "inputHash", run_id, last_written from fillrate.rows
+        where lookup_id = u.lookup_id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
+          and ${opaque(sql`due_at is null or due_at <= now()`)}
+          for no key update skip locked offset 0
+     ) r
+     order by u.lookup_id limit ${limit}`.execute(tx)
+  return parseRows<AnsweredRow>(rows)
+}
+
+export interface FinishedRow {
+  readonly key: string
+  readonly state: RowState
+  readonly reason: string | null
+  /** What Fillrate wrote into each output column, kept for `tracked`. Null: nothing this time. */
+  readonly written: Record<string, unknown> | null
+  readonly notes: unknown
+  readonly nextAt: Date | null
+  readonly cells: CellCounts
+  /** Sent back because its lookup found nothing: the lookup is kept as tried. */
+  readonly missed?: boolean
+}
+
+/** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
+export async function finishRows(
+  tx: Connection,
+  source: string,
+  settled: readonly FinishedRow[],
+): Promise<void> {
+  if (settled.length === 0) return
+  const records = unnestByRow(
+    source,
+    settled,
+    sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
+  )
+  await sql`
+    update fillrate.rows r
+       set state = v.state, reason = v.reason, due_at = v."nextAt",
+           settled_at = case when v.state = 'waiting' then null else now() end,
+           lookup_id = case when v.state = 'waiting' then null else r.lookup_id end,
+           missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
+           is_dry_run = r.is_dry_run and v.state = 'waiting',
+           last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,
+           notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
+           cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
+      from ${records}
+     where r.ctid = place.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
+}
+
+/**
+ * Lookups that no row waits for any more are done with; those that still have one that may be written stay unwritten.
+ * Locked by a statement of their own: a delete that waited for a pick would still look for rows with its old snapshot,
+ * miss the one just picked, and leave it waiting for ever.
+ */
+export async function dequeueWritten(tx: Tx, lookups: readonly number[]): Promise<void> {
+  if (lookups.length === 0) return
+  const ids = sql`${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]`
+  await sql`
+    select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
+  await sql`
+    delete from fillrate.write_back_queue u where u.lookup_id = any(${ids}) and not ${hasWaiterSql}`.execute(
+    tx,
+  )
+}
+
+/** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
+const hasWaiterSql = sql<boolean>`exists (
+       select from fillrate.rows r
+        where r.lookup_id = u.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
+
+/**
+ * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
+ * look at them again, for as long as no run takes their rows. @returns how many
+ */
+export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    select l.id from fillrate.write_back_queue u
+     cross join lateral (
+       select id from fillrate.lookups where id = u.lookup_id and not ${hasWaiterSql} for no key update skip locked offset 0
+     ) l
+     order by u.lookup_id limit ${limit}`.execute(tx)
+  await dequeueWritten(
+    tx,
+    rows.map((row) => row.id),
+  )
+  return rows.length
+}
 
 // Rows that are answered and could not be written yet: a person's transaction has locked them. `due_at` of a row that
 // waits is the time of the next try.
-
-const waiting = sql.lit(Row.waiting)
 
 /** Locks an answered row that was claimed before, if it still waits as it did. */
 export async function lockAnsweredRow(
@@ -17,7 +154,7 @@ export async function lockAnsweredRow(
 ): Promise<boolean> {
   const { rows } = await sql`
     select key from fillrate.rows
-     where source = ${source} and key = ${key} and state = ${waiting} and lookup_id = ${lookup}
+     where source = ${source} and key = ${key} and state = 'waiting' and lookup_id = ${lookup}
        and input_hash is not distinct from ${inputHash}
        for no key update skip locked`.execute(tx)
   return rows.length > 0
@@ -38,7 +175,7 @@ export async function postponeRows(
     update fillrate.rows r set due_at = now() + ${retryDelaySql}, reason = ${reason}
       from (select ctid, lookup_id from fillrate.rows
              where source = ${source} and key = any(${[...keys]}::text[])
-               and ${opaque(sql`state = ${waiting}`)}
+               and ${opaque(sql`state = 'waiting'`)}
                for no key update skip locked) as held
       join fillrate.lookups l on l.id = held.lookup_id
      where r.ctid = held.ctid`.execute(tx)

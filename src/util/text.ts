@@ -10,7 +10,8 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return near.length === 0 ? null : `Did you mean ${oneOf(near)}?`
 }
 
-function nearestWords(word: string, candidates: readonly string[]): string[] {
+/** The candidates that are nearest to a word, at most three; none where nothing is near. */
+export function nearestWords(word: string, candidates: readonly string[]): string[] {
   const scored = candidates
     .map((candidate) => ({ candidate, distance: wordDistance(word, candidate) }))
     .filter((scored) => scored.distance <= 1)
@@ -102,6 +103,20 @@ export function maskPasswords(text: string): string {
   const query = text.replace(/([?&](?:ssl)?password=)[^\s&]*/gi, '$1***')
   // Up to the last @: a password that is not percent-encoded may hold one itself.
   return query.replace(/(:\/\/[^\s:/?#@]*:)\S*@/g, '$1***@')
+}
+
+/** ` Did you mean 'title'?` to follow a sentence, or an empty text when nothing is near. */
+export function suggestion(word: string, candidates: readonly string[]): string {
+  const question = didYouMean(word, candidates)
+  return question === null ? '' : ` ${question}`
+}
+
+const MAX_LISTED = 12
+
+/** A list for a message, cut after twelve names. */
+export function listNames(names: readonly string[]): string {
+  const shown = names.slice(0, MAX_LISTED).join(', ')
+  return names.length > MAX_LISTED ? `${shown} and ${names.length - MAX_LISTED} more` : shown
 }
 
 /** `a, b or c`, each in quotes. */

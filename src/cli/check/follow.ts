@@ -1,4 +1,4 @@
-import { listExecutors, readTriggerState } from '../../sources/follow/install.ts'
+import { listExecutors, readTriggerState } from '../../sources/triggers/install.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { finding, wrongBecause, type Finding } from './finding.ts'

@@ -1,6 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import { listTables } from '../../sources/catalogue.ts'
-import { didYouMean } from '../../sources/near.ts'
+import { didYouMean } from '../../util/text.ts'
 import type { Proposal } from '../../init/proposal.ts'
 import { proposeSources, type TableName } from '../../init/propose.ts'
 import { parseTableName } from '../../sources/quote.ts'
@@ -43,7 +43,7 @@ function noSuchTableProblem(word: string, tables: readonly TableName[]): ConfigP
       place: word,
       found: 'no such table in this database',
       expected: 'a table of it, such as crm.contacts',
-      todo: didYouMean(word, names).trim() || 'Leave the name out to have all tables looked at.',
+      todo: didYouMean(word, names) ?? 'Leave the name out to have all tables looked at.',
     },
   ])
 }

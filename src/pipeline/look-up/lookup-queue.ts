@@ -1,4 +1,3 @@
-import * as toGiveBack from '../../store/lookup-leases.ts'
 import * as store from '../../store/lookup-leases.ts'
 import { randomUUID } from 'node:crypto'
 import { routeEmails } from '../../domain/route.ts'
@@ -75,7 +74,7 @@ export class LookupQueue {
   async release(lookups: readonly store.LeasedLookup[]): Promise<void> {
     if (lookups.length === 0) return
     this.dropLost(lookups, [])
-    await releaseWithin(LEASE_MS, () => toGiveBack.releaseLookups(this.#deps.db, lookups))
+    await releaseWithin(LEASE_MS, () => store.releaseLookups(this.#deps.db, lookups))
   }
 
   /** Gives back what is left. Call it when nothing takes any more. */
@@ -119,7 +118,7 @@ export class LookupQueue {
     }
     const leased = await lease().catch(async (error: unknown) => {
       // It may be committed and its answer lost: nothing was asked under it, so that it need not run out first.
-      await releaseWithin(LEASE_MS, () => toGiveBack.releaseByToken(db, token))
+      await releaseWithin(LEASE_MS, () => store.releaseByToken(db, token))
       throw error
     })
     this.#leases.track(token, leased.length, began)

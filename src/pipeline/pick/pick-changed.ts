@@ -1,4 +1,4 @@
-import * as rows from '../../store/rows.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import * as runs from '../../store/runs.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
@@ -96,7 +96,7 @@ async function claimKeys(
   if (settleGone) {
     const there = new Set(found.map((one) => one.key))
     const gone = keys.filter((key) => !there.has(key))
-    await rows.finishRows(tx, source.name, gone.map(toMissingRow))
+    await writeBackQueue.finishRows(tx, source.name, gone.map(toMissingRow))
   }
   const candidates = found.filter((one) => one.fate === 'eligible' || one.fate === 'abandoned')
   if (candidates.length === 0) return NOTHING

@@ -1,5 +1,6 @@
 import * as passes from '../../store/source-cursors.ts'
 import * as rows from '../../store/rows.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import * as runs from '../../store/runs.ts'
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
@@ -112,7 +113,7 @@ export async function pickPage(
       const { candidates, gone, next, scanned } = await withTableTimeouts(tx, sourceTimeoutMs, () =>
         readPhase(tx, run, live, pass, options, Math.min(room, size)),
       )
-      if (gone.length > 0) await rows.finishRows(tx, pass.source.name, gone)
+      if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
       if (candidates.length === 0) return { picked: 0, claimedLookups: 0, skipped: [], next, scanned }
       // With a limit, a page may hold more candidates than there is room for; the page is then read again.
       const some = candidates.slice(0, room)
@@ -210,7 +211,7 @@ async function readPhase(
   room: number,
 ): Promise<{
   candidates: Awaited<ReturnType<typeof readCandidatesByKey>>
-  gone: rows.FinishedRow[]
+  gone: writeBackQueue.FinishedRow[]
   next: string | null
   scanned: number
 }> {
@@ -283,7 +284,7 @@ async function advancePhase(
 }
 
 /** A row that waited and is no longer in its source: nothing is left to do. */
-export const toMissingRow = (key: string): rows.FinishedRow => ({
+export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
   key,
   state: Row.unchanged,
   reason: 'the row is no longer in the source',

@@ -3,7 +3,7 @@ import type { Column, Table } from '../catalogue.ts'
 import type { Fit } from '../column-type.ts'
 import { coerceValue } from '../coerce/value.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
-import { didYouMean, listed } from '../near.ts'
+import { listNames, suggestion } from '../../util/text.ts'
 import { quoteName, splitName } from '../quote.ts'
 import { grantSelect } from './key.ts'
 import { directInputColumns } from './input-columns.ts'
@@ -67,7 +67,7 @@ function resolveCell(
       place,
       `'${first}', which is no column of ${table.schema}.${table.name}`,
       'a column of the table',
-      `Its columns are ${listed(names)}.${didYouMean(first, names)}`,
+      `Its columns are ${listNames(names)}.${suggestion(first, names)}`,
     )
     return null
   }
@@ -77,7 +77,7 @@ function resolveCell(
       place,
       `a key inside '${column.name}', which is ${column.type.name}`,
       'a jsonb column: only there a key can be written',
-      `Name the column alone, or one of ${listed(jsonColumns(table))}.`,
+      `Name the column alone, or one of ${listNames(jsonColumns(table))}.`,
     )
     return null
   }
@@ -190,8 +190,8 @@ function checkMap({ mapping, fit }: MappedOutput, place: string, report: Problem
       labels
         ? `'${String(to)}', which is no label of the column's type`
         : `'${String(to)}', which does not fit: ${fitting.reason}`,
-      labels ? `one of ${listed(labels)}` : 'a value that the column can hold',
-      labels ? `Correct the label.${didYouMean(String(to), labels)}` : 'Correct the value.',
+      labels ? `one of ${listNames(labels)}` : 'a value that the column can hold',
+      labels ? `Correct the label.${suggestion(String(to), labels)}` : 'Correct the value.',
     )
   }
 }

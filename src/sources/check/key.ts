@@ -1,7 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { KeyOperators, Table } from '../catalogue.ts'
 import type { KeyColumn } from '../source-model.ts'
-import { didYouMean, listed } from '../near.ts'
+import { listNames, suggestion } from '../../util/text.ts'
 import { splitName } from '../quote.ts'
 import type { ProblemList } from '../problems.ts'
 
@@ -59,7 +59,7 @@ function resolveColumnName(table: Table, name: string, report: ProblemList): str
     'key',
     `'${name}', which is no column of ${table.schema}.${table.name}`,
     'a column of the table',
-    `Its columns are ${listed(columns)}.${didYouMean(name, columns)}`,
+    `Its columns are ${listNames(columns)}.${suggestion(name, columns)}`,
   )
   return null
 }

@@ -1,6 +1,6 @@
 import { listTables, readTable, type Table } from '../catalogue.ts'
 import type { Db } from '../db.ts'
-import { nearest } from '../near.ts'
+import { nearestWords } from '../../util/text.ts'
 import { parseTableName, formatTableName } from '../quote.ts'
 import type { ProblemList } from '../problems.ts'
 
@@ -46,7 +46,7 @@ async function suggestTable(db: Db, name: string): Promise<string> {
   const asWritten = schema === null ? table : `${schema}.${table}`
   const written = (other: { schema: string; table: string }): string =>
     schema === null ? other.table : `${other.schema}.${other.table}`
-  const near = nearest(asWritten, all.map(written))
+  const [near = null] = nearestWords(asWritten, all.map(written))
   const meant = all.find((other) => written(other) === near)
   if (meant)
     return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { keyEqualsSql, keyTextSql } from '../key.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
-import { listFollowedColumns } from '../follow/columns.ts'
+import { listFollowedColumns } from './columns.ts'
 
 /** A statement that changes more rows than this is an import: its keys are not urgent. */
 const BULK_KEYS = 100

@@ -4,7 +4,7 @@ import type { RejectedRow } from './bisect.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { splitName } from '../quote.ts'
 import { describeRowError } from '../pg-errors.ts'
-import { restoreStatement, type RestoreResultRow, type RestoreRow } from '../restore-statement.ts'
+import { restoreStatement, type RestoreResultRow, type RestoreRow } from './restore-statement.ts'
 import { rereadAfterTriggers, executeBatch } from './execute.ts'
 
 /** One write to be taken back, as `writeBatch` told it. */

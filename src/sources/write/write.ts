@@ -5,7 +5,7 @@ import type { Source } from '../source-model.ts'
 import { describeRowError } from '../pg-errors.ts'
 import { rereadAfterTriggers, executeBatch } from './execute.ts'
 import type { WriteResultRow } from './result-sql.ts'
-import { writeStatement, type BatchRow } from '../write-statement.ts'
+import { writeStatement, type BatchRow } from './statement.ts'
 
 export interface WriteRow {
   readonly key: string

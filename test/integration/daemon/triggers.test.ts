@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import { readTriggerState } from '../../../src/sources/follow/install.ts'
+import { readTriggerState } from '../../../src/sources/triggers/install.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 

@@ -1,7 +1,6 @@
 import pino from 'pino'
 import * as recover from '../../../src/pipeline/recover.ts'
-import * as callers from '../../../src/store/callers.ts'
-import * as giveBack from '../../../src/store/lookup-leases.ts'
+import * as callers from '../../../src/store/leases.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
@@ -144,7 +143,7 @@ test('a lookup is given back under its own token alone, not under that of anothe
   const again = await lease(2)
   const other = again.find((lookup) => lookup.id !== first?.id)
   if (!first || !other) throw new Error('one should have been leased twice')
-  await giveBack.releaseLookups(database.db, [first, other])
+  await leases.releaseLookups(database.db, [first, other])
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'leased' },
     { key: 'b@example.com', state: 'pending' },

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createBreaker } from '../../../src/service/breaker.ts'
-import * as callers from '../../../src/store/callers.ts'
+import * as callers from '../../../src/store/leases.ts'
 import * as outages from '../../../src/store/rate-limits.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'

@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely'
-import { coerceRecord } from '../../../src/sources/fit/record.ts'
+import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { keysQuery } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source.ts'
 import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write/write.ts'

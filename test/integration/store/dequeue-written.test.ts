@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as rows from '../../../src/store/rows.ts'
+import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -40,7 +41,7 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
     await picked
   })
   await inserted
-  const clearing = db.transaction().execute((tx) => rows.dequeueWritten(tx, [id]))
+  const clearing = db.transaction().execute((tx) => writeBackQueue.dequeueWritten(tx, [id]))
   await untilBlocked(database)
   commit()
   await Promise.all([picking, clearing])

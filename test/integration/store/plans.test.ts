@@ -5,6 +5,7 @@ import * as lookups from '../../../src/store/lookups.ts'
 import * as remap from '../../../src/store/requeue-rows.ts'
 import * as retry from '../../../src/store/requeue-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
+import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -61,7 +62,7 @@ async function lookedAt(step: (tx: Tx) => Promise<unknown>): Promise<number> {
 }
 
 const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
-const settled: rows.FinishedRow[] = keys.map((key) => ({
+const settled: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
   state: 'enriched',
   reason: null,
@@ -82,10 +83,10 @@ describe.each([
   })
 
   test.each<[string, (tx: Tx) => Promise<unknown>]>([
-    ['claim what is answered', (tx) => rows.claimForWriteBack(tx, 'contacts', 1_000)],
-    ['settle', (tx) => rows.finishRows(tx, 'contacts', settled)],
-    ['clear what is written', (tx) => rows.dequeueWritten(tx, keys.map(Number))],
-    ['clear what nobody wants', (tx) => rows.dequeueOrphaned(tx, 1_000)],
+    ['claim what is answered', (tx) => writeBackQueue.claimForWriteBack(tx, 'contacts', 1_000)],
+    ['settle', (tx) => writeBackQueue.finishRows(tx, 'contacts', settled)],
+    ['clear what is written', (tx) => writeBackQueue.dequeueWritten(tx, keys.map(Number))],
+    ['clear what nobody wants', (tx) => writeBackQueue.dequeueOrphaned(tx, 1_000)],
     ['lease', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
     [
       'lease and store answers',

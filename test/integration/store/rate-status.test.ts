@@ -1,4 +1,4 @@
-import * as callers from '../../../src/store/callers.ts'
+import * as callers from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import * as rateTold from '../../../src/store/rate-limits.ts'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
-import { coerceRecord } from '../../../src/sources/fit/record.ts'
+import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import type { Fit } from '../../../src/sources/column-type.ts'
 import type { Source } from '../../../src/sources/source.ts'
 

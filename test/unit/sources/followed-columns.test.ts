@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Column } from '../../../src/sources/catalogue.ts'
-import { listFollowedColumns } from '../../../src/sources/follow/columns.ts'
+import { listFollowedColumns } from '../../../src/sources/triggers/columns.ts'
 
 const column = (name: string, isGenerated = false) => ({ name, isGenerated }) as Column
 const columns = ['id', 'email', 'first_name', 'Last Name', 'account_id', 'deleted_at', 'title', 'enriched_at']

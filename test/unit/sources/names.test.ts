@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { nearest } from '../../../src/sources/near.ts'
+import { nearestWords } from '../../../src/util/text.ts'
 import { joinName, parseTableName, splitName, formatTableName } from '../../../src/sources/quote.ts'
 import { isRowError, describeRowError } from '../../../src/sources/pg-errors.ts'
 
@@ -38,7 +38,7 @@ describe('names', () => {
     ['titel', 'title'],
     ['colour', null],
   ])('near %s is %s', (word, expected) => {
-    expect(nearest(word, ['first_name', 'title', 'email'])).toBe(expected)
+    expect(nearestWords(word, ['first_name', 'title', 'email'])[0] ?? null).toBe(expected)
   })
 })
 

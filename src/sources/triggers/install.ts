@@ -1,7 +1,7 @@
 import { query, type Db } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import type { Source } from '../source-model.ts'
-import { triggerSql, CHANGE_TABLES } from '../triggers/sql.ts'
+import { triggerSql, CHANGE_TABLES } from './sql.ts'
 
 /** What is there of a source's triggers. `wrong` says in words what is not as it should be. */
 export type TriggerState =

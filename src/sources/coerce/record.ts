@@ -2,15 +2,8 @@ import { cleanText } from '../../domain/text.ts'
 import { isObject, toPlainNumbers } from '../../domain/json.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import {
-  type Coercion,
-  type CoercionError,
-  coerced,
-  isNumeric,
-  notCoerced,
-  toText,
-} from '../coerce/scalars.ts'
-import { coerceValue } from '../coerce/value.ts'
+import { type Coercion, type CoercionError, coerced, isNumeric, notCoerced, toText } from './scalars.ts'
+import { coerceValue } from './value.ts'
 
 export interface CoercedRecord {
   /** By output column as configured: the value to be written, or the field as it came for an output with `sql`. */

@@ -1,9 +1,9 @@
-import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from './cell.ts'
-import { keyEqualsSql, keyMatchesSql, keyOrderSql } from './key.ts'
-import type { MappedCell, Source } from './source-model.ts'
-import { quoteList, quoteLiteral, quoteName } from './quote.ts'
-import { concatJson, jsonEntry, previousValueEntries } from './write/result-sql.ts'
-import { composeJsonSql, listParents } from './write/json-cells.ts'
+import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
+import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
+import { composeJsonSql, listParents } from './json-cells.ts'
 
 /** One row of the statement's `$1`. */
 export interface RestoreRow {

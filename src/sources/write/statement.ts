@@ -1,8 +1,8 @@
-import { cellJsonSql, valueJsonSql } from './cell.ts'
-import { eligibleSql, inputHashSql, joinsSql } from './inputs.ts'
-import { composeJsonSql } from './write/json-cells.ts'
-import { keyEqualsSql, keyMatchesSql, keyOrderSql } from './key.ts'
-import type { MappedCell, Source } from './source-model.ts'
+import { cellJsonSql, valueJsonSql } from '../cell.ts'
+import { eligibleSql, inputHashSql, joinsSql } from '../inputs.ts'
+import { composeJsonSql } from './json-cells.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import type { MappedCell, Source } from '../source-model.ts'
 import {
   type IndexedOutput,
   castValueSql,
@@ -12,9 +12,9 @@ import {
   isTouchedSql,
   isWritableSql,
   touchValueSql,
-} from './write/cell-sql.ts'
-import { quoteName } from './quote.ts'
-import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './write/result-sql.ts'
+} from './cell-sql.ts'
+import { quoteName } from '../quote.ts'
+import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './result-sql.ts'
 
 /** One row of the statement's `$1`, a JSON array of them. */
 export interface BatchRow {
