@@ -4,8 +4,8 @@ import { appendFileSync } from 'node:fs'
 import pg from 'pg'
 
 // Loaded into a real `fillrate` process before anything else (`node --import`). Every statement and every HTTP message
-// goes by here, just before it is sent and just after its answer has come; at the one that is asked for, the process
-// kills itself with SIGKILL. The product knows nothing of it.
+// passes here, just before it is sent and just after its answer arrives; at the requested one, the process kills itself
+// with SIGKILL. The product contains nothing of this.
 
 const { CHAOS_KILL_AT: killAt, CHAOS_KILL_NTH: nth = '1', CHAOS_RECORD: record } = process.env
 const seen = new Map<string, number>()
@@ -17,19 +17,19 @@ function pass(point: string): void {
   if (point === killAt && times === Number(nth)) process.kill(process.pid, 'SIGKILL')
 }
 
-/** A statement in a few words: what it does to which table, and a mark that tells it from others like it. */
-function label(text: string): string {
+/** Names a statement: its verb, its table, and a hash that distinguishes it from similar ones. */
+function nameStatement(text: string): string {
   const words = text.replaceAll(/\s+/g, ' ').trim()
-  const mark = createHash('sha256').update(words).digest('hex').slice(0, 4)
+  const hash = createHash('sha256').update(words).digest('hex').slice(0, 4)
   const table =
     /(?:update|insert into|delete from|from|lock table)\s+"?(?:fillrate|crm)"?\."?(\w+)/i.exec(words)?.[1] ??
     ''
   const verb =
     /\b(update|insert|delete|select|lock|set|savepoint|release|with)\b/i.exec(words)?.[1] ??
     words.slice(0, 20)
-  // What a statement with several parts is about, its first part says.
+  // A statement with several parts is named by its first part.
   const part = /^with (?:recursive )?(\w+)/i.exec(words)?.[1] ?? ''
-  return `${verb.toLowerCase()} ${part} ${table} ${mark}`.replaceAll(/\s+/g, ' ')
+  return `${verb.toLowerCase()} ${part} ${table} ${hash}`.replaceAll(/\s+/g, ' ')
 }
 
 interface Client {
@@ -43,8 +43,8 @@ client.query = function send(this: Client & { chaosWrites?: string }, ...args: u
     typeof first === 'string' ? first : String((first as { text?: string } | undefined)?.text ?? '')
   const lower = text.trim().toLowerCase()
   const isEnd = lower === 'commit' || lower === 'rollback'
-  // A commit is named by the last that was written before it: that is what it makes lasting.
-  const name = isEnd ? `${lower} (${this.chaosWrites ?? 'nothing'})` : label(text)
+  // A commit is named by the last write before it.
+  const name = isEnd ? `${lower} (${this.chaosWrites ?? 'nothing'})` : nameStatement(text)
   if (lower === 'begin') this.chaosWrites = 'nothing'
   else if (/\b(update|insert|delete)\b/i.test(text)) this.chaosWrites = name
   pass(`before ${name}`)
@@ -60,14 +60,14 @@ interface Request {
 const http = (when: string, one: Request | undefined): void => {
   if (one) pass(`${when} ${one.method} ${one.path.split('?')[0]}`)
 }
-const told = (message: unknown): Request | undefined => (message as { request?: Request }).request
-subscribe('undici:request:create', (message) => http('before', told(message)))
-subscribe('undici:request:bodySent', (message) => http('on the wire', told(message)))
-subscribe('undici:request:headers', (message) => http('after', told(message)))
+const requestOf = (message: unknown): Request | undefined => (message as { request?: Request }).request
+subscribe('undici:request:create', (message) => http('before', requestOf(message)))
+subscribe('undici:request:bodySent', (message) => http('on the wire', requestOf(message)))
+subscribe('undici:request:headers', (message) => http('after', requestOf(message)))
 
-const delivery = (message: unknown): boolean => {
+const isDelivery = (message: unknown): boolean => {
   const { url } = (message as { request: { url?: string } }).request
   return url?.startsWith('/webhooks') ?? false
 }
-subscribe('http.server.request.start', (message) => delivery(message) && pass('before delivery'))
-subscribe('http.server.response.finish', (message) => delivery(message) && pass('after delivery'))
+subscribe('http.server.request.start', (message) => isDelivery(message) && pass('before delivery'))
+subscribe('http.server.response.finish', (message) => isDelivery(message) && pass('after delivery'))

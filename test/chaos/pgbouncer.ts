@@ -11,10 +11,10 @@ export interface PgBouncer {
   stop(): Promise<void>
 }
 
-/** Whether this machine has it: on Debian `apt-get install pgbouncer`. */
+/** Whether this machine has PgBouncer: on Debian `apt-get install pgbouncer`. */
 export const hasPgBouncer = (): boolean => spawnSync('pgbouncer', ['--version']).status === 0
 
-/** PgBouncer in transaction mode, with few connections of its own, so that they are handed round. */
+/** PgBouncer in transaction mode, with fewer server connections than clients, so that they are shared. */
 export async function startPgBouncer(server: URL): Promise<PgBouncer> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-pgbouncer-'))
   await chmod(folder, 0o755)
@@ -36,23 +36,23 @@ default_pool_size = 3
 max_client_conn = 100
 `,
   )
-  // It refuses to run as root.
+  // PgBouncer refuses to run as root.
   const account = await findServerAccount(process.env)
   const child = spawn('pgbouncer', [file], { stdio: 'ignore', cwd: '/', ...account })
   const url = new URL(server)
   url.port = String(port)
-  for (let look = 0; ; look++) {
+  for (let attempt = 0; ; attempt++) {
     const up = await onServer(url.href, (client) => client.query('select 1')).catch((error: unknown) => error)
     if (!(up instanceof Error)) break
-    if (look === 100) throw up
+    if (attempt === 100) throw up
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   return {
     port,
     stop: async () => {
-      const gone = new Promise((resolve) => child.once('exit', resolve))
+      const exited = new Promise((resolve) => child.once('exit', resolve))
       child.kill('SIGKILL')
-      await gone
+      await exited
       await rm(folder, { recursive: true, force: true })
     },
   }

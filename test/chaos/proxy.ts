@@ -1,11 +1,11 @@
 import { createServer, connect, type Socket } from 'node:net'
 
-/** Stands between a process and Postgres. */
+/** A TCP proxy between a process and Postgres. */
 export interface Proxy {
   readonly port: number
   /**
-   * The connections that are open now go silent: nothing is closed, and nothing comes through any more. Postgres is told
-   * that its clients are gone, as it would find out by itself. New connections work.
+   * Freezes the open connections: nothing is closed on the client's side, and nothing comes through. Postgres's side is
+   * closed, as it would notice by itself in time. New connections work.
    */
   freeze(): void
   close(): Promise<void>

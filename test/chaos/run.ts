@@ -1,25 +1,24 @@
 import { parseArgs } from 'node:util'
 import { cloneDatabase } from '../support/clone.ts'
-import { isUnharmed } from './damage.ts'
-import { prepareGround, type Ground } from './ground.ts'
-import { killAt } from './kill.ts'
+import { holdsInvariants } from './invariants.ts'
+import { prepareFixture, type ChaosFixture } from './fixture.ts'
+import { killAt, pauseProcess } from './process-faults.ts'
 import { checkSequences } from './model/property.ts'
-import { pause } from './pause.ts'
 import { hasPgBouncer } from './pgbouncer.ts'
 import * as faults from './postgres-faults.ts'
-import type { Survived } from './postgres-faults.ts'
+import type { FaultResult } from './postgres-faults.ts'
 import { deliveryFaults } from './service-faults.ts'
-import { startOwnServer } from './server.ts'
-import { Growing, tableOf } from './table.ts'
+import { startCrashableServer } from './crashable-server.ts'
+import { FaultTally, renderReport } from './report.ts'
 
-// `npm run chaos`: makes every fault that can be made on one machine, and tells in a table what each has cost.
+// `npm run chaos`: injects every fault that one machine allows, and prints what each has cost.
 
 const USAGE = `npm run chaos -- [--minutes 10] [--sequences 100000] [--every 1] [--only kill,database,pause,service,model]
 
-  --minutes N    ends after so long, whatever is left (10)
-  --sequences N  random sequences held against the model (100,000)
-  --every N      kills at every N-th of the points (1)
-  --only NAME,…  only these`
+  --minutes N    time limit in minutes (10)
+  --sequences N  random sequences to compare with the model (100,000)
+  --every N      kill at every Nth point (1)
+  --only NAME,…  run only these`
 
 const { values } = parseArgs({
   options: {
@@ -35,38 +34,38 @@ if (values.help) {
   process.exit(0)
 }
 const only = new Set(values.only.split(','))
-const began = performance.now()
-const endsAt = began + Number(values.minutes) * 60_000
+const startedAt = performance.now()
+const endsAt = startedAt + Number(values.minutes) * 60_000
 const isOver = (): boolean => performance.now() > endsAt
-const lines: Growing[] = []
-const say = (text: string): void =>
-  console.error(`${Math.round((performance.now() - began) / 1000)} s  ${text}`)
+const tallies: FaultTally[] = []
+const log = (text: string): void =>
+  console.error(`${Math.round((performance.now() - startedAt) / 1000)} s  ${text}`)
 
-/** One line of the table, out of as many times as `once` is done. */
-async function tell(fault: string, times: number, once: () => Promise<Survived>): Promise<void> {
-  const line = new Growing(fault)
+/** Runs `trial` several times, as one row of the report. */
+async function repeat(fault: string, times: number, trial: () => Promise<FaultResult>): Promise<void> {
+  const tally = new FaultTally(fault)
   for (let n = 0; n < times && !isOver(); n++)
-    await once().then(
-      (survived) => {
-        line.add(survived, survived.times)
-        line.fail(failureOf(survived))
+    await trial().then(
+      (result) => {
+        tally.add(result, result.faults)
+        tally.fail(failureOf(result))
       },
-      (error: unknown) => line.fail(String(error)),
+      (error: unknown) => tally.fail(String(error)),
     )
-  lines.push(line)
-  say(`${fault}: ${line.times} times${line.failed === null ? '' : `, FAILED: ${line.failed}`}`)
+  tallies.push(tally)
+  log(`${fault}: ${tally.times} times${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`)
 }
 
-const failureOf = (survived: Survived): string | null =>
-  survived.code === 0 || survived.code === null
-    ? isUnharmed(survived)
+const failureOf = (result: FaultResult): string | null =>
+  result.code === 0 || result.code === null
+    ? holdsInvariants(result)
       ? null
       : 'see the figures'
-    : `ended with ${survived.code}: ${survived.stderr.split('\n').slice(-8).join(' | ')}`
+    : `exited with ${result.code}: ${result.stderr.split('\n').slice(-8).join(' | ')}`
 
-async function killEverywhere(ground: Ground): Promise<void> {
+async function killEverywhere(fixture: ChaosFixture): Promise<void> {
   const groups = new Map<string, string[]>()
-  ground.points.forEach((point, n) => {
+  fixture.points.forEach((point, n) => {
     if (n % Number(values.every) > 0) return
     const [when = '', what = ''] = /^(before|after|on the wire) (.*)$/.exec(point)?.slice(1) ?? []
     const kind = /^(POST|GET)/.test(what)
@@ -79,29 +78,29 @@ async function killEverywhere(ground: Ground): Promise<void> {
     const name = when === 'on the wire' ? 'killed with a call on the wire' : `killed ${when} ${kind}`
     groups.set(name, [...(groups.get(name) ?? []), point])
   })
-  // What costs most when it goes wrong comes first, in case the time runs out.
+  // The costliest points come first, in case the time runs out.
   const byCost = [...groups].toSorted(
     ([a], [b]) => Number(a.endsWith('statement')) - Number(b.endsWith('statement')),
   )
   for (const [name, points] of byCost) {
-    const line = new Growing(name)
+    const tally = new FaultTally(name)
     const queue = [...points]
     const worker = async (): Promise<void> => {
       for (let point = queue.shift(); point !== undefined && !isOver(); point = queue.shift()) {
         const at = point
-        await killAt(ground, at).then(
+        await killAt(fixture, at).then(
           (killed) => {
-            line.add(killed, killed.made ? 1 : 0)
-            if (!isUnharmed(killed)) line.fail(`at ${at}`)
+            tally.add(killed, killed.wasKilled ? 1 : 0)
+            if (!holdsInvariants(killed)) tally.fail(`at ${at}`)
           },
-          (error: unknown) => line.fail(`${at}: ${String(error)}`),
+          (error: unknown) => tally.fail(`${at}: ${String(error)}`),
         )
       }
     }
     await Promise.all([worker(), worker(), worker()])
-    lines.push(line)
-    say(
-      `${name}: ${line.times} of ${points.length} points${line.failed === null ? '' : `, FAILED: ${line.failed}`}`,
+    tallies.push(tally)
+    log(
+      `${name}: ${tally.times} of ${points.length} points${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`,
     )
   }
 }
@@ -109,49 +108,47 @@ async function killEverywhere(ground: Ground): Promise<void> {
 async function sequences(server: string): Promise<void> {
   const database = await cloneDatabase(server)
   const WORLDS = 500
-  const line = new Growing('random sequences against the model')
+  const tally = new FaultTally('random sequences against the model')
   try {
-    while (line.times < Number(values.sequences) && !isOver())
-      await checkSequences({ database, worlds: WORLDS, batches: 1, onBatch: () => (line.times += WORLDS) })
+    while (tally.times < Number(values.sequences) && !isOver())
+      await checkSequences({ database, worlds: WORLDS, batches: 1, onBatch: () => (tally.times += WORLDS) })
   } catch (error) {
-    line.fail(String((error as Error).cause ?? error))
+    tally.fail(String((error as Error).cause ?? error))
   }
-  lines.push(line)
-  say(`${line.times} sequences${line.failed === null ? '' : `, FAILED: ${line.failed}`}`)
+  tallies.push(tally)
+  log(`${tally.times} sequences${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`)
   await database.drop()
 }
 
-const server = await startOwnServer()
+const server = await startCrashableServer()
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void server.stop().finally(() => process.exit(130)))
 try {
-  const ground = await prepareGround(server.url)
-  say(`prepared; ${ground.points.length} points at which a run can be killed`)
+  const fixture = await prepareFixture(server.url)
+  log(`prepared; ${fixture.points.length} points at which a run can be killed`)
   if (only.has('database')) {
-    await tell('Postgres crashes and starts again', 3, () => faults.crash(ground, server))
-    await tell('connections ended, again and again', 3, () => faults.terminate(ground))
-    await tell('the database takes no writes for a while', 3, () => faults.readOnly(ground))
-    await tell('all connections go silent', 3, () => faults.silence(ground, 1_000))
-    await tell('deadlocks', 2, () => faults.collide(ground, '40P01'))
-    await tell('serialization failures', 2, () => faults.collide(ground, '40001'))
-    await tell('people lock rows and tables', 3, () => faults.lockedRows(ground))
-    await tell('a slow table', 2, () => faults.slowTable(ground))
-    await tell('no room on the disk', 2, () => faults.collide(ground, '53100'))
+    await repeat('Postgres crashes and starts again', 3, () => faults.crashPostgres(fixture, server))
+    await repeat('connections ended, repeatedly', 3, () => faults.endConnections(fixture))
+    await repeat('the database is read-only for a while', 3, () => faults.makeReadOnly(fixture))
+    await repeat('all connections freeze', 3, () => faults.freezeConnections(fixture, 1_000))
+    await repeat('deadlocks', 2, () => faults.failWrites(fixture, '40P01'))
+    await repeat('serialization failures', 2, () => faults.failWrites(fixture, '40001'))
+    await repeat('users lock rows and tables', 3, () => faults.lockSource(fixture))
+    await repeat('a slow table', 2, () => faults.slowDownSource(fixture))
+    await repeat('disk full', 2, () => faults.failWrites(fixture, '53100'))
     if (hasPgBouncer())
-      await tell('behind PgBouncer in transaction mode', 2, () => faults.behindPgBouncer(ground))
-    else say('PgBouncer is not installed here: left out')
+      await repeat('behind PgBouncer in transaction mode', 2, () => faults.runBehindPgBouncer(fixture))
+    else log('PgBouncer is not installed: skipped')
   }
-  if (only.has('pause')) await tell('paused past its leases, then woken', 3, () => pause(ground))
-  if (only.has('service')) for (const [fault, once] of deliveryFaults(ground)) await tell(fault, 1, once)
-  if (only.has('kill')) await killEverywhere(ground)
+  if (only.has('pause')) await repeat('paused past its leases, then resumed', 3, () => pauseProcess(fixture))
+  if (only.has('service')) for (const [fault, trial] of deliveryFaults(fixture)) await repeat(fault, 1, trial)
+  if (only.has('kill')) await killEverywhere(fixture)
   if (only.has('model')) await sequences(server.url)
-  await ground.remove()
+  await fixture.remove()
 } finally {
   await server.stop()
 }
-console.log(tableOf(lines))
-const minutes = ((performance.now() - began) / 60_000).toFixed(1)
-console.log(
-  `\n${minutes} minutes. In doubt: calls on the wire of a process that died, counted and not hidden.`,
-)
-process.exitCode = lines.some((line) => line.failed !== null) ? 1 : 0
+console.log(renderReport(tallies))
+const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1)
+console.log(`\n${minutes} minutes. In doubt: calls that were on the wire when their process died.`)
+process.exitCode = tallies.some((tally) => tally.failed !== null) ? 1 : 0

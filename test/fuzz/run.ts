@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { startOwnServer } from '../chaos/server.ts'
+import { startCrashableServer } from '../chaos/crashable-server.ts'
 import { fuzzCase } from './case.ts'
 
 // `npm run fuzz`: random tables, types, records, policies, settings and edits, held against Postgres's own casts.
@@ -24,7 +24,7 @@ if (values.help) {
 }
 const endsAt = performance.now() + Number(values.minutes) * 60_000
 const most = Number(values.cases ?? Number.POSITIVE_INFINITY)
-const server = await startOwnServer()
+const server = await startCrashableServer()
 let seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
 let begun = 0
 let databases = 0

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { isUnharmed } from '../../chaos/damage.ts'
-import { prepareGround, type Ground } from '../../chaos/ground.ts'
-import { pause } from '../../chaos/pause.ts'
+import { holdsInvariants } from '../../chaos/invariants.ts'
+import { prepareFixture, type ChaosFixture } from '../../chaos/fixture.ts'
+import { LEASE_LOST, pauseProcess } from '../../chaos/process-faults.ts'
 
-let ground: Ground
+let fixture: ChaosFixture
 beforeAll(async () => {
-  ground = await prepareGround(inject('postgresUrl'))
+  fixture = await prepareFixture(inject('postgresUrl'))
 })
-afterAll(() => ground.remove())
+afterAll(() => fixture.remove())
 
-test('a process that was stopped past its leases overwrites nothing of its successor when it wakes', async () => {
-  const { code, stderr, ...survived } = await pause(ground)
-  expect(isUnharmed(survived), `${JSON.stringify(survived)} ${stderr}`).toBe(true)
-  expect(survived.inDoubt).toBeGreaterThan(0)
-  // It says that it was taken for dead, at its next heartbeat or at its end.
-  expect(stderr).toMatch(/taken (this run )?for dead/)
+test('a process stopped for longer than its leases overwrites nothing of its successor when it resumes', async () => {
+  const { code, stderr, ...report } = await pauseProcess(fixture)
+  expect(holdsInvariants(report), `${JSON.stringify(report)} ${stderr}`).toBe(true)
+  expect(report.inDoubt).toBeGreaterThan(0)
+  // It reports the lost lease at its next heartbeat or at its end.
+  expect(stderr).toMatch(LEASE_LOST)
   expect(code).toBe(0)
 })

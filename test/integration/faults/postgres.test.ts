@@ -1,65 +1,65 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { prepareGround, type Ground } from '../../chaos/ground.ts'
+import { prepareFixture, type ChaosFixture } from '../../chaos/fixture.ts'
 import { hasPgBouncer } from '../../chaos/pgbouncer.ts'
 import * as faults from '../../chaos/postgres-faults.ts'
-import { startOwnServer, type OwnServer } from '../../chaos/server.ts'
+import { startCrashableServer, type CrashableServer } from '../../chaos/crashable-server.ts'
 
-let server: OwnServer
-let ground: Ground
+let server: CrashableServer
+let fixture: ChaosFixture
 beforeAll(async () => {
-  server = await startOwnServer()
-  ground = await prepareGround(server.url)
+  server = await startCrashableServer()
+  fixture = await prepareFixture(server.url)
 })
 afterAll(() => server.stop())
 
-const expectUnharmed = (survived: faults.Survived): void => {
-  expect({ ...survived, stderr: survived.code === 0 ? '' : survived.stderr }).toMatchObject({
+const expectInvariants = (result: faults.FaultResult): void => {
+  expect({ ...result, stderr: result.code === 0 ? '' : result.stderr }).toMatchObject({
     code: 0,
     stderr: '',
     rowsLost: 0,
     recordsLost: 0,
     paidTwice: 0,
     cellsWrong: 0,
-    otherwise: 0,
+    otherFaults: 0,
   })
-  expect(survived.times).toBeGreaterThan(0)
+  expect(result.faults).toBeGreaterThan(0)
 }
 
-test('Postgres crashes and starts again under a run, which waits and goes on', async () => {
-  const survived = await faults.crash(ground, server)
-  expectUnharmed(survived)
-  expect(survived.stderr).toContain('waiting for Postgres')
+test('a run waits for Postgres when it crashes and restarts, and then continues', async () => {
+  const result = await faults.crashPostgres(fixture, server)
+  expectInvariants(result)
+  expect(result.stderr).toContain('waiting for Postgres')
 })
 
-test('every connection is ended, again and again', async () => {
-  expectUnharmed(await faults.terminate(ground))
+test('a run survives that all its connections are ended repeatedly', async () => {
+  expectInvariants(await faults.endConnections(fixture))
 })
 
-test('a database that takes no writes is waited for', async () => {
-  const survived = await faults.readOnly(ground)
-  expectUnharmed(survived)
-  expect(survived.stderr).toMatch(/read-only/)
+test('a run waits while the database is read-only', async () => {
+  const result = await faults.makeReadOnly(fixture)
+  expectInvariants(result)
+  expect(result.stderr).toMatch(/read-only/)
 })
 
-test('connections that go silent are given up, and others opened', async () => {
-  expectUnharmed(await faults.silence(ground, 1_000))
+test('frozen connections are dropped and replaced', async () => {
+  expectInvariants(await faults.freezeConnections(fixture, 1_000))
 })
 
-test('deadlocks are met by trying again, like a serialization failure or a full disk', async () => {
-  expectUnharmed(await faults.collide(ground, '40P01'))
+test('deadlocks are retried, as are serialization failures and a full disk', async () => {
+  expectInvariants(await faults.failWrites(fixture, '40P01'))
 })
 
-test('people lock rows and whole tables: the run goes around them, and writes them when they are free', async () => {
-  expectUnharmed(await faults.lockedRows(ground))
+test('locked rows and tables are skipped, and written when they are free', async () => {
+  expectInvariants(await faults.lockSource(fixture))
 })
 
-test('a table on which large statements take too long is written in smaller ones', async () => {
-  expectUnharmed(await faults.slowTable(ground))
+test('a table on which large statements time out is written in smaller ones', async () => {
+  expectInvariants(await faults.slowDownSource(fixture))
 })
 
 test.skipIf(!hasPgBouncer())(
   'behind PgBouncer in transaction mode (skipped where pgbouncer is not installed)',
   async () => {
-    expectUnharmed(await faults.behindPgBouncer(ground))
+    expectInvariants(await faults.runBehindPgBouncer(fixture))
   },
 )

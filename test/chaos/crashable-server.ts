@@ -15,19 +15,19 @@ import { openDatabase } from '../../src/store/open.ts'
 import { freePort } from '../support/free-port.ts'
 import { TEMPLATE, onServer } from '../support/server.ts'
 
-/** A Postgres of one's own that can be hurt. */
-export interface OwnServer {
+/** A Postgres server that a test can crash. */
+export interface CrashableServer {
   readonly url: string
   readonly port: number
-  /** Ends it as a crash would, without a word to its clients, and starts it again. */
+  /** Ends it as a crash would, without notice to its clients, and starts it again. */
   crash(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Commits survive a crash of the server, which is what is tested; of the machine they need not. */
+/** Commits must survive a crash of the server, but not one of the machine. */
 const SETTINGS = '-c fsync=off -c synchronous_commit=on -c max_connections=100'
 
-export async function startOwnServer(): Promise<OwnServer> {
+export async function startCrashableServer(): Promise<CrashableServer> {
   const home = await mkdtemp(join(tmpdir(), 'fillrate-server-'))
   await chmod(home, 0o755)
   const { env, platform, arch } = process
@@ -36,16 +36,12 @@ export async function startOwnServer(): Promise<OwnServer> {
   await createCluster(home, { ...options, binaries: installed })
   const binaries = await findClusterBinaries(home, installed)
   const port = await freePort()
-  const control = async (...words: string[]): Promise<void> => {
-    const { code, output } = await runProgram(
-      binaries.pgCtl,
-      [...words, '-D', dataFolder(home), '-w', '-s'],
-      {
-        ...options,
-        output: 'ignore',
-      },
-    )
-    if (code !== 0) throw new Error(`pg_ctl ${words.join(' ')} ended with ${code}: ${output}`)
+  const control = async (...args: string[]): Promise<void> => {
+    const { code, output } = await runProgram(binaries.pgCtl, [...args, '-D', dataFolder(home), '-w', '-s'], {
+      ...options,
+      output: 'ignore',
+    })
+    if (code !== 0) throw new Error(`pg_ctl ${args.join(' ')} exited with ${code}: ${output}`)
   }
   const log = join(dataFolder(home), 'server.log')
   await control('start', '-l', log, '-o', `-p ${port} ${SETTINGS}`)

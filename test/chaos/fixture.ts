@@ -13,9 +13,9 @@ import { createCrm, withAccounts } from '../support/crm.ts'
 import { environmentFor, runRequest } from '../support/environment.ts'
 import { freePort } from '../support/free-port.ts'
 import { onServer } from '../support/server.ts'
-import { snapshot, type Snapshot } from './damage.ts'
+import { takeSnapshot, type Snapshot } from './invariants.ts'
 
-/** Emails go in jobs, profiles and companies singly: every step has something to do. */
+/** Emails go in jobs, profiles and companies one by one, so that every step has work. */
 const config = {
   ...withAccounts,
   sources: {
@@ -34,28 +34,28 @@ const SANDBOX = {
   jobDelayMs: [5, 30] as const,
   retryDelaysMs: Array.from({ length: 400 }, () => 50),
 }
-/** Has a process look for the point at which it is to die. */
+/** Loads the failpoints into a process. */
 export const PRELOADED = { NODE_OPTIONS: `--import=${new URL('failpoint.ts', import.meta.url).href}` }
 
-/** Where the database and the service are, and what a run without any fault makes of them. */
-export interface Ground {
+/** A prepared database, and what a run without faults makes of it. */
+export interface ChaosFixture {
   readonly server: string
   /** The database that each trial clones. */
   readonly prepared: string
   readonly expected: Snapshot
-  /** Every point at which a run can be killed, in the order in which it came to them. */
+  /** Every point at which a run can be killed, in the order of a run without faults. */
   readonly points: readonly string[]
   remove(): Promise<void>
 }
 
-/** Prepares a CRM, runs once without faults, and notes each point that the run passes. */
-export async function prepareGround(server: string): Promise<Ground> {
+/** Prepares a CRM, runs once without faults, and records each point that the run passes. */
+export async function prepareFixture(server: string): Promise<ChaosFixture> {
   const database = await cloneDatabase(server)
   await createCrm(database.pool, 60, 12)
   await database.pool.query(
     `insert into crm.contacts (linkedin) select 'https://www.linkedin.com/in/chaos-' || n from generate_series(1, 12) n`,
   )
-  // Its name is its own: two test files prepare at the same moment.
+  // The name is unique, because two test files may prepare at the same time.
   const prepared = new URL(database.url).pathname.slice(1)
   await database.db.destroy()
   await database.pool.end()
@@ -64,14 +64,14 @@ export async function prepareGround(server: string): Promise<Ground> {
   }
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-chaos-'))
   const record = join(folder, 'points')
-  const trial = await onTrial({ server, prepared }, { variables: { ...PRELOADED, CHAOS_RECORD: record } })
+  const trial = await runTrial({ server, prepared }, { variables: { ...PRELOADED, CHAOS_RECORD: record } })
   try {
     const { code, stderr } = trial.ended
-    if (code !== 0) throw new Error(`the run without faults ended with ${code}: ${stderr}`)
+    if (code !== 0) throw new Error(`the run without faults exited with ${code}: ${stderr}`)
     return {
       server,
       prepared,
-      expected: await snapshot(trial.database.pool),
+      expected: await takeSnapshot(trial.database.pool),
       points: (await readFile(record, 'utf8')).trim().split('\n'),
       remove,
     }
@@ -93,25 +93,25 @@ export interface Trial {
 }
 
 export interface TrialOptions {
-  /** More of its environment. */
+  /** Added to the environment of the process. */
   readonly variables?: Record<string, string>
   readonly sandbox?: Partial<SandboxOptions>
   readonly prepare?: (pool: pg.Pool) => Promise<void>
-  /** Another way to the same database. */
+  /** Returns another URL of the same database, through a proxy. */
   readonly through?: (url: URL) => string
-  /** The run is one of this process, with these options of the application. */
-  readonly inside?: { readonly silentAfterMs: number }
-  /** Done before the database is dropped. */
+  /** Runs in this process, with these options of the application. */
+  readonly inProcess?: { readonly silentAfterMs: number }
+  /** Called before the database is dropped. */
   readonly cleanUp?: () => Promise<void>
-  /** Hurts something while the process runs. The process is waited for when it is done. */
+  /** Injects the fault while the process runs. Afterwards the process is awaited. */
   readonly during?: (
     trial: Omit<Trial, 'ended' | 'close'> & { readonly child: Started['child'] | null },
   ) => Promise<void>
 }
 
-/** A run in a process of its own, on a database and a service of its own. */
-export async function onTrial(
-  { server, prepared }: Pick<Ground, 'server' | 'prepared'>,
+/** Runs Fillrate in a process of its own, with its own database and service. */
+export async function runTrial(
+  { server, prepared }: Pick<ChaosFixture, 'server' | 'prepared'>,
   options: TrialOptions = {},
 ): Promise<Trial> {
   const database = await cloneDatabase(server, prepared)
@@ -121,8 +121,8 @@ export async function onTrial(
   const cli = await createCommandLine(url, sandbox, config)
   const port = await freePort()
   const trial = { database, sandbox, port }
-  const started = options.inside
-    ? { child: null, ended: runInside({ ...trial, url }, options.inside.silentAfterMs) }
+  const started = options.inProcess
+    ? { child: null, ended: runInProcess({ ...trial, url }, options.inProcess.silentAfterMs) }
     : cli.startWith({ FILLRATE_PORT: String(port), ...options.variables }, 'run', '--json', '--wait', '30s')
   await options.during?.({ ...trial, child: started.child })
   const ended = await started.ended
@@ -140,22 +140,22 @@ export async function onTrial(
   }
 }
 
-/** The leases of the dead run out: the same as waiting for it, without the waiting. */
-export async function passTime({ pool }: TestDatabase): Promise<void> {
+/** Expires all leases, as time would. */
+export async function expireLeases({ pool }: TestDatabase): Promise<void> {
   for (const table of ['runs', 'lookups', 'jobs', 'leases'])
     await pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 ms' where leased_until is not null`,
     )
 }
 
-/** What was never posted, or never delivered, is given up at its deadline, hours later: that time passes too. */
-export async function passDeadlines({ pool }: TestDatabase): Promise<void> {
+/** Moves the deadlines of open jobs into the past. They would come hours later. */
+export async function expireDeadlines({ pool }: TestDatabase): Promise<void> {
   await pool.query(
     `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('in_doubt', 'submitted')`,
   )
 }
 
-async function runInside(
+async function runInProcess(
   { url, sandbox, port }: Pick<Trial, 'sandbox' | 'port'> & { readonly url: string },
   silentAfterMs: number,
 ): Promise<Ended> {
@@ -175,8 +175,8 @@ async function runInside(
   }
 }
 
-/** Another process on the same database and the same address. */
-export async function finish(
+/** A second process, on the same database and port, finishes what is left. */
+export async function finishRun(
   { database, sandbox, port }: Pick<Trial, 'database' | 'sandbox' | 'port'>,
   waitMs: number,
 ): Promise<void> {

@@ -1,0 +1,89 @@
+import type pg from 'pg'
+import type { Sandbox } from '../../src/sandbox/server.ts'
+
+/** What must be the same whatever faults are injected: by name, as text. */
+export interface Snapshot {
+  readonly rows: ReadonlyMap<string, string>
+  readonly records: ReadonlyMap<string, string>
+  readonly cells: ReadonlyMap<string, string>
+}
+
+/** Violations of the guarantees. All are 0, except `inDoubt` after a kill with calls on the wire. */
+export interface InvariantReport {
+  readonly rowsLost: number
+  readonly recordsLost: number
+  /** Inputs billed more often than once plus once for each unconfirmed call, which includes those whose job gave no result. */
+  readonly paidTwice: number
+  readonly cellsWrong: number
+  /** More lookups in doubt than there are slots, or a job posted twice. */
+  readonly otherFaults: number
+  readonly inDoubt: number
+}
+
+export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
+  const read = async (query: string): Promise<ReadonlyMap<string, string>> =>
+    new Map(
+      (await pool.query<{ name: string; value: string }>(query)).rows.map((row) => [row.name, row.value]),
+    )
+  return {
+    // A row written in the last commit before the kill may be picked again, and is then unchanged.
+    rows: await read(
+      `select source || ' ' || key as name,
+              case when state = 'unchanged' and exists (select from fillrate.changes c where c.source = r.source and c.key = r.key)
+                   then 'enriched' else state end as value
+         from fillrate.rows r`,
+    ),
+    records: await read(
+      `select kind || ' ' || key as name, state || coalesce(record::text, '') as value from fillrate.lookups`,
+    ),
+    cells: await read(
+      `select 'contacts ' || id as name, (to_jsonb(t) - 'enriched_at')::text as value from crm.contacts t
+        union all select 'accounts ' || id, to_jsonb(t)::text from crm.accounts t`,
+    ),
+  }
+}
+
+const differences = (found: ReadonlyMap<string, string>, expected: ReadonlyMap<string, string>): string[] =>
+  [...new Set([...found.keys(), ...expected.keys()])].filter((name) => found.get(name) !== expected.get(name))
+
+/** Compares the result with that of a run without faults, and with what the service counted. */
+export async function checkInvariants(
+  pool: pg.Pool,
+  sandbox: Sandbox,
+  expected: Snapshot,
+  slots: number,
+): Promise<InvariantReport> {
+  const found = await takeSnapshot(pool)
+  const { rows } = await pool.query<{ key: string; calls: number; sync_only: boolean }>(
+    'select key, unconfirmed_calls as calls, sync_only from fillrate.lookups where unconfirmed_calls > 0',
+  )
+  const unconfirmed = new Map(rows.map((row) => [row.key, row.calls]))
+  const inDoubt = rows.filter((row) => !row.sync_only).length
+  const paid = Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {})
+  const paidTwice = paid.filter(
+    ([key, one]) =>
+      one.single + one.bulk + one.unanswered > 1 + (unconfirmed.get(key.replace(/^\w+:/, '')) ?? 0),
+  )
+  const writtenTwice = await countWrittenTwice(pool)
+  const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
+  return {
+    rowsLost: differences(found.rows, expected.rows).length,
+    recordsLost: differences(found.records, expected.records).length,
+    paidTwice: paidTwice.length,
+    cellsWrong: differences(found.cells, expected.cells).length + writtenTwice,
+    otherFaults: postedTwice + (inDoubt > slots ? 1 : 0),
+    inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
+  }
+}
+
+/** Rows that were written more than once. */
+async function countWrittenTwice(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    'select count(*)::int as count from (select from fillrate.changes group by source, key having count(*) > 1) twice',
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** Whether all guarantees hold. Calls in doubt are permitted. */
+export const holdsInvariants = (report: InvariantReport): boolean =>
+  report.rowsLost + report.recordsLost + report.paidTwice + report.cellsWrong + report.otherFaults === 0
