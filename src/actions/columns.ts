@@ -3,7 +3,7 @@ import type { Source } from '../sources/source.ts'
 export const isTouchColumn = (source: Source, column: string): boolean =>
   source.touches.some((touch) => touch.column === column)
 
-/** Columns in the order of the configuration, as a person expects them: a change keeps them in the order of jsonb. */
+/** Sorts columns as the configuration lists them; a change stores them in jsonb's own order. */
 export function sortByConfig(source: Source, columns: readonly string[]): string[] {
   const configured = [...source.outputs, ...source.touches].map((cell) => cell.column)
   const place = (column: string): number => {

@@ -1,16 +1,16 @@
+import type { RowState } from '../domain/row.ts'
+import type { Source } from '../sources/source.ts'
+import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
 import * as meters from '../store/metrics.ts'
 import * as overview from '../store/metrics.ts'
+import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
-import type { RowState } from '../domain/row.ts'
-import type { Source } from '../sources/source.ts'
-import { type FailureReason, countFailureReasons } from '../store/failures.ts'
-import type { Database } from '../store/open.ts'
-import { type RateLimitStatus, readRateLimits } from './status.ts'
+import { readRateLimits, type RateLimitStatus } from './status.ts'
 
-/** All that the dashboard's first page shows, at one moment. */
+/** Everything on the dashboard's first page, read at one moment. */
 export interface DashboardData {
   /** Milliseconds since the epoch. */
   readonly at: number
@@ -18,7 +18,7 @@ export interface DashboardData {
   /** Newest first. */
   readonly runs: readonly RunOverview[]
   readonly jobs: readonly overview.JobGroup[]
-  /** The latest first. */
+  /** Most recent first. */
   readonly quotas: readonly RateLimitStatus[]
   /** Of the last hour. */
   readonly calls: readonly meters.RequestCount[]
@@ -31,7 +31,7 @@ export interface SourceOverview {
   readonly name: string
   readonly kind: string
   readonly table: string
-  /** Its outputs, in the configured order. */
+  /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
   readonly pause: pauses.PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
@@ -41,7 +41,7 @@ export interface SourceOverview {
 
 export interface RunOverview extends runs.StoredRun {
   readonly alive: boolean
-  /** Of a run under way: its rows so far. */
+  /** Of a running run: its rows so far. */
   readonly states: Readonly<Record<RowState, number>> | null
 }
 
@@ -50,7 +50,7 @@ const USAGE_MS = 30 * 24 * HOUR_MS
 const RUNS = 12
 const MEASUREMENTS = 900
 
-/** Reads it all: a few statements on Fillrate's own tables, none on a user's. */
+/** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(
   db: Database,
   sources: ReadonlyMap<string, Source>,

@@ -1,55 +1,55 @@
-import * as erase from '../store/erase.ts'
-import * as search from '../store/erase.ts'
-import * as suppressions from '../store/suppressions.ts'
-import type { Deps } from '../pipeline/deps.ts'
-import { type Tx, inTransaction } from '../store/transaction.ts'
-import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
-import {
-  type DeliveryBody,
-  type ResultSubject,
-  findResultSubjects,
-  redactResults,
-} from '../pipeline/erasure.ts'
 import { domainToUnicode } from 'node:url'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+import type { Deps } from '../pipeline/deps.ts'
+import {
+  findResultSubjects,
+  redactResults,
+  type DeliveryBody,
+  type ResultSubject,
+} from '../pipeline/erasure.ts'
+import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
+import * as erase from '../store/erase.ts'
+import * as search from '../store/erase.ts'
+import * as suppressions from '../store/suppressions.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
 
-/** What was erased. Holds no personal data, so that it can be kept as the proof that it was done. */
+/** What was erased. It holds no personal data, so it can be kept as evidence. */
 export interface ForgetReport {
   readonly dry_run: boolean
-  /** The tombstones of what was asked for: SHA-256 of kind and identifier. */
+  /** The tombstones: SHA-256 of kind and identifier. */
   readonly tombstones: readonly { readonly kind: string; readonly hash: string }[]
   readonly erased: {
     readonly lookups: number
     readonly records: number
     readonly rows: number
     readonly changes: number
-    /** Results taken out of the bodies of deliveries. */
+    /** Results removed from delivery bodies. */
     readonly results: number
-    /** Deliveries that could not be read and held the identifier: their whole bodies. */
+    /** Unparseable deliveries that held the identifier: their whole bodies are replaced. */
     readonly bodies: number
-    /** Other places where the identifier was written: reasons, notes, conditions. */
+    /** Other places that held the identifier: reasons, notes, conditions. */
     readonly mentions: number
   }
-  /** Rows of the sources that told of them: Fillrate does not erase there. Their keys are the way to do it. */
+  /** Source rows that refer to the subject, by key. Fillrate does not erase in the user's tables. */
   readonly rows: readonly { readonly source: string; readonly key: string }[]
-  /** Every column of words in the schema was searched for the identifier. */
+  /** Every text column of the schema was searched for the identifier. */
   readonly searched: { readonly tables: number; readonly columns: number }
-  /** Where it was still found; empty unless something is wrong. */
+  /** Where the identifier was still found. Empty unless something is wrong. */
   readonly remaining: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
 }
 
-const ERASED_BODY = JSON.stringify({ erased: 'it could not be read, and held what was to be erased' })
+const ERASED_BODY = JSON.stringify({ erased: 'unparseable, and contained the erased identifier' })
 
-/** Does one part. All of its SQL is in one transaction. */
+/** Runs one part of the erasure, with all its SQL in one transaction. */
 type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** Deliveries whose bodies are rewritten in one transaction. */
 const DELIVERIES_PER_TRANSACTION = 20
 
-/** Undoes a dry run, with what it would have done. */
+/** Rolls back a dry run, carrying its report. */
 class DryRunRollback extends Error {
   readonly report: ForgetReport
   constructor(report: ForgetReport) {
@@ -59,12 +59,12 @@ class DryRunRollback extends Error {
 }
 
 /**
- * Erases what is stored of a person or a company, and sees to it that it is never asked again. The tombstones come
- * first, in a transaction of their own: from then on nothing new is picked or kept. Safe to do twice.
+ * Erases everything stored about a person or company, and suppresses future lookups. The tombstones are inserted
+ * first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
  *
- * Each part is a transaction of its own, and what is to be erased is looked for without a lock: a search of large tables
- * takes minutes, for which no pick and no write back may wait. Killed in between, it is run again. A dry run is one
- * transaction, because it is rolled back; it searches first, and locks last.
+ * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
+ * pick or write-back may wait for. If killed, run it again. A dry run is a single transaction, because it is rolled
+ * back; it searches first and locks last.
  * @param targets identifiers of one person or company
  */
 export async function forgetSubject(
@@ -107,7 +107,7 @@ async function eraseAll(
   for (const { kind, key, pattern: own } of targets)
     for (const id of await part((tx) => erase.findLookups(tx, kind, key, own))) found.add(id)
   const ids = await part((tx) => erase.expandByRows(tx, [...found]))
-  // A company's name in a person's record is that person's: who works there is erased by an identifier of their own.
+  // A company's name in a person's record belongs to that person, who is erased by an identifier of their own.
   const isCompany = targets.every((target) => target.kind === 'domain')
   const inDeliveries = isCompany ? { results: 0, bodies: 0 } : await eraseInDeliveries(part, ids, pattern)
   const erased = await part((tx) => erase.eraseLookups(tx, ids))
@@ -142,7 +142,7 @@ async function eraseAll(
   }
 }
 
-/** Tables in which a company's domain may stand as a person's employer. */
+/** Tables in which a company's domain may occur as a person's employer. */
 const PERSON_TABLES: ReadonlySet<string> = new Set(['lookups', 'deliveries', 'changes', 'rows', 'jobs'])
 
 async function eraseNamedRows(part: RunPart, pattern: string): ReturnType<typeof erase.eraseByPattern> {
@@ -194,21 +194,24 @@ async function eraseInDeliveryBatch(
   return { results, bodies: unreadable.length }
 }
 
-/** One person or company to be forgotten. */
+/** One person or company to erase. */
 export interface ForgetTarget {
   readonly kind: Exclude<LookupKind, 'name_company'>
   readonly key: string
   /**
-   * A regular expression that finds the identifier in any text, in any case, and no longer one that contains it.
-   * Postgres and JavaScript read it alike.
+   * A regular expression that matches the identifier anywhere in a text, case-insensitively, but not inside a longer
+   * identifier. Valid in Postgres and JavaScript.
    */
   readonly pattern: string
 }
 
-/** Reads what was typed. @returns the reason in words where it is no identifier */
+/**
+ * Parses an identifier.
+ * @returns the reason if it is not valid
+ */
 export function parseForgetTarget(kind: ForgetTarget['kind'], typed: string): ForgetTarget | string {
   const normalized = NORMALIZE[kind](typed)
-  if (normalized === null) return 'nothing in it'
+  if (normalized === null) return 'it is empty'
   if (!normalized.ok) return normalized.reason
   return { kind, key: normalized.key, pattern: PATTERN[kind](normalized.key) }
 }
@@ -219,7 +222,7 @@ const NORMALIZE = {
   domain: normalizeDomain,
 } as const
 
-/** Neither within a longer host nor before a dot that goes on; one that ends a sentence is no part of it. */
+/** Not inside a longer host name. A dot at the end of a sentence is not part of the host. */
 const HOST_END = String.raw`(?![a-z0-9-]|\.[a-z0-9])`
 
 const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> = {

@@ -1,42 +1,42 @@
-import * as store from '../store/requeue-rows.ts'
-import * as writeBack from '../pipeline/write-back.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Row, afterAnswer } from '../domain/row.ts'
-import type { Source } from '../sources/source.ts'
-import { type Tx, inTransaction } from '../store/transaction.ts'
-import { type DiffRow, type DryRunReport, toDiffRow } from '../pipeline/preview.ts'
-import { type RunReport, createRunReport } from '../runs/report.ts'
-import { type MaintenanceDeps, runMaintenance } from '../runs/maintenance.ts'
+import { afterAnswer, Row } from '../domain/row.ts'
+import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.ts'
+import * as writeBack from '../pipeline/write-back.ts'
+import { runMaintenance, type MaintenanceDeps } from '../runs/maintenance.ts'
+import { createRunReport, type RunReport } from '../runs/report.ts'
 import { coerceRecord } from '../sources/coerce/record.ts'
-import { type WriteResult, previewWrites } from '../sources/write/write.ts'
+import type { Source } from '../sources/source.ts'
+import { previewWrites, type WriteResult } from '../sources/write/write.ts'
+import * as store from '../store/requeue-rows.ts'
 import type { RemapRow } from '../store/requeue-rows.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
 
-/** Rows of one batch. */
+/** Rows per batch. */
 const REMAP_BATCH_SIZE = 1_000
 const POLL_MS = 200
 
 export interface RemapOptions {
   readonly source: Source
-  /** Tells what would be written, and writes nothing. */
+  /** Reports what would be written, and writes nothing. */
   readonly dryRun: boolean
-  /** Whose records are written; null: whichever settled a row. */
+  /** Service whose records are written; null: any. */
   readonly service: number | null
-  /** Rows to keep for showing, at the most. */
+  /** Maximum rows to return as a sample. */
   readonly sample: number
   readonly signal: AbortSignal
   readonly onProgress?: ((done: number, all: number) => void) | undefined
 }
 
-/** What the rows with a stored record would get, or got. All but the last two sum to `rows`. */
+/** Outcomes of the rows with a stored record. All but the last two add up to `rows`. */
 export interface RemapCounts extends Record<RemapOutcome, number> {
   readonly rows: number
-  /** Of those to write: their write was taken back before. */
+  /** Rows to write whose earlier write was undone. */
   readonly undone: number
-  /** Cells that would be written, touched ones left aside. */
+  /** Cells that would be written, without `touch` columns. */
   readonly cells: number
 }
 
-/** What was found, cells by column and the first rows as in a dry run; and the report of the run that wrote it. */
+/** Counts, cells by column and a sample as in a dry run; and the report of the run that wrote them. */
 export interface RemapReport extends DryRunReport {
   readonly dry_run: boolean
   readonly source: string
@@ -46,9 +46,8 @@ export interface RemapReport extends DryRunReport {
 }
 
 /**
- * Writes stored records again under the mapping as it is now, without a call: rows whose stored record would change
- * something wait with their answer, and the pipeline's own write back writes them. Rows in which nothing would change
- * keep their state.
+ * Writes stored records again under the current mapping, without a call: rows that would change are queued with their
+ * record, and the write-back writes them. Rows that would not change keep their state.
  */
 export async function remapSource(deps: MaintenanceDeps, options: RemapOptions): Promise<RemapReport> {
   const { source, dryRun, signal } = options
@@ -127,7 +126,10 @@ async function forEachPage(
   }
 }
 
-/** Reads one page, and has those rows written that a record would change. @param run null: only looks */
+/**
+ * Reads one page, and queues the rows that would change.
+ * @param run null: only preview
+ */
 function remapPage(
   deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
   { source, service }: RemapOptions,
@@ -152,7 +154,7 @@ function remapPage(
   )
 }
 
-/** Also a row in which nothing would change, where its state tells of something that is no more. */
+/** Includes unchanged rows whose state is no longer true. */
 const needsWrite = ({ row, fate }: PreviewedRemap): boolean =>
   fate === 'changed' || (fate === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
 
@@ -165,14 +167,14 @@ async function writeRequeued(
   for (;;) {
     const { rows, more } = await step(() => writeBack.writeBackBatch(deps, source))
     if (rows > 0 || more) continue
-    // What other transactions have locked comes at the end.
+    // Locked rows are written at the end.
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: false })))) return
     // Another process is writing them.
     await sleep(50)
   }
 }
 
-/** Rows that other transactions have locked are waited for a while; then they are left to the next run, or the daemon. */
+/** Waits a while for locked rows, then leaves them to the next run or the daemon. */
 async function writeLockedRows(
   deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
   { source, signal }: Pick<RemapOptions, 'source' | 'signal'>,
@@ -188,24 +190,24 @@ async function writeLockedRows(
   }
 }
 
-/** What a stored record would do to its row. */
+/** What a stored record would change in its row. */
 export interface PreviewedRemap {
   readonly row: RemapRow
   /**
-   * - `changed`: a cell would change, or the database would have to say
+   * - `changed`: a cell would change, or only the database can tell
    * - `unchanged`: nothing would change
-   * - `below_confidence`: the record is too uncertain for the source
-   * - `inputs_changed`: to be picked by the next run
+   * - `below_confidence`: the record's confidence is too low for the source
+   * - `inputs_changed`: the next run picks it
    * - `row_missing`: no longer in the source
    */
   readonly fate: RemapOutcome
-  /** What would be written, as far as that can be told; null where nothing. */
+  /** What would be written, as far as that is known; null: nothing. */
   readonly diff: DiffRow | null
 }
 
 export type RemapOutcome = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
 
-/** Holds stored records against their rows under the mapping as it is now. Locks nothing and writes nothing. */
+/** Compares stored records with their rows under the current mapping. Takes no locks and writes nothing. */
 export async function previewRemap(
   tx: Tx,
   source: Source,
@@ -237,6 +239,6 @@ const REMAP_OUTCOMES: Readonly<Record<WriteResult['outcome'], RemapOutcome>> = {
   unchanged: 'unchanged',
   inputs_changed: 'inputs_changed',
   row_missing: 'row_missing',
-  // A rehearsal locks nothing.
+  // A preview takes no locks.
   locked: 'changed',
 }

@@ -1,33 +1,33 @@
-import * as store from '../store/requeue-rows.ts'
 import type { FailureState, RetryState } from '../domain/row.ts'
-import type { Source } from '../sources/source.ts'
-import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
+import type { Source } from '../sources/source.ts'
+import * as store from '../store/requeue-rows.ts'
+import { inTransaction } from '../store/transaction.ts'
 
-/** Rows of one batch: read from their source by key. */
+/** Rows per batch, read from their source by key. */
 const RETRY_BATCH_SIZE = 1_000
 
 export interface RetryOptions extends store.RetryFilter {
   readonly sources: readonly Source[]
-  /** Counts, and makes nothing due. */
+  /** Only count. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
 }
 
-/** What `retry` made due. */
+/** What `retry` queued. */
 export interface RetryReport {
   readonly dry_run: boolean
   /** Rows that the next run will pick. */
   readonly rows: number
   readonly reasons: readonly RetryReason[]
-  /** Distinct lookups among them that will be asked again. */
+  /** Distinct lookups that will be requested again. */
   readonly lookups: number
-  /** Rows that will be written from their stored answer, without a call. */
+  /** Rows that will be written from their stored record, without a call. */
   readonly without_call: number
-  /** Left alone: the row is no longer in its source. */
+  /** Skipped: the row is no longer in its source. */
   readonly row_missing: number
-  /** Left alone: nothing of the row lacks any more. */
+  /** Skipped: the row has no blanks any more. */
   readonly complete: number
 }
 
@@ -39,9 +39,9 @@ export interface RetryReason {
 }
 
 /**
- * Makes what failed due, so that the next run picks it: those rows, and no others. A row whose answer is stored is then
- * written from it; a lookup that failed itself is asked again. Asks and writes nothing by itself, so that what follows
- * is paid by a run with its budget.
+ * Makes failed rows due, so that the next run picks them and no others. Rows with a stored record are then written
+ * from it; failed lookups are requested again. It calls and writes nothing itself: what follows is paid by a run
+ * within its budget.
  */
 export async function retryFailedRows(
   deps: Pick<Deps, 'db' | 'rules' | 'service'>,
@@ -75,7 +75,7 @@ export async function retryFailedRows(
 
 interface RetryPage {
   readonly read: readonly store.RetryRow[]
-  /** Of these, those that a run would pick. */
+  /** Of these, rows that a run would pick. */
   readonly ready: readonly store.RetryRow[]
   readonly gone: number
   readonly complete: number
@@ -104,14 +104,14 @@ function retryPage(
   )
 }
 
-/** What becomes of rows that could not be enriched by themselves, and what one can do. */
+/** What happens next to rows that could not be enriched, and what the user can do. */
 export const FAILURE_ADVICE: Readonly<Record<FailureState, string>> = {
-  failed: 'the service gave no answer; asked again by a run from the next day on, or after `fillrate retry`',
-  rejected:
-    'the service does not take the question; asked again when the row changes, or after `fillrate retry`',
+  failed:
+    'no usable response from the service; looked up again by a run from the next day on, or after `fillrate retry`',
+  rejected: 'rejected by the service; looked up again when the row changes, or after `fillrate retry`',
   write_rejected:
-    'the answer is kept, and the database would not have it in its column; `fillrate retry` has it written without a call',
-  invalid_input: 'not asked; correct the row, and the next run picks it',
+    'stored, but the database rejected the value; `fillrate retry` writes it again without a call',
+  invalid_input: 'not requested; correct the row, and the next run picks it',
   below_confidence:
-    'answered, but less surely than minConfidence asks for; with a lower one, `fillrate remap SOURCE` writes it without a call',
+    'found, but with less confidence than minConfidence; with a lower one, `fillrate remap SOURCE` writes it without a call',
 }

@@ -1,25 +1,25 @@
-import * as deliveries from '../store/deliveries.ts'
-import * as jobs from '../store/jobs.ts'
-import * as pauses from '../store/paused-sources.ts'
-import * as rateLimits from '../store/rate-limits.ts'
-import * as rows from '../store/rows.ts'
-import * as runs from '../store/runs.ts'
-import * as rateTold from '../store/rate-limits.ts'
-import * as measured from '../store/metrics.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { RowState } from '../domain/row.ts'
-import type { Database } from '../store/open.ts'
-import type { StoredRateLimit } from '../store/rate-limits.ts'
-import { type FillCounts, countFilled as count } from '../sources/fill-counts.ts'
+import { countFilled as count, type FillCounts } from '../sources/fill-counts.ts'
 import type { Source } from '../sources/source.ts'
+import * as deliveries from '../store/deliveries.ts'
+import * as jobs from '../store/jobs.ts'
+import * as measured from '../store/metrics.ts'
+import type { Database } from '../store/open.ts'
+import * as pauses from '../store/paused-sources.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import * as rateTold from '../store/rate-limits.ts'
+import type { StoredRateLimit } from '../store/rate-limits.ts'
+import * as rows from '../store/rows.ts'
+import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
 
-/** How things stand, from Fillrate's own tables alone: cheap enough to ask every few seconds. */
+/** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
 export interface Status {
   readonly rows: Readonly<Record<string, { readonly total: number } & Record<RowState, number>>>
   readonly jobs: Partial<Record<JobState, number>>
   readonly deliveries: Partial<Record<DeliveryState, number>>
-  /** Results that match no input of their job: kept in their deliveries, and used for none. */
+  /** Results that match no input of their job: kept in their deliveries, but not used. */
   readonly quarantined_results: number
   readonly limit: StoredRateLimit | null
   readonly running_runs: number
@@ -54,38 +54,40 @@ export async function readStatus(
   }
 }
 
-/** A key's limit, and how it is used. */
+/** A key's limit and its usage. */
 export interface RateLimitStatus extends rateLimits.StoredRateLimit {
   readonly scope: string
-  /** What the process that calls told last. Null: nothing yet. */
+  /** The leader's last report; null: none yet. */
   readonly told: rateTold.StoredRateStatus | null
 }
 
-/** All limits that are known, the latest first. */
+/** Reads all known limits, the most recent first. */
 export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
   const told = await rateTold.readRateStatuses(db)
   return (await rateLimits.listRateLimits(db)).map((one) => ({ ...one, told: told.get(one.scope) ?? null }))
 }
 
-/** Counting a column reads the whole table; a big one is not worth waiting longer for. */
+/** Counting a column reads the whole table; longer than this is not worth waiting for. */
 const FILL_RATE_COUNT_TIMEOUT_MS = 30_000
 const QUERY_CANCELED = '57014'
 
-/** How things stand, as `fillrate status --json` and `GET /api/status` report it; only the former counts the columns anew. */
+/**
+ * The status, as `fillrate status --json` and `GET /api/status` report it. Only the former counts the columns anew.
+ */
 export interface StatusReport extends Omit<Status, 'limit'> {
   readonly limits: ReadonlyArray<{
     readonly scope: string
     readonly limit: number
     readonly window_ms: number | null
     readonly observed_at: Date
-    /** What the process that calls told last. Null: nothing yet. */
+    /** The leader's last report; null: none yet. */
     readonly status: RateLimitStatus['told']
   }>
-  /** By source; a text says why it is not known. `measured_at`: it was counted then, by a run. */
+  /** By source; a text says why it is unknown. `measured_at`: it was counted then, by a run. */
   readonly fill_rate: Readonly<Record<string, (FillCounts & { readonly measured_at?: Date }) | string>>
 }
 
-/** @param names the sources to tell of */
+/** @param names sources to report */
 export async function createStatusReport(
   db: Database,
   names: readonly string[],
@@ -102,24 +104,27 @@ export async function createStatusReport(
   return { ...state, limits, fill_rate }
 }
 
-/** Counts the columns in the user's table. @returns a text where that takes too long */
+/**
+ * Counts the columns in the user's table.
+ * @returns a text if that takes too long
+ */
 export async function countFillRates(db: Database, source: Source): Promise<FillCounts | string> {
   try {
     return await inTransaction(db, (tx) => count(tx, source), FILL_RATE_COUNT_TIMEOUT_MS)
   } catch (error) {
     if ((error as { code?: string }).code === QUERY_CANCELED)
-      return `not known: counting takes longer than ${FILL_RATE_COUNT_TIMEOUT_MS / 1_000} s`
+      return `unknown: counting takes longer than ${FILL_RATE_COUNT_TIMEOUT_MS / 1_000} s`
     throw error
   }
 }
 
-/** What was counted last, by a run: a program that asks every few seconds must cost the user's tables nothing. */
+/** The last count, by a run: a client that polls every few seconds must not burden the user's tables. */
 export async function readLastFillRates(
   db: Database,
   source: Source,
 ): Promise<StatusReport['fill_rate'][string]> {
   const last = await measured.latestFillRateSample(db, source.name)
-  if (last === null) return 'not known: it is counted by runs, and there was none yet'
+  if (last === null) return 'unknown: it is counted by runs, and there was none yet'
   const columns = source.outputs.map(({ column }) => ({ column, filled: last.filled[column] ?? 0 }))
   return { eligible: last.eligible, columns, measured_at: last.at }
 }

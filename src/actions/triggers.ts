@@ -1,26 +1,26 @@
 import { sql } from 'kysely'
+import type { Source } from '../sources/source.ts'
 import { listFollowedColumns } from '../sources/triggers/columns.ts'
 import { installTriggers, removeTriggers } from '../sources/triggers/install.ts'
-import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 export interface TriggerStatus {
   readonly table: string
-  /** Whose change is recorded. */
+  /** Columns whose changes are recorded. */
   readonly columns: readonly string[]
-  /** Whether there was anything to do. */
+  /** Whether anything was changed. */
   readonly changed: boolean
   /** Whether the configuration says `follow: true`. */
   readonly followed: boolean
 }
 
-/** A trigger waits for writers of its table, and others wait behind it: rather tried again than waited for. */
+/** `create trigger` waits for writers of its table, and other statements queue behind it: time out early and retry. */
 const TRIGGER_LOCK_TIMEOUT_MS = 2_000
 
 /**
- * Puts the triggers of a sync on a source's table, or takes them off, in one short transaction.
- * @throws SourceProblems where this role may not; what Postgres says when the table was busy each time
+ * Installs or removes the triggers of live sync on a source's table, in one short transaction.
+ * @throws SourceProblems if the role lacks the privilege; the error of Postgres if the table was locked each time
  */
 export function setTriggers(
   db: Database,

@@ -2,11 +2,14 @@ import { ConfigProblems } from '../config/problems.ts'
 import type { RouteOption } from '../domain/route.ts'
 import type { Source } from '../sources/source.ts'
 
-/** What somebody asks of a run or a plan, held against what there is. All throw ConfigProblems. */
+/** Validation of requests against the configuration. All functions throw ConfigProblems. */
 
 type BudgetOption = number | 'unlimited'
 
-/** @param names none means all @throws ConfigProblems where one is not configured */
+/**
+ * @param names none means all
+ * @throws ConfigProblems if a name is not configured
+ */
 export function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
   if (names.length === 0) return [...sources.values()]
   return [...new Set(names)].map((name) => chooseSource(sources, name))
@@ -18,7 +21,7 @@ export function chooseSource(sources: ReadonlyMap<string, Source>, name: string)
   throw requestProblem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
 }
 
-/** A run never spends by surprise: somebody must have said how much. */
+/** Requires an explicit budget: a run never spends by surprise. */
 export function requireBudget(
   request: { readonly budget?: BudgetOption | undefined },
   config: { readonly budget: BudgetOption | null },
@@ -28,8 +31,8 @@ export function requireBudget(
     throw requestProblem(
       'budget',
       'none',
-      'how many lookups this run may ask',
-      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` tells what a run would ask',
+      'how many lookups this run may request',
+      'give --budget N (or --budget unlimited), or set `budget` in the configuration. `fillrate plan` shows what a run would request',
     )
   return toBudgetLimit(budget)
 }

@@ -1,18 +1,18 @@
 import type { Logger } from 'pino'
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/environment.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
 import type { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
+import { toServiceAddress } from '../service/dispatcher.ts'
 import type { Limiter } from '../service/rate-limit/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
+import * as services from '../store/services.ts'
 import type { PrioritySemaphore } from './look-up/slots.ts'
 import type { MetricsRecorder } from './metrics-recorder.ts'
-import type { Config } from '../config/config.ts'
-import type { Environment } from '../config/environment.ts'
-import { toServiceAddress } from '../service/dispatcher.ts'
-import * as services from '../store/services.ts'
 
-/** What every step works with. Each takes only the part that it needs. */
+/** What every step works with. Each step takes only the part that it needs. */
 export interface Deps {
   readonly db: Database
   /** By name. */
@@ -21,53 +21,53 @@ export interface Deps {
   readonly now: () => number
   readonly random: () => number
   readonly rules: RunPolicy
-  /** The number of the service that is asked: the answers of another are none of its own. */
+  /** Number of the configured service. Responses of another service are not used. */
   readonly service: number
-  /** Counts for whoever looks on. */
+  /** Counts for the metrics. */
   readonly meter?: MetricsRecorder
 }
 
-/** What the steps that call the service need besides. Only the caller has it. */
+/** What the steps that call the service need as well. Only the leader has it. */
 export interface CallDeps extends Deps {
   readonly client: EnrichmentClient
   readonly limiter: Limiter
   readonly breaker: Breaker
-  /** Calls under way at once, over all runs of this process. */
+  /** Concurrent calls, over all runs of this process. */
   readonly slots: PrioritySemaphore
-  /** Where the service delivers a job's results. Null: bulk is off. */
+  /** URL to which the service delivers a job's results. Null: bulk is off. */
   readonly webhookUrl: ((job: string) => string) | null
 }
 
 export interface RunPolicy extends FreshnessPolicy {
-  /** Tries of one lookup before it is failed. */
+  /** Attempts after which a lookup fails. */
   readonly attempts: number
-  /** Calls under way at once. */
+  /** Concurrent calls. */
   readonly concurrency: number
-  /** The longest that one call may take. */
+  /** Timeout of one call. */
   readonly callTimeoutMs: number
   readonly bulkMinimum: number
   readonly bulkDeadlineMs: number
-  /** How long a job that is over waits for a further delivery with the results that are missing. */
+  /** How long a finished job waits for another delivery with the missing results. */
   readonly bulkGraceMs: number
-  /** Bounds every statement on a user's table, in milliseconds. */
+  /** Statement timeout on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number
-  /** How long to wait for rows that other transactions have locked, when nothing else moves, in milliseconds. */
+  /** How long to wait for rows locked by other transactions when there is no other progress, in milliseconds. */
   readonly leftWaitMs: number
 }
 
 /**
- * How long a claim holds without being extended, in milliseconds. Short, because it is how long the rows of a process
- * that was killed stand still; extended every third of it.
+ * Lease duration in milliseconds, renewed every third of it. Short, because the rows of a killed process stand still
+ * for this long.
  */
 export const LEASE_MS = 15_000
 
-/** A statement on a user's table may take this long: a page of 1,000 rows takes milliseconds where it has its index. */
+/** Statement timeout on a user's table: a page of 1,000 rows takes milliseconds with an index. */
 export const SOURCE_TIMEOUT_MS = 60_000
 
-/** A person's transaction may stay open for the night: a run ends without its rows, and the next one writes them. */
+/** An interactive transaction may stay open all night: a run ends without its rows, and the next one writes them. */
 const LOCKED_ROWS_WAIT_MS = 10_000
 
-/** What a configuration says to the steps. */
+/** Derives the policy of the steps from a configuration. */
 export const toPolicy = (config: Config): RunPolicy => ({
   attempts: config.attempts,
   concurrency: config.service.concurrency,
@@ -81,13 +81,13 @@ export const toPolicy = (config: Config): RunPolicy => ({
   leftWaitMs: LOCKED_ROWS_WAIT_MS,
 })
 
-/** What the configured service is known by. Null: none is configured. */
+/** The address that identifies the configured service. Null: none is configured. */
 export const configuredAddress = ({ baseUrl }: Pick<Environment, 'baseUrl'>): string | null =>
   baseUrl === null ? null : toServiceAddress(baseUrl)
 
 /**
- * The number of the service that is asked from now on, and whose answers count. Says so where another one was asked
- * before: none of what that one answered is used, and everything is paid again.
+ * Registers the configured service and returns its number. Warns if another service was used before: none of its
+ * responses count, and everything is paid again.
  */
 export async function registerService(
   { db, log }: Pick<Deps, 'db' | 'log'>,
@@ -98,7 +98,7 @@ export async function registerService(
   if (known.length > 0 && !known.includes(address))
     log.warn(
       { service: address, before: known },
-      'another service was asked before: none of its answers counts for this one',
+      'another service was used before; none of its responses are used',
     )
   return services.insertService(db, address)
 }

@@ -1,17 +1,17 @@
-import * as deliveries from '../store/deliveries.ts'
-import * as suppressions from '../store/suppressions.ts'
-import { eraseLookups } from '../store/erase.ts'
-import type { DeliveryJob } from '../store/job-deliveries.ts'
-import { type Tx, inTransaction } from '../store/transaction.ts'
-import { parseEvent } from '../webhook/event.ts'
-import { findJobCandidates, matchToMembers } from './match-delivery.ts'
+import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 import { isObject, parseExactJson } from '../domain/json.ts'
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
+import * as deliveries from '../store/deliveries.ts'
+import { eraseLookups } from '../store/erase.ts'
+import type { DeliveryJob } from '../store/job-deliveries.ts'
 import type { LookupResult } from '../store/lookup-leases.ts'
 import type { Database } from '../store/open.ts'
+import * as suppressions from '../store/suppressions.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { parseEvent } from '../webhook/event.ts'
+import { findJobCandidates, matchToMembers } from './match-delivery.ts'
 
 export interface DeliveryBody {
   readonly eventId: string
@@ -20,19 +20,19 @@ export interface DeliveryBody {
   readonly body: string
 }
 
-/** One result of a delivery: of whom it tells, as far as it can be known. */
+/** One result of a delivery, with the person it is about, as far as that can be known. */
 export interface ResultSubject {
   readonly eventId: string
   readonly at: number
   readonly identifiers: readonly SubjectIdentifier[]
-  /** The member of the job that it answers; null: none, or none that is known. */
+  /** The member of the job that it answers; null: none or unknown. */
   readonly member: { readonly id: number; readonly isErased: boolean } | null
   readonly raw: unknown
 }
 
 /**
- * The results of deliveries with what each tells of. Those that can't be read are left out. Where several jobs may be
- * meant, the first that a result matches: what may be of the person is erased.
+ * Finds the subject of each result. Unparseable deliveries are skipped. If several jobs qualify, the first with a
+ * match counts: what may concern the person is erased.
  */
 export function findResultSubjects(
   bodies: readonly DeliveryBody[],
@@ -53,7 +53,7 @@ export function findResultSubjects(
       member:
         matched.flatMap(({ members, places }) => {
           const member = members[places[at] ?? -1]
-          // A lookup that is still there has a kind, with or without an address.
+          // A lookup that still exists has a kind, with or without an address.
           return member === undefined ? [] : [{ id: member.id, isErased: member.kind === null }]
         })[0] ?? null,
       raw: item.raw,
@@ -61,7 +61,7 @@ export function findResultSubjects(
   })
 }
 
-/** Takes results out of the bodies of deliveries, in the table and in what is given back. */
+/** Removes results from delivery bodies, in the table and in the returned copies. */
 export async function redactResults<Of extends DeliveryBody>(
   tx: Tx,
   bodies: readonly Of[],
@@ -80,8 +80,8 @@ export async function redactResults<Of extends DeliveryBody>(
 }
 
 /**
- * Deliveries without the results that tell of somebody who was erased, also those that come years later. Where such a
- * result answers a lookup that is still there, that one asked for the same person by another name: it is erased too.
+ * Removes results about erased persons from deliveries, however late they arrive. If such a result answers an
+ * existing lookup, that lookup requested the same person by another identifier: it is erased too.
  */
 export async function dropErased<Of extends DeliveryBody>(
   tx: Tx,
@@ -112,8 +112,8 @@ export interface SubjectIdentifier {
 const RESULTS_FIELD = 'results'
 
 /**
- * A delivery's body without some of its results, by their index: their places stay, because the order of results can
- * say whose they are. Null where the body has no such results. What is left is kept to the last digit.
+ * Replaces some results of a delivery's body by null, by index: the positions stay, because the order of results may
+ * identify them. The rest keeps every digit. Null if the body has no such results.
  */
 export function redactBody(body: string, erased: ReadonlySet<number>): string | null {
   if (erased.size === 0) return null
@@ -123,14 +123,14 @@ export function redactBody(body: string, erased: ReadonlySet<number>): string | 
   if (Array.isArray(results))
     return JSON.stringify({ ...event, results: results.map((item, n) => (erased.has(n) ? null : item)) })
   if (!isObject(results)) return null
-  // A map from identifier to result: the identifier may be the address.
+  // A map of identifier to result: the identifier may be the address.
   const kept = Object.entries(results).map(([id, item], n) =>
     erased.has(n) ? [`erased:${n}`, null] : [id, item],
   )
   return JSON.stringify({ ...event, results: Object.fromEntries(kept) })
 }
 
-/** Every identifier of a person among the strings of a value: addresses and profiles. */
+/** Finds every person identifier among the strings of a value: email addresses and profile URLs. */
 export function findIdentifiers(value: unknown): SubjectIdentifier[] {
   const found = new Map<string, SubjectIdentifier>()
   forEachString(value, (text) => {
@@ -156,7 +156,9 @@ function forEachString(value: unknown, tell: (text: string) => void): void {
     }
 }
 
-/** Of whom a record tells, as tombstones would: it may have been asked for by another name than was erased. */
+/**
+ * Tombstone hashes of the subject of a record: it may have been requested by another identifier than the erased one.
+ */
 export function subjectHashes(record: unknown): string[] {
   if (!isObject(record)) return []
   const { domain } = record
@@ -167,7 +169,7 @@ export function subjectHashes(record: unknown): string[] {
   ]
 }
 
-/** Erases the lookups of answers that were not stored because of a tombstone. Others are left alone. */
+/** Erases the lookups whose responses were not stored because of a tombstone. Other lookups are left alone. */
 export async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<void> {
   if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return
   await inTransaction(db, async (tx) => {

@@ -1,16 +1,16 @@
-import { type TerminalStatus, isTerminalStatus } from '../domain/job.ts'
-import { type FreshnessPolicy, afterResult } from '../domain/lookup.ts'
+import { isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
+import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { matchResults } from '../domain/matching.ts'
 import type { DeliveredResult } from '../store/complete-lookups.ts'
-import { type DeliveryJob, lockJobsForDeliveries } from '../store/job-deliveries.ts'
-import { type ResultItem, type WebhookEvent, parseResult } from '../webhook/event.ts'
+import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
 import type { Tx } from '../store/transaction.ts'
+import { parseResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
 
 /** What one delivery means for its job. */
 export interface DeliverySettlement {
   readonly job: DeliveryJob
   readonly answers: readonly DeliveredResult[]
-  /** It is this job's: nothing contradicts that, or a result of it matched. */
+  /** It belongs to this job: nothing contradicts that, or one of its results matched. */
   readonly isForJob: boolean
   /** The status that ends the job; null: the delivery does not end it. */
   readonly status: TerminalStatus | null
@@ -18,7 +18,7 @@ export interface DeliverySettlement {
   readonly unmatched: number
 }
 
-/** Whose each result is: the member's index, or null. */
+/** Assigns each result to a member, by index; null: none. */
 export function matchToMembers(
   { job, isCertain }: JobCandidate,
   items: readonly ResultItem[],
@@ -35,11 +35,11 @@ export function matchToMembers(
 }
 
 /**
- * Matches a delivery's results to the members of the job that it is for: of several that it may be for, to the one of
- * which it holds the most results. Null: there is none. Pure.
+ * Matches a delivery's results to the members of its job, or of the candidate that most results match. Null: there is
+ * none. Pure.
  *
- * Only a completed job says that there is no match: an empty result of a failed one, or of one under way, may mean that
- * the work was never done. A delivery that is not certain to be this job's, and holds nothing of it, does not end it.
+ * Only a completed job can report a miss: an empty result of a failed or unfinished job may mean that the work was
+ * never done. A delivery that is not certain to belong to this job, and matches nothing of it, does not end it.
  */
 export function settleDelivery(
   event: Pick<WebhookEvent, 'status' | 'results'>,
@@ -60,7 +60,7 @@ export function settleDelivery(
     const member = job.members[places[at] ?? -1]
     if (!member) return
     const isCompany = member.kind === 'domain'
-    // A company may lie under its own name, or beside the identifier.
+    // A company may be under its own field, or beside the identifier.
     const reading = isCompany ? parseResult(item.data ?? item.raw, 'company') : parseResult(item.data)
     if (reading.fault !== null) return
     if (reading.found)
@@ -86,7 +86,7 @@ export function settleDelivery(
 const countMatched = (places: readonly (number | null)[]): number =>
   places.filter((place) => place !== null).length
 
-/** One answer for each lookup: of two a record beats a miss, and else the first stays, as it would one by one. */
+/** Keeps one answer per lookup: a record beats a miss, otherwise the first stays, as if applied one by one. */
 export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResult[] {
   const merged = new Map<number, DeliveredResult>()
   for (const answer of answers) {
@@ -97,27 +97,27 @@ export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResu
   return [...merged.values()]
 }
 
-/** What a delivery says of its job. */
+/** How a delivery refers to its job. */
 export interface DeliveryAddress {
-  /** Our own identifier, from the webhook's path. */
+  /** Our own key, from the webhook's path. */
   readonly job: string | null
-  /** The service's, from the body. */
+  /** The service's id, from the body. */
   readonly jobId: string | null
 }
 
-/** A job that a delivery may be for. */
+/** A job that a delivery may belong to. */
 export interface JobCandidate {
   readonly job: DeliveryJob
-  /** Nothing contradicts that it is this one. Otherwise only addresses match its results. */
+  /** Nothing contradicts the assignment. Otherwise only email addresses match its results. */
   readonly isCertain: boolean
 }
 
 /**
- * The jobs that a delivery may be for, the likeliest first; none where it is for no job of this database. Pure.
+ * The jobs that a delivery may belong to, the most likely first; none if it is for no job of this database. Pure.
  *
- * The webhook address is ours and names one job, so it outranks an identifier in the body that another job has as well:
- * a service may use one twice. Where the two name different jobs neither is certain. The body is signed and the
- * address is not, so that its job comes first.
+ * The webhook URL is ours and names one job, so it outranks an id in the body that another job has too: a service may
+ * use one twice. If URL and body name different jobs, neither is certain. The body is signed and the URL is not, so
+ * the body's job comes first.
  */
 export function findJobCandidates(delivery: DeliveryAddress, known: readonly DeliveryJob[]): JobCandidate[] {
   const { job: address, jobId } = delivery
@@ -131,7 +131,7 @@ export function findJobCandidates(delivery: DeliveryAddress, known: readonly Del
     .map((job) => ({ job, isCertain }))
 }
 
-/** The jobs that deliveries may be for, with their members. Locked until the end. */
+/** Locks the jobs that deliveries may belong to, and reads their members. */
 export async function lockCandidateJobs(
   tx: Tx,
   deliveries: readonly DeliveryAddress[],
@@ -142,7 +142,7 @@ export async function lockCandidateJobs(
     [],
   )
   const addressed = new Map(byAddress.map((job) => [job.id, job]))
-  // Where the address decides, others with the same identifier need not be read: a service may give all jobs one.
+  // If the URL decides, other jobs with the same id need not be read: a service may give all jobs one id.
   const jobIds = deliveries.flatMap(({ job, jobId }) => {
     const its = job === null ? undefined : addressed.get(job)
     return jobId === null || (its && isConsistent(its, jobId)) ? [] : [jobId]

@@ -10,8 +10,8 @@ const WRITE_BACK_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 const DELIVERY_BOUNDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300]
 
 /**
- * Counts what this process does, in memory, and adds it to what all processes have done: one small statement every two
- * seconds while anything happens, never one a call. Nothing depends on it, so a flush that fails is only tried again.
+ * Counts what this process does in memory, and adds it to the totals of all processes: one small statement every two
+ * seconds while anything happens, never one per call. Nothing depends on it, so a failed flush is just retried.
  */
 export class MetricsRecorder {
   readonly #db: Database
@@ -28,7 +28,7 @@ export class MetricsRecorder {
     this.#now = now
   }
 
-  /** A call was answered; status null: no answer came. */
+  /** Records a call; status null: no response. */
   recordCall(endpoint: ServiceEndpoint, status: number | null): void {
     const at = Math.floor(this.#now() / meters.REQUEST_COUNT_STEP_MS) * meters.REQUEST_COUNT_STEP_MS
     const one = {
@@ -41,29 +41,29 @@ export class MetricsRecorder {
     this.#add('fillrate_requests_total', `endpoint="${one.endpoint}",status="${one.status}"`, 1)
   }
 
-  /** Lookups ended with these outcomes; `pending` is tried again. */
+  /** Records outcomes of lookups; `pending` is retried later. */
   recordLookups(outcomes: readonly string[]): void {
     for (const outcome of outcomes) this.#add('fillrate_lookups_total', `outcome="${outcome}"`, 1)
   }
 
-  /** One batch of one source was written back. */
+  /** Records one batch of one source. */
   recordWriteBack(source: string, batch: { readonly ms: number; readonly cells: number }): void {
     this.#observe('fillrate_write_back_batch_seconds', '', batch.ms / 1_000, WRITE_BACK_BOUNDS)
     this.#add('fillrate_cells_written_total', `source="${source}"`, batch.cells)
   }
 
-  /** Deliveries were settled so many milliseconds after they had come. */
+  /** Records how long deliveries waited until they were settled, in milliseconds. */
   recordDeliveryLags(lagsMs: readonly number[]): void {
     for (const ms of lagsMs)
       this.#observe('fillrate_delivery_lag_seconds', '', Math.max(0, ms) / 1_000, DELIVERY_BOUNDS)
   }
 
-  /** Results of deliveries that match no input of their job, and were used for none. */
+  /** Records results that match no input of their job. */
   recordQuarantined(results: number): void {
     if (results > 0) this.#add('fillrate_quarantined_results_total', '', results)
   }
 
-  /** Adds what is counted so far. Never throws. */
+  /** Adds the counts to the database. Never throws. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#flush())
     return this.#flushing
@@ -83,10 +83,7 @@ export class MetricsRecorder {
     try {
       await meters.addMetrics(this.#db, { calls: [...calls.values()], counters: [...counters.values()] })
     } catch (error) {
-      this.#log.debug(
-        { reason: (error as Error).message },
-        'what was counted could not be kept, will try again',
-      )
+      this.#log.debug({ reason: (error as Error).message }, 'metrics not stored; retrying')
       for (const [key, one] of calls)
         this.#calls.set(key, { ...one, calls: one.calls + (this.#calls.get(key)?.calls ?? 0) })
       for (const { name, labels, value } of counters.values()) this.#add(name, labels, value)

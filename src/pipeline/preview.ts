@@ -1,32 +1,32 @@
-import * as dryRows from '../store/stored-records.ts'
-import type { Source } from '../sources/source.ts'
-import { type WriteResult, previewWrites } from '../sources/write/write.ts'
-import type { CellCounts } from '../store/rows.ts'
-import type { AnsweredRow, FinishedRow } from '../store/write-back-queue.ts'
-import { type Tx, inTransaction } from '../store/transaction.ts'
-import { partitionAnswered, toFinishedRow } from './row-results.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
+import type { Source } from '../sources/source.ts'
+import { previewWrites, type WriteResult } from '../sources/write/write.ts'
+import type { CellCounts } from '../store/rows.ts'
+import * as dryRows from '../store/stored-records.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import type { AnsweredRow, FinishedRow } from '../store/write-back-queue.ts'
 import type { Deps } from './deps.ts'
+import { partitionAnswered, toFinishedRow } from './row-results.ts'
 
-/** One row before and after a write, as far as it can be told without writing: before any trigger. */
+/** One row before and after a write, as far as that is known without writing: before any trigger. */
 export interface DiffRow {
   readonly source: string
   readonly key: string
-  /** 0..1; null where the record has none. */
+  /** 0..1; null if the record has none. */
   readonly confidence: number | null
   readonly cells: readonly DiffCell[]
-  /** Columns that are set beside them (`touch`). */
+  /** Columns set by `touch`. */
   readonly touched: readonly DiffCell[]
 }
 
-/** Null: nothing there. */
+/** Null: no value. */
 export interface DiffCell {
   readonly column: string
   readonly before: unknown
   readonly after: unknown
 }
 
-/** What a rehearsed write would change; null where nothing. Pure. */
+/** Converts a previewed write to the row's difference; null if nothing would change. Pure. */
 export function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
@@ -41,7 +41,7 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
   }
 }
 
-/** As many of each list as of the others, as far as they go, and `most` at the most. Pure. */
+/** Takes items from each list as evenly as their lengths allow, up to `max` in all. Pure. */
 export function sampleEvenly<Item>(lists: readonly (readonly Item[])[], most: number): Item[] {
   const shares = new Map<readonly Item[], number>()
   let left = most
@@ -55,15 +55,15 @@ export function sampleEvenly<Item>(lists: readonly (readonly Item[])[], most: nu
 }
 
 export interface PreviewedRow {
-  /** What would become of the row. */
+  /** The state that the row would reach. */
   readonly row: FinishedRow
-  /** What would be written; null where nothing. */
+  /** What would be written; null if nothing. */
   readonly diff: DiffRow | null
 }
 
 /**
- * What the write back would make of answered rows, by its own steps. Locks nothing and writes nothing; what only a
- * write can find (a check, a unique value, a trigger) it does not find.
+ * Computes what the write-back would do with answered rows, by its own code. Takes no locks and writes nothing, so it
+ * cannot detect errors that only a write raises (check constraint, unique value, trigger).
  */
 export async function previewWriteBack(
   tx: Tx,
@@ -78,28 +78,29 @@ export async function previewWriteBack(
   )
   const written = fitted.map((one, n) => {
     const result = results[n]
-    if (!result) throw new Error(`the rehearsal of source ${source.name} told nothing of one of its rows`)
+    if (!result)
+      throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
     return { row: toFinishedRow(one, result), diff: toDiffRow(source, result, one.row.confidence) }
   })
   return [...settled.map((row) => ({ row, diff: null })), ...written]
 }
 
-/** Rows of one statement. */
+/** Rows per statement. */
 const PREVIEW_BATCH_SIZE = 500
 
 /** What a run would write. */
 export interface DryRunReport {
-  /** Cells by column, in the order of the configuration; columns of `touch` left aside. */
+  /** Cells by column, in configuration order, without `touch` columns. */
   readonly columns: ReadonlyArray<{
     readonly source: string
     readonly column: string
     readonly written: number
   }>
-  /** Some of the rows that would be written, from each source alike. */
+  /** Some of the rows that would be written, evenly from each source. */
   readonly sample: readonly DiffRow[]
 }
 
-/** A dry run's answered rows, by what would become of them. */
+/** The answered rows of a dry run, by the state they would reach. */
 export interface Preview extends DryRunReport {
   readonly states: Readonly<Record<RowState, number>>
   readonly cells: CellCounts
@@ -107,7 +108,7 @@ export interface Preview extends DryRunReport {
 
 const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
 
-/** Of a dry run that ended before its time: its rows wait. */
+/** Preview of a dry run that ended early: its rows wait. */
 export const EMPTY_PREVIEW: Preview = {
   states: NO_STATES,
   cells: { written: 0, protected: 0, skipped: 0 },
@@ -116,9 +117,9 @@ export const EMPTY_PREVIEW: Preview = {
 }
 
 /**
- * Rehearses the writes of a dry run's answered rows, in batches. The rows stay as they are: the next run that writes
- * takes them over, and writes them from the stored records.
- * @param options.sample rows to keep at the most
+ * Previews the writes of a dry run's answered rows, in batches. The rows stay unchanged: the next run that writes
+ * takes them over and writes them from the stored records.
+ * @param options.sample number of rows to return
  */
 export async function previewRun(
   deps: Pick<Deps, 'db' | 'rules'>,

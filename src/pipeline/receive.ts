@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto'
 import { Delivery } from '../domain/job.ts'
 import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
+import { createBatcher } from '../util/batcher.ts'
 import { parseEvent } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
-import { createBatcher } from '../util/batcher.ts'
 
-/** One POST to the webhook, as it came. */
+/** One POST to the webhook, as received. */
 export interface WebhookPost {
-  /** The bytes received: the signature is over them, not over what a parser makes of them. */
+  /** The raw bytes: the signature covers them, not a parsed form. */
   readonly body: Buffer
   readonly signature: string | string[] | undefined
-  /** From the path; anything but a UUID names no job of ours. */
+  /** From the path; anything but a UUID is none of our jobs. */
   readonly job: string | null
 }
 
@@ -22,9 +22,9 @@ export type ReceiveWebhook = (post: WebhookPost) => Promise<WebhookReceipt>
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Makes the receiver's one step: verify, store, acknowledge. What a delivery says is settled later, by whichever
- * process comes to it; so the acknowledgement never waits for that, and never lies.
- * Many deliveries at once share an INSERT. Rejects when Postgres would not store it: then the sender must try again.
+ * Creates the receiver: verify, store, acknowledge. Deliveries are settled later by any process, so the
+ * acknowledgement does not wait for that and is always true. Concurrent deliveries share an INSERT. Rejects if
+ * Postgres does not store the delivery: the sender must then retry.
  */
 export function createWebhookReceiver(db: Database, secrets: readonly string[]): ReceiveWebhook {
   const store = createBatcher(
@@ -56,7 +56,7 @@ function toReceivedDelivery(post: WebhookPost): deliveries.ReceivedDelivery {
       raw: null,
     }
   return {
-    // Without an identifier of its own, the same bytes are the same delivery.
+    // Without an event id, the same bytes are the same delivery.
     eventId: parsed.eventId ?? `sha256:${createHash('sha256').update(post.body).digest('hex')}`,
     job,
     jobId: null,

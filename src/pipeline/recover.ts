@@ -1,30 +1,30 @@
-import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as deliveries from '../store/deliveries.ts'
+import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
-import * as writeBackQueue from '../store/write-back-queue.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
+import * as writeBackQueue from '../store/write-back-queue.ts'
 import type { Deps, RunPolicy } from './deps.ts'
 
 const RECOVER_BATCH_SIZE = 1_000
 
 export interface RecoverResult {
-  /** Leases that ran out: calls that may have been paid for, and lookups that were never asked. */
+  /** Expired leases: calls that may be billed, and lookups that were never requested. */
   readonly expiredLeases: lookups.ExpiredLeases
   readonly interruptedRuns: number
   readonly doubtfulJobs: number
-  /** Jobs that nobody would have posted again; their inputs are free for another. */
+  /** Jobs that would never be posted; their inputs are free for another job. */
   readonly dissolvedJobs: number
   readonly expiredJobs: number
-  /** Jobs that are over, and whose inputs without a result are requested again. */
+  /** Finished jobs whose unanswered inputs are requested again. */
   readonly releasedJobs: number
   readonly attachedDeliveries: number
 }
 
 /**
- * Puts right what a process left that is no more, and what time has overtaken. Every process does it every few
- * seconds, not only when it starts: the one that died may have been the last to start.
+ * Cleans up after dead processes: expired leases, abandoned jobs, missed deadlines. Every process does it every few
+ * seconds, not only at start-up: the process that died may have been the last to start.
  */
 export async function recoverAbandoned(
   deps: Pick<Deps, 'db' | 'log'> & { readonly rules: Pick<RunPolicy, 'attempts'> },
@@ -37,7 +37,7 @@ export async function recoverAbandoned(
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
     const dissolved = await jobs.cancelUnsubmitted(tx, RECOVER_BATCH_SIZE)
-    await lookups.requeueMembers(tx, dissolved, 'its job was never taken')
+    await lookups.requeueMembers(tx, dissolved, 'its job was never accepted')
     return dissolved.length
   })
   const expiredJobs = await inTransaction(deps.db, async (tx) => {
@@ -60,15 +60,14 @@ export async function recoverAbandoned(
   })
   await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE * 5))
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
-  if (interrupted.length > 0)
-    deps.log.info({ runs: interrupted }, 'runs whose process is gone were interrupted')
+  if (interrupted.length > 0) deps.log.info({ runs: interrupted }, 'interrupted runs of dead processes')
   if (expiredLeases.inDoubt > 0)
     deps.log.warn(
       { lookups: expiredLeases.inDoubt },
-      'the process that asked these lookups is gone: they are asked again',
+      'lease expired during a call; retrying (may be billed twice)',
     )
   if (expiredJobs > 0)
-    deps.log.warn({ jobs: expiredJobs }, 'jobs were not delivered in time: their inputs are asked singly')
+    deps.log.warn({ jobs: expiredJobs }, 'jobs not delivered in time; requesting their inputs one by one')
   return {
     expiredLeases,
     interruptedRuns: interrupted.length,

@@ -2,17 +2,17 @@ import * as budgets from '../store/budgets.ts'
 import * as store from '../store/retention.ts'
 import type { Deps } from './deps.ts'
 
-/** How long things are kept, in milliseconds. Null: for ever. */
+/** How long data is kept, in milliseconds. Null: forever. */
 export interface RetentionPolicy {
   readonly recordsMs: number | null
   readonly deliveriesMs: number
   readonly changesMs: number | null
 }
 
-/** Rows of one statement. Small, so that nobody waits for it. */
+/** Rows per statement. Small, to keep transactions short. */
 const BATCH_SIZE = 500
 
-/** A tick may be begun again days later, when nothing was there to run it, and then goes on with its budget. */
+/** A scheduled run may be resumed days later, with what is left of its budget. */
 const SCHEDULED_RUNS_MS = 30 * 24 * 3_600_000
 
 export interface DeletedCounts {
@@ -25,14 +25,14 @@ export interface DeletedCounts {
   readonly budgets: number
 }
 
-/** Where a sweep over the records is: it carries on there at the next tick. */
+/** Position of the sweep over the records, from which the next tick continues. */
 export interface RetentionCursor {
   after: number
 }
 
 /**
- * Deletes a batch of each kind of what has been kept long enough. Runs go with the deliveries that they may explain and
- * the changes that they made, as long as nothing remembers them.
+ * Deletes one batch of each kind of expired data. Runs are deleted with the deliveries and changes that refer to
+ * them, once nothing does.
  * @returns what was deleted, and whether there may be more
  */
 export async function enforceRetention(

@@ -6,14 +6,14 @@ import type { WriteResult, WriteRow } from '../sources/write/write.ts'
 import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
 
-/** An answered row with what its record would put into its columns. */
+/** An answered row with the values for its columns. */
 export interface FittedRow {
   readonly row: writeBackQueue.AnsweredRow
   readonly write: WriteRow
   readonly skipped: readonly { readonly column: string; readonly reason: string }[]
 }
 
-/** Tells answered rows with a record to write from those that are settled without one. */
+/** Separates answered rows that have a record to write from those that finish without a write. */
 export function partitionAnswered(
   source: Source,
   answered: readonly writeBackQueue.AnsweredRow[],
@@ -46,14 +46,14 @@ const baseResult = (row: writeBackQueue.AnsweredRow) => ({
   cells: NO_CELLS,
 })
 
-/** What a write made of a row, or what a rehearsed one would make of it. */
+/** The state of a row after its write or previewed write. */
 export function toFinishedRow(
   { row, write, skipped: unfit }: FittedRow,
   result: WriteResult,
 ): writeBackQueue.FinishedRow {
-  // Besides what the record showed, what the outputs' own expressions made of it: no such foreign key, too long a text.
+  // Reasons from the record, and from the outputs' own SQL expressions: no such foreign key, text too long.
   const skipped = [...unfit, ...result.skipped]
-  // What the record lacks or the mapping leaves out is no conflict; what did not fit the column is.
+  // A field that the record lacks or the mapping omits is no conflict; a value that did not fit its column is.
   const misfits = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
   const settled = afterWrite(result.outcome, describeWrite(result, write, misfits))
   if (settled === null)
@@ -84,11 +84,11 @@ function describeWrite(result: WriteResult, write: WriteRow, misfits: FittedRow[
   if (result.reason !== null) return result.reason
   if (misfits.length > 0) return misfits.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
   if (result.outcome !== 'unchanged') return null
-  if (Object.keys(write.values).length === 0) return 'the record holds nothing for its columns'
-  return result.kept > 0 ? 'its columns hold values already' : null
+  if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
+  return result.kept > 0 ? 'its columns already hold values' : null
 }
 
-/** Without the columns of `touch`, which are no outputs. */
+/** Without `touch` columns, which are no outputs. */
 function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),

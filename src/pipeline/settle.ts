@@ -1,24 +1,24 @@
-import * as deliveries from '../store/deliveries.ts'
-import * as jobs from '../store/job-deliveries.ts'
-import { Delivery, type TerminalStatus, afterDelivery } from '../domain/job.ts'
+import { afterDelivery, Delivery, type TerminalStatus } from '../domain/job.ts'
 import { completeFromDelivery } from '../store/complete-lookups.ts'
 import { isTransient } from '../store/connectivity.ts'
+import * as deliveries from '../store/deliveries.ts'
+import * as jobs from '../store/job-deliveries.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { parseEvent } from '../webhook/event.ts'
 import type { Deps } from './deps.ts'
 import { dropErased } from './erasure.ts'
 import {
-  type DeliverySettlement,
   findJobCandidates,
   lockCandidateJobs,
   mergeAnswers,
   settleDelivery,
+  type DeliverySettlement,
 } from './match-delivery.ts'
 
-/** Deliveries of one tick, 100 results each. */
+/** Deliveries per tick, 100 results each. */
 const DELIVERIES_PER_TICK = 20
 
-/** Their bodies in all, but for the last: each may be 10 MiB, and all records go in one parameter. */
+/** Total size of their bodies, without the last one: each may have 10 MiB, and all records go into one parameter. */
 const BYTES_PER_TICK = 8 * 2 ** 20
 
 export interface SettleResult {
@@ -30,7 +30,7 @@ export interface SettleResult {
 
 type SettleDeps = Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>
 
-/** Settles deliveries, oldest first: their results answer lookups, and end their jobs. */
+/** Settles deliveries, oldest first: their results answer lookups and finish jobs. */
 export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
   const { lagsMs, outcomes, quarantinedResults, ...result } = await settleClaimed(
     deps,
@@ -44,10 +44,7 @@ export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
   deps.meter?.recordLookups(outcomes)
   deps.meter?.recordQuarantined(quarantinedResults)
   if (quarantinedResults > 0)
-    deps.log.warn(
-      { results: quarantinedResults },
-      'results that match no input of their job were quarantined',
-    )
+    deps.log.warn({ results: quarantinedResults }, 'quarantined results that match no input of their job')
   return result
 }
 
@@ -68,19 +65,19 @@ const NOTHING_SETTLED: SettledBatch = {
 }
 
 /**
- * SQLSTATEs that the data itself can cause: a value or a row that Postgres does not take. Not a missing right, column
- * or disk, for which no delivery is to blame.
+ * SQLSTATEs that the data itself can cause: a value or row that Postgres does not accept. Not a missing privilege,
+ * column or disk, for which no delivery is to blame.
  */
 const DATA_ERROR = /^(?:22|23|54)/
 
-/** Whether an error may be that of one delivery, and not of the database: a fault in our own reading is too. */
+/** Whether a single delivery may cause the error, and not the database. A bug in our own parser counts. */
 function isDeliveryError(error: unknown): boolean {
   if (!(error instanceof Error) || isTransient(error)) return false
   const { code } = error as { code?: unknown }
   return typeof code === 'string' ? DATA_ERROR.test(code) : true
 }
 
-/** Settles each delivery by itself, so that one that can't be settled is quarantined alone, and holds up no other. */
+/** Settles deliveries one at a time, so that a faulty one is quarantined alone and blocks no other. */
 async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   let sum = NOTHING_SETTLED
   for (let n = 0; n < DELIVERIES_PER_TICK; n++) {
@@ -90,9 +87,9 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
     }).catch(async (error: unknown) => {
       if (eventId === null || !isDeliveryError(error)) throw error
       const { code, name } = error as { code?: string; name: string }
-      const reason = `it could not be settled: ${code === undefined ? name : `SQLSTATE ${code}`}`
+      const reason = `settling failed: ${code === undefined ? name : `SQLSTATE ${code}`}`
       await deliveries.quarantineDelivery(deps.db, eventId, reason)
-      deps.log.error({ event: eventId, reason }, 'a delivery was quarantined; the others are settled')
+      deps.log.error({ event: eventId, reason }, 'delivery quarantined; the others are settled')
       return { ...NOTHING_SETTLED, deliveries: 1 }
     })
     if (one.deliveries === 0) break
@@ -108,7 +105,7 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   return sum
 }
 
-/** @param onClaim is given the first delivery's identifier before anything is made of it */
+/** @param onClaim called with the first delivery's id before it is processed */
 function settleClaimed(
   deps: SettleDeps,
   limit: number,
@@ -164,7 +161,7 @@ function settleParsed(
     return {
       eventId,
       state: Delivery.orphaned,
-      reason: 'no job of this database has this identifier',
+      reason: 'no job of this database has this id',
       quarantinedResults: 0,
     }
   const { unmatched, answers } = settlement
@@ -178,12 +175,12 @@ function settleParsed(
         ? `${unmatched} results match no input of the job`
         : null,
     quarantinedResults: unmatched,
-    // What it says of the job counts all the same: that it is over.
+    // What it says about the job counts all the same: that it has finished.
     ...(settlement.isForJob && { matched: { jobId: event.jobId, settlement } }),
   }
 }
 
-/** What the deliveries of a batch make of their jobs, each once. */
+/** What the deliveries of a batch mean for their jobs, once per job. */
 function toDeliveredJobs(done: readonly MatchedDelivery[]): jobs.DeliveredJob[] {
   return [...Map.groupBy(done, (one) => one.settlement.job.id).values()].map((its) => {
     const [{ settlement }] = its as [MatchedDelivery]

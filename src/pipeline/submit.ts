@@ -1,20 +1,20 @@
-import pLimit from 'p-limit'
-import * as jobs from '../store/jobs.ts'
-import * as lookups from '../store/lookups.ts'
 import { randomUUID } from 'node:crypto'
-import { Job, type SubmitEvent, afterSubmit } from '../domain/job.ts'
+import pLimit from 'p-limit'
+import { afterSubmit, Job, type SubmitEvent } from '../domain/job.ts'
 import { routeEmails } from '../domain/route.ts'
 import { toPriority } from '../domain/run.ts'
 import { AbortedError, RateLimitedError, ServiceError } from '../service/errors.ts'
 import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookups from '../store/lookups.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { type CallDeps, LEASE_MS } from './deps.ts'
 import { createBatcher } from '../util/batcher.ts'
+import { LEASE_MS, type CallDeps } from './deps.ts'
 import { allowedByBreaker, describeFailure } from './look-up/call-service.ts'
 
-/** Jobs posted in one tick. */
+/** Jobs posted per tick. */
 const JOBS_PER_TICK = 10
 
 export interface SubmitResult {
@@ -28,9 +28,9 @@ export interface SubmitResult {
 const NOTHING_SUBMITTED: SubmitResult = { submitted: 0, emails: 0, calls: 0, throttled: 0, stop: null }
 
 /**
- * Posts jobs: first those that the service certainly did not take before, then new ones of the run's waiting emails.
- * A job and its members are committed before its call is made, and its address holds its own id: whatever becomes of
- * the 202, the delivery finds it.
+ * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
+ * emails. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
+ * finds the job even if the 202 is lost.
  */
 export async function submitJobs(
   deps: CallDeps,
@@ -51,8 +51,8 @@ export async function submitJobs(
   if (!there.enough && !there.again) return NOTHING_SUBMITTED
 
   const priority = toPriority(run.trigger)
-  // The slots come first: a lease that waited for one would run out before its job is posted, and single calls would
-  // take the slots while permits are waited for.
+  // Take slots first: a lease that waits for a slot would expire before its job is posted, and single calls would
+  // take the slots while this one waits for permits.
   await deps.slots.wait(priority, options.signal, true)
   const slots = deps.slots.take(open, priority, true)
   let held = slots
@@ -77,12 +77,13 @@ export async function submitJobs(
       again: there.again,
       leaseMs: submitLeaseMs(granted.count, slots, deps.rules.callTimeoutMs),
     }).catch(async (error: unknown) => {
-      // They may be committed and the answer lost. Nothing was posted under this token, so that nothing is in doubt.
+      // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
+      // is in doubt.
       await releaseWithin(LEASE_MS, () => jobs.releaseJobs(deps.db, token))
       throw error
     })
     give(Math.max(0, slots - outgoing.length))
-    // Fewer slots than jobs: each slot posts several, one after the other, and is given back when none is left for it.
+    // With fewer slots than jobs, each slot posts several jobs in turn, and is released when none is left.
     const inSlots = pLimit(slots)
     const store = createBatcher((ended: SubmissionResult[]) => recordSubmissions(deps, ended))
     const posts = outgoing.map((job) => {
@@ -116,14 +117,14 @@ export async function submitJobs(
 }
 
 /**
- * How long a submission is leased: it is not extended while it is under way, so that the lease outlasts the time-out of
- * its call and of those that its slot makes before it. Pure.
+ * Lease duration of a submission. It is not extended during the call, so it must outlast the timeouts of all calls
+ * that its slot makes. Pure.
  */
 export function submitLeaseMs(jobs: number, slots: number, callTimeoutMs: number): number {
   return Math.ceil(jobs / slots) * callTimeoutMs + LEASE_MS + 60_000
 }
 
-/** First those that the service certainly did not take before, then new ones. */
+/** Leases jobs that were certainly not accepted before, then creates new ones. */
 async function leaseJobs(
   deps: CallDeps,
   run: RunningRun,
@@ -131,7 +132,7 @@ async function leaseJobs(
     readonly limit: number
     readonly token: string
     readonly least: number
-    /** Also jobs that were not taken before. */
+    /** Include jobs that were not accepted before. */
     readonly again: boolean
     readonly leaseMs: number
   },
@@ -179,13 +180,13 @@ async function postJob(
   }
 }
 
-/** Statuses by which the service itself says that it did not accept: its interface says to try them again. */
+/** Statuses by which the service itself says that it did not accept the job; its interface says to retry them. */
 const NOT_ACCEPTED_STATUSES: ReadonlySet<number> = new Set([403, 429, 500, 503])
 
 /**
- * Pure: what a failed submission means. Where it may have been taken, it is in doubt, and never sent again: a 502 or a
- * 504 comes from a gateway, after the job was handed on.
- * @param isDown the circuit is open: a service that is down uses up no job's attempts
+ * Classifies a failed submission. If it may have been accepted, it is in doubt and never sent again: a gateway's 502
+ * or 504 may come after the job was forwarded. Pure.
+ * @param isDown the circuit is open: an outage uses up no attempts
  */
 export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
   const reason = describeFailure(error)
@@ -210,9 +211,9 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
 }
 
 interface SubmissionResult extends jobs.SubmittedJob {
-  /** The service refuses us, whatever we ask: the inputs are not at fault, and may go in bulk again. */
+  /** The service rejects the key or the client: the inputs are not at fault, and may go in bulk again. */
   readonly isGlobalRejection: boolean
-  /** It may have been taken all the same, and billed. */
+  /** It may have been accepted and billed all the same. */
   readonly mayBeBilled: boolean
 }
 
@@ -222,7 +223,7 @@ async function recordSubmissions(deps: CallDeps, ended: SubmissionResult[]): Pro
     rejected.filter((job) => job.isGlobalRejection === refusesUs).map((job) => job.id)
   const doubted = ended.filter((job) => job.mayBeBilled).map((job) => job.id)
   const told = (): Promise<void> =>
-    // Mostly all were taken, and one statement says so.
+    // Usually all were accepted, and one statement suffices.
     rejected.length + doubted.length === 0
       ? jobs.recordJobSubmissions(deps.db, ended)
       : inTransaction(deps.db, async (tx) => {
@@ -233,7 +234,7 @@ async function recordSubmissions(deps: CallDeps, ended: SubmissionResult[]): Pro
             mayBeBilled: false,
             attempts: null,
           })
-          await lookups.requeueMembers(tx, ids(true), 'the service refused the key')
+          await lookups.requeueMembers(tx, ids(true), 'the service rejected the key')
         })
   await retryWhileUnavailable(told, {
     conflicts: Number.POSITIVE_INFINITY,

@@ -1,22 +1,22 @@
-import * as changes from '../store/changes.ts'
-import * as writeBackQueue from '../store/write-back-queue.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Source } from '../sources/source.ts'
-import { type WriteResult, writeBatch } from '../sources/write/write.ts'
-import { TableBusyError, inTransaction, withTableTimeouts } from '../store/transaction.ts'
+import { writeBatch, type WriteResult } from '../sources/write/write.ts'
+import * as changes from '../store/changes.ts'
+import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
+import * as writeBackQueue from '../store/write-back-queue.ts'
+import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import type { Deps } from './deps.ts'
-import { MAX_SINGLE_ROW_TRIES, describeTableBusy, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
-import { type FittedRow, partitionAnswered, toFinishedRow } from './row-results.ts'
+import { partitionAnswered, toFinishedRow, type FittedRow } from './row-results.ts'
 
 /** Rows of the largest batch: one UPDATE of the source. */
 const ROWS_PER_TICK = 1_000
 
 export interface WriteBackResult {
-  /** Rows closed, or sent back to be picked again. */
+  /** Rows finished, or requeued to be picked again. */
   readonly rows: number
   readonly enriched: number
   readonly cells: number
-  /** Rows that another transaction has locked: they wait on, and are tried again soon. */
+  /** Rows that another transaction has locked: they keep waiting and are retried soon. */
   readonly left: number
   /** There may be more to do at once. */
   readonly more: boolean
@@ -24,8 +24,8 @@ export interface WriteBackResult {
 
 /**
  * Writes answered rows of one source: the source's cells, the changes and the rows' states in one transaction, so
- * that a crash leaves all of it or nothing. It never waits for what a person has locked: such rows are left for later,
- * and the others are written. A batch that takes too long is given up, and the next one is smaller.
+ * that a crash leaves all of it or nothing. It never waits for rows locked by other transactions: these are deferred,
+ * and the others are written. A batch that takes too long is cancelled, and the next one is smaller.
  */
 export async function writeBackBatch(
   deps: Pick<Deps, 'db' | 'rules' | 'meter'>,
@@ -38,7 +38,7 @@ export async function writeBackBatch(
   return did
 }
 
-/** What a batch held, to know what to do when it is given up. */
+/** What a batch holds, to handle it when the batch is cancelled. */
 interface ClaimedBatch {
   claimed: readonly writeBackQueue.AnsweredRow[]
   fitted: readonly FittedRow[]
@@ -93,7 +93,8 @@ function writeClaimed(
       const locked: string[] = []
       for (const one of fitted) {
         const result = outcomes.get(one.row.key)
-        if (!result) throw new Error(`the write of source ${source.name} told nothing of one of its rows`)
+        if (!result)
+          throw new Error(`the write to source ${source.name} returned no result for one of its rows`)
         if (result.outcome === 'locked') {
           locked.push(one.row.key)
           continue
@@ -128,8 +129,8 @@ function writeClaimed(
   )
 }
 
-/** The reason of a row that is left for later. */
-const LOCKED_REASON = 'another transaction has locked its row: written when that has ended'
+/** Reason of a deferred row. */
+const LOCKED_REASON = 'another transaction has locked its row: written when it ends'
 
 async function writeToSource(
   tx: Parameters<typeof withTableTimeouts>[0],
@@ -145,7 +146,7 @@ async function writeToSource(
   return new Map(results.map((result) => [result.key, result]))
 }
 
-/** Leaves rows for later whose batch was given up. */
+/** Defers the rows of a cancelled batch. */
 async function deferRows(
   { db, rules }: Pick<Deps, 'db' | 'rules'>,
   source: Source,
@@ -158,7 +159,7 @@ async function deferRows(
   return { ...NOTHING_WRITTEN, left: keys.length }
 }
 
-/** Closes the one row that can't be written, unless it has changed since it was tried. */
+/** Rejects the one row that cannot be written, unless it has changed since the attempt. */
 async function rejectRow(
   deps: Pick<Deps, 'db' | 'rules'>,
   source: Source,
@@ -184,7 +185,7 @@ async function rejectRow(
   return { ...NOTHING_WRITTEN, rows: isClosed ? 1 : 0, more: true }
 }
 
-/** What Fillrate had written before into the columns that it has written now; null for nothing. */
+/** Fillrate's previous values of the columns written now; null: none. */
 function previouslyWritten(
   written: Record<string, unknown> | null,
   after: Record<string, unknown>,

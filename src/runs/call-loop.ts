@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { keyPauseMs } from '../domain/backoff.ts'
 import { toPriority } from '../domain/run.ts'
+import type { CallDeps } from '../pipeline/deps.ts'
+import * as lookUp from '../pipeline/look-up/look-up.ts'
+import * as submit from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
+import type { RateState } from '../service/rate-limit/limiter.ts'
 import * as followed from '../store/changed-rows.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
-import type { CallDeps } from '../pipeline/deps.ts'
-import * as lookUp from '../pipeline/look-up/look-up.ts'
 import { cached } from '../util/cached.ts'
-import * as submit from '../pipeline/submit.ts'
-import { runLoop } from './loop.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
 import type { Elector, Leadership } from './leader.ts'
+import { runLoop } from './loop.ts'
 
-/** Lookups of one tick: after so many, more urgent runs are looked at again. */
+/** Lookups per tick, before more urgent runs are considered again. */
 const LOOKUPS_PER_TICK = 5_000
 
 export interface CallLoopOptions {
@@ -23,32 +23,32 @@ export interface CallLoopOptions {
   readonly elector: Elector
   /** The runs of this process. */
   readonly runIds: () => readonly number[]
-  /** Tells what was done to every run of this process. */
+  /** Updates the counters of every run of this process. */
   readonly countForRuns: (act: (tally: RunCounters) => void) => void
   readonly toLookUp: WakeSignal
   readonly toSync: WakeSignal
   readonly toSubmit: WakeSignal
   readonly wakeWriters: () => void
-  /** Ends the calling when what is under way is done. */
+  /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
   /** Another process is the leader, and has reported this. */
   readonly onLeaderStatus: (status: RateState) => void
-  /** How long to wait after so many refusals in a row, in milliseconds. */
+  /** How long to wait after consecutive rejections of the key, in milliseconds. */
   readonly pauseMs?: (refusals: number) => number
-  /** A lookup was answered. */
+  /** Called after a final response. */
   readonly onResponse?: () => void
-  /** The service refuses us for good. */
+  /** The service rejects the key or the client for good. */
   readonly onStop: (error: ServiceError) => void
 }
 
-/** Calls the service whenever it is this process's turn: for all live runs of its scope, the most urgent first. */
+/** Calls the service while this process is the leader: for all running runs of its scope, the most urgent first. */
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const { deps, elector, signal, pauseMs = keyPauseMs } = options
   const work = options.toLookUp.listen()
-  /** Turns in a row that ended because the service refuses us. */
+  /** Consecutive leaderships that ended because the service rejected the key. */
   let refusals = 0
-  // What was refused in a run before this one of the same process is tried again.
+  // Retry keys that were rejected in an earlier run of this process.
   deps.client.resetKeys()
   let { scope } = elector
   const acquire = async (): Promise<Leadership | null> => {
@@ -85,13 +85,13 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     }
     if (ended.answered) refusals = 0
     if (!ended.refused || signal.aborted) continue
-    // Somebody may have put the key right meanwhile.
+    // The key may have been fixed meanwhile.
     await sleep(pauseMs(++refusals), undefined, { signal }).catch(() => {})
     deps.client.resetKeys()
   }
 }
 
-/** How a turn ended: whether the service refuses us, and whether it had answered before. */
+/** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
 interface LeadershipEnd {
   readonly refused: boolean
   readonly answered: boolean
@@ -118,11 +118,11 @@ async function callWhileLeader(
   const ended = new AbortController()
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
-  // The loops look at the same moments. Not for syncs: nothing may keep one waiting.
+  // The loops share one query. Live sync has its own: it must not wait.
   const live = cached(() => runs.listRunning(deps.db, turn.scope), { least: 100 })
   const loops = [
     lookUpUrgent(options, deps, turn.scope, signal),
-    // Each in its own loop: a backfill's tick may wait for permits for as long as a window lasts.
+    // Each has its own loop: a backfill's tick may wait for permits for a whole window.
     ...(['normal', 'low'] as const).map((priority) =>
       runLoop({
         ...common,
@@ -161,7 +161,7 @@ async function callWhileLeader(
       },
     }),
   ]
-  // A turn that one loop has failed in is over for all of them, before another process may have it.
+  // If one loop fails, stop all of them before another process becomes the leader.
   await Promise.all(
     loops.map((one) =>
       one.catch((error: unknown) => {
@@ -176,12 +176,12 @@ async function callWhileLeader(
   return { refused, answered }
 }
 
-/** Ticks under way at once, at the most: each has at least one call on the wire. */
+/** Maximum concurrent ticks; each has at least one call in flight. */
 const MAX_URGENT_TICKS = 64
 
 /**
- * Looks up for syncs. A tick is not waited for, or a change would wait for the slowest answer of those before it: the
- * next one begins when the one before has leased what was there.
+ * Looks up for live sync. Ticks overlap, or a change would wait for the slowest response of earlier ones: the next
+ * tick starts once the one before it has leased what was there.
  */
 async function lookUpUrgent(
   options: CallLoopOptions,

@@ -1,7 +1,7 @@
-import type { RequestCounts } from './report.ts'
 import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RequestCounts } from './report.ts'
 
-/** What this process did in a run. Everything else about a run is counted in Postgres. */
+/** What this process did in a run. Everything else is counted in Postgres. */
 export class RunCounters {
   picked = 0
   requested = 0
@@ -12,7 +12,7 @@ export class RunCounters {
   bulk = 0
   retried = 0
   throttled = 0
-  /** When something last moved, by `performance.now`. */
+  /** Time of the last progress, by `performance.now()`. */
   lastProgressAt = performance.now()
 
   touch(): void {
@@ -25,23 +25,23 @@ export class RunCounters {
   }
 }
 
-/** What a run tells while it works. */
+/** Progress of a running run. */
 export interface RunProgress {
-  /** Rows taken so far; still growing while `picking`. */
+  /** Rows picked so far; growing while `picking`. */
   readonly picked: number
   /** Rows in a final state. */
   readonly finished: number
-  /** Lookups asked singly, by this process. */
+  /** Single lookups requested by this process. */
   readonly requested: number
-  /** Emails posted in jobs, by this process. */
+  /** Emails posted in jobs by this process. */
   readonly submitted: number
   readonly jobsWaiting: number
   readonly picking: boolean
-  /** Cells written, by this process. */
+  /** Cells written by this process. */
   readonly written: number
-  /** Null while another process is the caller and has told nothing. */
+  /** Null while another process is the leader and has reported nothing. */
   readonly rate: RateState | null
-  /** Why nothing moves, in words. */
+  /** Why there is no progress, for people. */
   readonly stallReason: string | null
   readonly elapsedMs: number
 }

@@ -1,23 +1,23 @@
-import * as store from '../store/metrics.ts'
+import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/fill-counts.ts'
 import type { Source } from '../sources/source.ts'
+import * as store from '../store/metrics.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
-import type { Deps } from '../pipeline/deps.ts'
 
-/** Counting reads the whole table: what takes longer than this is not worth knowing. */
+/** Counting reads the whole table; longer than this is not worth it. */
 const COUNT_TIMEOUT_MS = 30_000
-/** A count that takes longer than this may cost one part in so many of the database's time. In milliseconds. */
+/** If counting takes longer than this (milliseconds), spend at most 1/COST_FACTOR of the time on it. */
 const CHEAP_COUNT_MS = 500
 const COST_FACTOR = 100
 
 export interface FillRateSampleOptions {
-  /** Not before the last one is so old, in milliseconds. */
+  /** Minimum age of the last sample, in milliseconds. */
   readonly minAgeMs: number
 }
 
 /**
- * Keeps how much of a source is filled, unless it was counted lately or counting costs too much. Only for people to look
- * at, so that a failure is logged and no more.
+ * Stores a sample of a source's fill rates, unless the last one is recent or counting costs too much. For display
+ * only: failures are logged at debug level.
  * @returns whether it was counted
  */
 export async function sampleFillRate(
@@ -41,14 +41,14 @@ export async function sampleFillRate(
     })
     return true
   } catch (error) {
-    log.debug({ source: source.name, reason: (error as Error).message }, 'coverage was not counted')
+    log.debug({ source: source.name, reason: (error as Error).message }, 'fill rates not sampled')
     return false
   }
 }
 
 const minIntervalMs = (tookMs: number): number => (tookMs > CHEAP_COUNT_MS ? COST_FACTOR * tookMs : 0)
 
-/** All of some sources, one after the other. */
+/** Samples sources one after the other. */
 export async function sampleFillRates(
   deps: Pick<Deps, 'db' | 'log' | 'now'>,
   sources: readonly Source[],

@@ -1,30 +1,33 @@
 import { Run } from '../domain/run.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import type { RunBudget } from '../pipeline/pick/budget.ts'
+import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { RateState } from '../service/rate-limit/limiter.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
-import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
-import type { RunBudget } from '../pipeline/pick/budget.ts'
-import { createRunReport, type RunReport, type RunStatus } from './report.ts'
 import type { RunCounters } from './counters.ts'
 import type { Leftover } from './monitor.ts'
+import { createRunReport, type RunReport, type RunStatus } from './report.ts'
 
-/** What a run meets on its way and tells at its end. */
+/** What a run observes, to report at its end. */
 export class RunObservations {
   readonly failures: unknown[] = []
   preview: Preview | null = null
-  /** What it left to other runs when it ended by itself. */
+  /** What it left to other runs when it completed. */
   leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0, outageMs: null }
-  /** Sources that were left out, or picked no further, because somebody paused them. */
+  /** Sources skipped, or not picked any further, because they were paused. */
   readonly pausedSources = new Set<string>()
-  /** Sources whose table another transaction had locked, so that they were not picked to their end. */
+  /** Sources not read to the end because another transaction had locked their table. */
   readonly unreadSources = new Set<string>()
   fatalError: ServiceError | null = null
 }
 
-/** Tells what a run did, and closes it. @throws what ended it, after it was stored as failed */
+/**
+ * Reports and closes a run.
+ * @throws the error that ended it, after it was stored as failed
+ */
 export async function finishRun(
   deps: Pick<Deps, 'db' | 'log'>,
   run: {
@@ -44,7 +47,8 @@ export async function finishRun(
 ): Promise<RunReport> {
   const [failure] = run.seen.failures
   const [status, why] = decideStatus(run, failure, options.signal.aborted)
-  // Interrupted while Postgres is away, it waits no longer than its lease lasts: the next run finds it dead.
+  // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
+  // dead.
   const wait = {
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
     onWait: (error: Error, ms: number): void =>
@@ -87,7 +91,7 @@ export async function finishRun(
       wait,
     ))
   )
-    deps.log.warn({ run: run.id }, 'another process has taken this run for dead, and taken its rows over')
+    deps.log.warn({ run: run.id }, 'run lost its lease; its rows were taken over')
   deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
   options.onEnded?.(report)
   if (failure !== undefined) throw failure
@@ -99,10 +103,10 @@ const describeOtherRuns = (
   { dryRun }: { readonly dryRun?: object | null },
 ): string | null =>
   dryRun && others > 0
-    ? `${others} rows of the same sources are another run's: they are not among these`
+    ? `${others} rows of the same sources belong to another run and are not included`
     : null
 
-/** What still waits, why, and who goes on with it. */
+/** What still waits, why, and who continues with it. */
 function describeLeftover({
   leftover: { later, laterAt, locked, outageMs },
 }: RunObservations): string | null {
@@ -110,23 +114,23 @@ function describeLeftover({
   const isLocked =
     locked === 0
       ? null
-      : `${rows(locked)} because other transactions have locked what is to be written: the next run writes it, without a call`
+      : `${rows(locked)} because other transactions have locked them: the next run writes them without a call`
   if (outageMs !== null)
-    return `the service has answered nothing for ${Math.round(outageMs / 60_000)} min: what waits is asked by the next run`
+    return `the service has not responded for ${Math.round(outageMs / 60_000)} min: the next run requests what waits`
   if (later === 0) return isLocked
   const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
-  const isLater = `${rows(later)} for another try of a call that failed: the next run makes it${at}`
+  const isLater = `${rows(later)} for the retry of a failed call: the next run makes it${at}`
   return isLocked === null ? isLater : `${isLater}; ${isLocked}`
 }
 
 const describeOtherScopes = (scopes: readonly string[]): string | null =>
   scopes.length === 0
     ? null
-    : `a run with another service or key (${scopes.join(', ')}) was at work on this database: its rows and lookups were left to it`
+    : `a run with another service or key (${scopes.join(', ')}) used this database: its rows and lookups were left to it`
 function describeUnread({ unreadSources }: RunObservations): string | null {
   if (unreadSources.size === 0) return null
   const names = [...unreadSources].sort().join(', ')
-  return `${names} could not be read to the end, because another transaction has locked the table: the next run reads on`
+  return `${names} could not be read to the end because another transaction has locked the table: the next run continues`
 }
 
 function describePaused({ pausedSources }: RunObservations): string | null {
@@ -135,7 +139,7 @@ function describePaused({ pausedSources }: RunObservations): string | null {
   return `${names} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
-/** What is kept of a report: no values of people's rows, which somebody may want erased. */
+/** The report to store: without values of users' rows, which may have to be erased. */
 function withoutSample(report: RunReport): RunReport {
   const { dry_run: dryRun } = report
   return dryRun ? { ...report, dry_run: { ...dryRun, sample: [] } } : report
@@ -151,7 +155,7 @@ function decideStatus(
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsSkipped, rowsAwaitingBudget, limit } = run.budget
   const unpaid = [
-    ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were left out`] : []),
+    ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were skipped`] : []),
     ...(rowsAwaitingBudget > 0 ? [`${rowsAwaitingBudget} rows wait for their next lookup`] : []),
   ]
   if (unpaid.length > 0)
@@ -159,11 +163,11 @@ function decideStatus(
   return ['completed', null]
 }
 
-/** In one line, for lists and logs; whoever started the run is told the whole of it. */
+/** One line for lists and logs; the caller of the run gets the whole error. */
 function failureSummary(failure: unknown): string {
   if (failure instanceof SourceProblems)
     return failure.problems
       .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
       .join('; ')
-  return failure instanceof Error ? failure.message : 'an unknown failure'
+  return failure instanceof Error ? failure.message : 'unknown error'
 }

@@ -179,7 +179,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   }
 }
 
-/** What the next caller and `status` find: whether something is left of the limit, and how this turn went. */
+/** Stores what the next leader and `status` need: whether capacity is left, and how this leadership went. */
 async function publishFinalStatus(
   { db, log }: LeaderOptions,
   lease: LeaderLease,
@@ -191,11 +191,11 @@ async function publishFinalStatus(
     await rateLimits.saveExhausted(db, lease, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
     await rateLimits.saveRateStatus(db, lease, { ...toRateStatus(state), stall_reason: null })
   } catch (error) {
-    log.warn({ reason: (error as Error).message }, 'how the limit stands could not be kept for the next run')
+    log.warn({ reason: (error as Error).message }, 'final rate status not stored for the next run')
   }
 }
 
-/** How the process that calls stands, as it told it moments ago; null where none calls, or none has told it yet. */
+/** The leader's last report; null if there is no leader, or it has not reported yet. */
 export async function readLeaderStatus(db: Database, scope: string, now: number): Promise<RateState | null> {
   const told = (await rateLimits.readRateStatuses(db)).get(scope)
   if (told === undefined || !told.live) return null
@@ -218,7 +218,7 @@ export async function readLeaderStatus(db: Database, scope: string, now: number)
   }
 }
 
-/** Null where there is none, or where it is beyond the calendar. */
+/** Null if there is none, or beyond the range of Date. */
 function toIsoTime(at: number | null): string | null {
   const date = at === null ? null : new Date(at)
   return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()

@@ -1,22 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { isTransient } from '../store/connectivity.ts'
+import { isConflict, TableBusyError } from '../store/transaction.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 
 export interface LoopOptions {
   readonly name: string
-  /** One bounded batch. @returns how much it did; 0 when there was nothing to do */
+  /**
+   * Does one bounded batch.
+   * @returns how much it did; 0: nothing to do
+   */
   readonly tick: () => Promise<number>
   readonly nudge: WakeSignal
-  /** Ends the loop after the tick that is under way. */
+  /** Stops the loop after the current tick. */
   readonly signal: AbortSignal
   readonly log: Logger
-  /** The least time between two ticks that were not full, so that work gathers into batches. Milliseconds. */
+  /** Minimum time between two partial ticks, so that work gathers into batches. Milliseconds. */
   readonly paceMs?: number
-  /** The longest time between two looks while there is nothing to do. Milliseconds. */
+  /** Maximum time between two ticks while idle. Milliseconds. */
   readonly longestLookMs?: number
-  /** What a full tick does: then the next follows at once. */
+  /** Amount of a full tick, which is followed by the next one at once. */
   readonly full?: number
 }
 
@@ -24,8 +27,8 @@ const MIN_POLL_MS = 100
 const MAX_POLL_MS = 1_000
 
 /**
- * Does ticks until told to stop; while there is nothing to do it looks less and less often. Outlasts an outage of
- * Postgres, and other transactions that it meets: what a tick did not do is there for the next one.
+ * Ticks until aborted, less and less often while idle. Survives outages of Postgres and conflicts with other
+ * transactions: the next tick picks up what this one did not do.
  */
 export async function runLoop(options: LoopOptions): Promise<void> {
   const { signal, paceMs = 0, longestLookMs = MAX_POLL_MS } = options
@@ -43,7 +46,7 @@ export async function runLoop(options: LoopOptions): Promise<void> {
       const isMet = isConflict(error) || error instanceof TableBusyError
       if (!isMet && !isTransient(error)) throw error
       const ms = Math.min(5_000, 200 * 2 ** outage++)
-      const what = isMet ? 'met another transaction: tried again' : 'waiting for Postgres'
+      const what = isMet ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
       options.log.warn({ step: options.name, reason: (error as Error).message, ms }, what)
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue

@@ -1,29 +1,29 @@
-import * as runs from '../store/runs.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LeaseLostError, Run, type RunState } from '../domain/run.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
+import * as runs from '../store/runs.ts'
 import type { RunStatus } from './report.ts'
 
 export interface MaintenanceDeps extends Deps {
-  /** Names this process; unique for each start. */
+  /** Identifies this process; unique for each start. */
   readonly owner: string
 }
 
-/** What a run that asks nothing is told. */
+/** Handle of a run that makes no service calls. */
 export interface MaintenanceRun {
   readonly id: number
-  /** Does one batch, again while Postgres is away. `act` must be safe to do twice. */
+  /** Runs one batch, repeated while Postgres is unavailable. `act` must be idempotent. */
   readonly attempt: <T>(act: () => Promise<T>) => Promise<T>
-  /** Aborted when somebody wants it to end, or when another process has declared it dead. */
+  /** Aborts on interruption, or when another process has declared the run dead. */
   readonly signal: AbortSignal
 }
 
 /**
- * A run that asks the service nothing, as undo and remap are: opened, kept alive while `act` works, and closed with
- * what `act` tells. It is listed among the runs, and its writes are changes that can be taken back.
- * @throws what ended `act`, after the run was stored as failed
+ * Runs `act` as a leased run that makes no service calls (undo, remap): starts it, heartbeats, and records the
+ * result. It is listed among the runs, and its changes can be undone.
+ * @throws the error of `act`, after the run was stored as failed
  */
 export async function runMaintenance<Report extends { readonly status: RunStatus }>(
   deps: Pick<MaintenanceDeps, 'db' | 'log' | 'owner'>,
@@ -63,8 +63,8 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     log.info({ run: id, status: report.status }, 'run ended')
     return report
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'an unknown failure'
-    // What ended it matters more than that its end could not be stored; another process finds it dead.
+    const reason = error instanceof Error ? error.message : 'unknown error'
+    // The error matters more than storing the end; another process finds the run dead.
     await close(Run.failed, reason, {}).catch(() => {})
     throw error
   } finally {
@@ -88,7 +88,7 @@ async function extendUntilDone(
       lost.abort(new LeaseLostError(id, LEASE_MS))
       return
     } catch (error) {
-      log.warn({ run: id, reason: (error as Error).message }, 'the run was not kept alive, will try again')
+      log.warn({ run: id, reason: (error as Error).message }, 'heartbeat failed; retrying')
     }
   }
 }

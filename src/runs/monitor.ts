@@ -1,51 +1,51 @@
-import * as runs from '../store/runs.ts'
-import * as waiting from '../store/run-progress.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Trigger } from '../domain/run.ts'
+import type { Deps } from '../pipeline/deps.ts'
+import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
+import { repick as again, type PickContext } from '../pipeline/pick/pick.ts'
 import type { RateState } from '../service/rate-limit/limiter.ts'
 import type { Source } from '../sources/source.ts'
-import { TableBusyError, isConflict } from '../store/transaction.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { KnownCircuit } from '../store/rate-limits.ts'
-import type { Deps } from '../pipeline/deps.ts'
-import { type PickContext, repick as again } from '../pipeline/pick/pick.ts'
-import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
+import * as waiting from '../store/run-progress.ts'
+import * as runs from '../store/runs.ts'
+import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, isOutageTooLong } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 
 const POLL_INTERVAL_MS = 200
-/** The thorough look reads all waiting rows, so it comes seldom, and only when nothing moves. */
+/** The full check reads all waiting rows, so it runs rarely and only without progress. */
 const FULL_CHECK_MS = 1_000
-/** To count the rows that wait may take one part in so many of the time. */
+/** Spend at most 1/COUNT_COST_FACTOR of the time on counting waiting rows. */
 const COUNT_COST_FACTOR = 20
 
 export interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly trigger: Trigger
   readonly sources: readonly Source[]
-  /** Rows of each source at the most. */
+  /** Maximum rows of each source. */
   readonly limit: number | null
   readonly counters: RunCounters
   readonly waitMs: number
   readonly startedAt: number
   readonly isPicking: () => boolean
   readonly rate: () => RateState | null
-  /** That the service is down, as the process that calls has noted it. */
+  /** Finds the open circuit that the leader has stored. */
   readonly findOpenCircuit: () => Promise<KnownCircuit | null>
-  /** There may be lookups to ask again. */
+  /** There may be lookups to request again. */
   readonly wakeCalls: () => void
   readonly onProgress: ((progress: RunProgress) => void) | undefined
 }
 
 /** What a run leaves behind when it ends. */
 export interface Leftover {
-  /** Rows of the same sources that other runs hold. */
+  /** Rows of the same sources held by other runs. */
   others: number
-  /** Its own rows whose lookups are tried again by the next run or the daemon, and when the first is. */
+  /** Own rows whose lookups are retried by the next run or the daemon, and when the first of them is. */
   later: number
   laterAt: Date | null
-  /** Its own rows that are answered, and locked by other transactions. */
+  /** Own rows that are answered but locked by other transactions. */
   locked: number
-  /** For so long the service had answered nothing; null where it was not down. Milliseconds. */
+  /** How long the service had been down; null: it was not. Milliseconds. */
   outageMs: number | null
 }
 
@@ -56,7 +56,7 @@ interface MonitorState extends Leftover {
 }
 
 /**
- * Watches a run until nothing of it is left to do, tells how far it is, and takes over what dead runs left meanwhile.
+ * Monitors a run until it is complete, reports progress, and takes over from dead runs.
  * @returns what it leaves to others
  */
 export async function monitorRun(
@@ -92,7 +92,7 @@ export async function monitorRun(
       }
     } catch (error) {
       if (error instanceof TableBusyError) {
-        // Rows that are to be picked again wait behind a locked table, as others wait to be written.
+        // Requeued rows wait behind a locked table just as rows to be written do.
         const idleMs = performance.now() - run.counters.lastProgressAt
         if (idleMs >= Math.min(run.waitMs, deps.rules.leftWaitMs)) {
           await countFinished(deps, run, told)
@@ -106,7 +106,7 @@ export async function monitorRun(
   return told
 }
 
-/** Rows picked after the count would be taken for settled: so those picked before it are counted. */
+/** Use the number picked before the count: rows picked after it would count as finished. */
 async function countFinished(
   deps: Pick<Deps, 'db'>,
   run: MonitoredRun,
@@ -125,7 +125,7 @@ async function checkCompletion(
 ): Promise<boolean> {
   const idleMs = performance.now() - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
-  // Those that can't be paid stay sent back, and are looked at seldom.
+  // Rows that the budget cannot pay stay requeued, and are checked rarely.
   if (run.budget.rowsAwaitingBudget === 0 && (await waiting.hasRequeuedRows(deps.db, run.id, names))) {
     await repickSources(deps, run, { leftBehind: false, signal })
     return false
@@ -134,13 +134,12 @@ async function checkCompletion(
   if (mine && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
   const alive = await runs.listRunning(deps.db)
   const live = alive.map((one) => one.id)
-  // What follows the database never ends by itself, and is looked after by another process when it dies. The schedule
-  // has a next tick: it need not stay for what a long backfill may leave behind. A run of another service
-  // does other work.
+  // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
+  // need not stay for what a long backfill may abandon. A run of another service does other work.
   const unawaited = alive
     .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.service !== run.service)
     .map((one) => one.id)
-  // Where a run writes, its write back does it.
+  // Otherwise the write-back does it.
   if (run.dry) await waiting.advanceCascade(deps.db, run.id, run.cascading)
   let waits = await waiting.readWaitingCounts(deps.db, run, names, live, unawaited)
   if (await takeOver(deps, run, live, waits, signal))
@@ -162,12 +161,12 @@ async function checkCompletion(
     picking: false,
   })
   if (end === 'continue') await sleep(FULL_CHECK_MS - POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
-  // Freed by a job that was given up after these rows were picked: the budget had not reckoned with them.
+  // Freed by a job that expired after these rows were picked: the budget had not included them.
   else run.budget.setPendingSkips('abandoned', waits.abandoned)
   return end !== 'continue'
 }
 
-/** For how long the service has answered nothing, where that is too long to stay; else null. */
+/** How long the service has been down, if that is too long to wait for; else null. */
 async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Promise<number | null> {
   const outage = await run.findOpenCircuit()
   if (outage === null) return null
@@ -175,7 +174,7 @@ async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Prom
   return isOutageTooLong(lastedMs, await waiting.hasAnsweredLookups(deps.db, run.id)) ? outage.lastedMs : null
 }
 
-/** @returns whether anything was taken over, so that the situation has changed */
+/** @returns whether anything was taken over */
 async function takeOver(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
   run: MonitoredRun,

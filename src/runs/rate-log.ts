@@ -1,24 +1,24 @@
 import type { Logger } from 'pino'
 import type { RateState } from '../service/rate-limit/limiter.ts'
 
-/** Calls that wait for longer are logged with the reason, in milliseconds. */
+/** Log the reason of waits longer than this, in milliseconds. */
 const LONG_WAIT_MS = 10_000
 
-/** Windows of a minute make calls wait each minute: for the same reason no more than one line in so long, in milliseconds. */
+/** With one-minute windows, calls wait every minute: log the same reason at most this often, in milliseconds. */
 const REPEAT_AFTER_MS = 10 * 60_000
 
 /**
- * Logs what of the rate an operator must know: that calls wait and why, and when they go on, that the service has banned the key, and that
- * another client spends it. Each once, when it begins, and the end of a ban.
+ * Logs what an operator must know about the rate: that calls wait and why, when they continue, that the service has
+ * banned the key, and that another client uses it. Each once when it starts, and the end of a ban.
  */
 export class RateLog {
   readonly #log: Pick<Logger, 'info' | 'warn'>
   readonly #scope: string
   #isShared = false
   #isBanned = false
-  /** The state in which calls waited last, and when that was logged. */
+  /** Reason of the last wait, and when it was logged. */
   #lastLoggedWait: { readonly state: string; readonly at: number } | null = null
-  /** Since when the calls wait whose wait was logged. */
+  /** Start of the wait that was logged. */
   #waitingSince: number | null = null
 
   constructor(log: Pick<Logger, 'info' | 'warn'>, scope: string) {
@@ -26,7 +26,7 @@ export class RateLog {
     this.#scope = scope
   }
 
-  /** @param now in milliseconds, by any clock that does not go back */
+  /** @param now in milliseconds, monotonic */
   observe(rate: RateState, now: number): void {
     this.#logBan(rate)
     this.#logSharedKey(rate)
@@ -41,17 +41,17 @@ export class RateLog {
     if (isBanned)
       this.#log.warn(
         about,
-        'the service bans the key for a while (403 after 429): calling stops, and one call now and then finds out ' +
-          'when it may go on. Nothing is lost. Give each client of the service a key of its own',
+        'the service has banned the key for a while (403 after 429): calls stop, and an occasional probe finds out ' +
+          'when they may continue. Nothing is lost. Give each client of the service its own key',
       )
-    else this.#log.info(about, 'the service accepts the key again: calling goes on')
+    else this.#log.info(about, 'the service accepts the key again; calls continue')
   }
 
   #logSharedKey(rate: RateState): void {
     if (rate.foreign && !this.#isShared)
       this.#log.warn(
         { scope: this.#scope },
-        'another client spends the same key: room is left for it, and calls may be refused. Give each client a key of its own',
+        'another client uses the same key: capacity is left for it, and calls may be rejected. Give each client its own key',
       )
     this.#isShared = rate.foreign
   }
@@ -60,7 +60,10 @@ export class RateLog {
     const waitedMs = rate.waiting === null ? 0 : (rate.waitingForMs ?? 0)
     if (waitedMs < LONG_WAIT_MS) {
       if (this.#waitingSince !== null)
-        this.#log.info({ scope: this.#scope, waited_ms: Math.round(now - this.#waitingSince) }, 'calls go on')
+        this.#log.info(
+          { scope: this.#scope, waited_ms: Math.round(now - this.#waitingSince) },
+          'calls continue',
+        )
       this.#waitingSince = null
       return
     }

@@ -1,23 +1,25 @@
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
+import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import type { RateState } from '../service/rate-limit/limiter.ts'
 import * as jobs from '../store/jobs.ts'
-import * as lookupTotals from '../store/run-progress.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
-import type { DryRunReport, Preview } from '../pipeline/preview.ts'
+import * as lookupTotals from '../store/run-progress.ts'
 
-/** `refused`: the service refuses every call as things are set (a wrong key, a wrong address); somebody has to act. */
+/**
+ * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
+ */
 export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
 
-/** What a run did. The row states sum to `picked`. Kept with the run, and printed by `run --json`. */
+/** What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`. */
 export interface RunReport {
   readonly run: number
   readonly status: RunStatus
   readonly reason: string | null
   readonly rows: { readonly picked: number } & Record<RowState, number>
-  /** Rows that were not picked because the budget would not pay their lookup. */
+  /** Rows not picked because the budget could not pay their lookup. */
   readonly skipped_over_budget: number
-  /** Sources that were not read to their end, because another transaction had locked the table. */
+  /** Sources not read to the end because another transaction had locked the table. */
   readonly unread_sources?: readonly string[]
   readonly lookups: {
     readonly distinct: number
@@ -29,12 +31,12 @@ export interface RunReport {
     readonly rejected: number
     readonly failed: number
     /**
-     * Requests that brought no answer, and that the service may have billed: calls that were lost or whose process died,
-     * jobs posted again after a 500, and inputs for which a job brought no result.
+     * Requests without a response that the service may have billed: lost calls, calls of a killed process, jobs
+     * posted again after a 500, and inputs for which a job delivered no result.
      */
     readonly in_doubt: number
   }
-  /** Calls that this process made, for whichever run. */
+  /** API calls made by this process, for any run. */
   readonly requests: RequestCounts
   readonly jobs: {
     readonly submitted: number
@@ -47,20 +49,20 @@ export interface RunReport {
   readonly cells: { readonly written: number; readonly protected: number; readonly skipped: number }
   readonly rate: {
     readonly limit: number | null
-    /** Null while it is not known. */
+    /** Null while unknown. */
     readonly window_ms: number | null
-    /** A window is no longer, where no more than a bound of it is known. */
+    /** Upper bound, if the window's length is not known exactly. */
     readonly window_at_most_ms?: number
-    /** The service has banned the key for a while, because it refused calls for the rate before. */
+    /** The service has banned the key for a while because of earlier calls beyond the limit. */
     readonly banned?: boolean
     readonly used: number
     readonly permitted: number | null
     readonly utilisation: number | null
-    /** Another client seemed to spend the key. */
+    /** Another client seems to use the key. */
     readonly shared_key?: boolean
   }
   readonly duration_ms: number
-  /** Of a dry run alone: the states and cells above are those that a run would have made. */
+  /** Dry runs only. The states and cells above are then those that the run would have produced. */
   readonly dry_run?: DryRunReport
 }
 
@@ -72,7 +74,7 @@ export interface RequestCounts {
   readonly throttled: number
 }
 
-/** Counts a run's work where it is kept, in Postgres: right whichever processes did it. */
+/** Builds the report from Postgres, so that it is right whichever processes did the work. */
 export async function createRunReport(
   db: Database,
   run: {
@@ -84,7 +86,7 @@ export async function createRunReport(
     readonly requests: RequestCounts
     readonly rate: RateState | null
     readonly durationMs: number
-    /** Of a dry run, what its rows that wait would become. */
+    /** Dry runs only: what the waiting rows would become. */
     readonly rehearsal?: Preview | null
   },
 ): Promise<RunReport> {
@@ -140,7 +142,7 @@ export async function createRunReport(
   }
 }
 
-/** The rows that wait, told by what they would become: the sum stays what it was. */
+/** Replaces waiting rows by the states they would reach; the sum stays the same. */
 function projectStates(stored: rows.RowStateCounts, rehearsed: rows.RowStateCounts): rows.RowStateCounts {
   const known = Object.values(rehearsed).reduce((sum, count) => sum + count, 0)
   const waiting = stored.waiting - known + rehearsed.waiting
@@ -148,7 +150,10 @@ function projectStates(stored: rows.RowStateCounts, rehearsed: rows.RowStateCoun
   return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }
 }
 
-/** 0 done; 1 failed; 2 refused by the service; 3 done, but some rows failed or still wait; 4 budget reached; 130 interrupted. Pure. */
+/**
+ * 0 completed; 1 failed; 2 unauthorized; 3 completed, but some rows failed or still wait; 4 budget reached; 130
+ * interrupted. Pure.
+ */
 export function runExitCode(
   report: Pick<RunReport, 'status' | 'rows' | 'unread_sources'>,
 ): 0 | 1 | 2 | 3 | 4 | 130 {

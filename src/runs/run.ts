@@ -1,66 +1,66 @@
-import * as pauses from '../store/paused-sources.ts'
-import * as runs from '../store/runs.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { LeaseLostError, type Trigger } from '../domain/run.ts'
 import type { RouteOption } from '../domain/route.ts'
-import type { Source } from '../sources/source.ts'
-import { TableBusyError } from '../store/transaction.ts'
-import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { type CallDeps, LEASE_MS } from '../pipeline/deps.ts'
-import { previewRun } from '../pipeline/preview.ts'
-import { sampleFillRates } from './fill-rate.ts'
+import { LeaseLostError, type Trigger } from '../domain/run.ts'
+import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
+import { createPass, pickPage as pick, type PickContext } from '../pipeline/pick/pick.ts'
+import { previewRun } from '../pipeline/preview.ts'
+import type { Source } from '../sources/source.ts'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
+import * as pauses from '../store/paused-sources.ts'
+import * as runs from '../store/runs.ts'
+import { TableBusyError } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import { type PickContext, createPass, pickPage as pick } from '../pipeline/pick/pick.ts'
-import { RunObservations, finishRun } from './finish.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
-import type { RunReport } from './report.ts'
+import { sampleFillRates } from './fill-rate.ts'
+import { finishRun, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
-import { Workers, runEvery } from './workers.ts'
+import type { RunReport } from './report.ts'
+import { runEvery, Workers } from './workers.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   /** Only the leader of its scope serves the runs of this process. */
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
-  /** Names this process in tables and logs; unique for each start. */
+  /** Identifies this process in tables and logs; unique for each start. */
   readonly owner: string
 }
 
 export interface ExecuteRunOptions {
   readonly sources: readonly Source[]
   readonly trigger: Trigger
-  /** Rows of each source at the most. */
+  /** Maximum rows of each source. */
   readonly limit: number | null
-  /** Lookups that may be asked. Null: unlimited, because somebody said so. */
+  /** Maximum lookups to request. Null: explicitly unlimited. */
   readonly budget: number | null
-  /** The budget is that of all runs with this name: a run that is begun again goes on with what is left of it. */
+  /** Shares the budget of all runs with this name: a resumed scheduled run continues with what is left. */
   readonly budgetName?: string | null
   readonly where: string | null
   readonly route: RouteOption
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
-  /** Interrupts: nothing new is begun, what is under way is finished, the state is saved. */
+  /** Interrupts the run: nothing new starts, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
   readonly onProgress?: (progress: RunProgress) => void
-  /** Asks, but writes nothing: tells what it would write, and keeps so many of the rows for its report. */
+  /** Requests lookups but writes nothing: the report shows what would be written, with this many rows as a sample. */
   readonly dryRun?: { readonly sample: number } | null
   /** Notified when the run's receiver has stored a delivery. */
   readonly deliveries?: WakeSignal
   readonly onStarted?: (run: number) => void
-  /** Told of its report when it has ended, in whatever way. */
+  /** Called with the report, however the run ended. */
   readonly onEnded?: (report: RunReport) => void
-  /** The works that this process has running already. Without them the run does all its steps itself. */
+  /** Workers that this process already runs. Without them the run does all steps itself. */
   readonly workers?: Workers
 }
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
- * runs may work on one database; each finishes what it picked, and takes over what a dead one left. A paused source is
- * left out, and one that is paused meanwhile is not picked any further.
- * @throws what ended the run, after it was stored as failed
+ * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
+ * or not picked any further.
+ * @throws the error that ended the run, after it was stored as failed
  */
 export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promise<RunReport> {
   const startedAt = performance.now()
@@ -165,7 +165,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
     )
       .then(async (left) => {
         seen.leftover = left
-        // While the run is still kept alive: otherwise another one could take its rows meanwhile.
+        // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
         if (dryRun === null || ending.aborted) return
         const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }
         seen.preview = await retryWhileUnavailable(() => previewRun(deps, id, rehearsing), { signal: ending })
@@ -190,10 +190,9 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
   )
 }
 
-/** How often coverage is counted while a run works, where it costs little. */
+/** How often fill rates are sampled during a run, if that is cheap. */
 const FILL_RATE_INTERVAL_MS = 5_000
 
-/** Leaves out the sources that are paused. */
 async function excludePaused(
   { db }: RunDeps,
   asked: ExecuteRunOptions,
@@ -210,7 +209,10 @@ async function excludePaused(
 const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
   (await pauses.filterPaused(db, [source.name])).length > 0
 
-/** Keeps a run alive. @throws when another process has declared it dead */
+/**
+ * Keeps a run's lease.
+ * @throws LeaseLostError if another process declared the run dead
+ */
 export function heartbeat(
   deps: Pick<RunDeps, 'db' | 'log'> & { readonly scope: () => string },
   id: number,
@@ -223,10 +225,10 @@ export function heartbeat(
   })
 }
 
-/** How often a table is looked at that another transaction has locked. */
+/** Poll interval for a locked table. */
 const LOCKED_TABLE_POLL_MS = 1_000
 
-/** Picks each source to its end, unless it is paused, or its table stays locked for as long as the run may wait. */
+/** Picks each source to its end, unless it is paused, or its table stays locked for longer than the run may wait. */
 async function pickAll(
   deps: RunDeps,
   run: PickContext,

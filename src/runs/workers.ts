@@ -1,27 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
+import * as recover from '../pipeline/recover.ts'
+import * as settle from '../pipeline/settle.ts'
+import * as writeBack from '../pipeline/write-back.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { RateState } from '../service/rate-limit/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
-import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import * as recover from '../pipeline/recover.ts'
-import * as settle from '../pipeline/settle.ts'
-import * as writeBack from '../pipeline/write-back.ts'
-import { runCallLoop } from './call-loop.ts'
-import { runLoop } from './loop.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
+import { runCallLoop } from './call-loop.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
+import { runLoop } from './loop.ts'
 
-/** What a run gives to the works that it joins. */
+/** What a run gives to its workers. */
 export interface RunHandle {
   readonly run: number
   readonly sources: readonly string[]
   readonly counters: RunCounters
-  /** The service refuses us for good. */
+  /** The service rejects the key or the client for good. */
   readonly onStop: (error: ServiceError) => void
-  /** Something failed that the run can't go on without. */
+  /** A step failed that the run cannot continue without. */
   readonly onFailure: (error: unknown) => void
 }
 
@@ -31,13 +31,13 @@ interface CallSetup {
 }
 
 export interface WorkersOptions {
-  /** The sources to write back. */
+  /** Sources to write back. */
   readonly sources: readonly Source[]
-  /** Null: calls nothing. */
+  /** Null: makes no calls. */
   readonly calls: CallSetup | null
-  /** Ends all of it when what is under way is done. */
+  /** Stops all tasks after their current tick. */
   readonly signal: AbortSignal
-  /** Waited for before deliveries are settled: what is stored can wait, those that send more can't. */
+  /** Awaited before each settle batch, to give incoming deliveries priority. */
   readonly beforeSettle?: () => Promise<void>
   /** Notified when a delivery is stored. Without it they are polled for. */
   readonly deliveries?: WakeSignal
@@ -46,7 +46,7 @@ export interface WorkersOptions {
 
 export interface WorkerTask {
   readonly name: string
-  /** The one source that it works for. Null: all. */
+  /** The source that it works for. Null: all. */
   readonly source: string | null
   readonly begin: () => Promise<void>
 }
@@ -54,8 +54,8 @@ export interface WorkerTask {
 type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'rules'>
 
 /**
- * The steps that a process does for all its runs at once: look up, submit, settle, write back and recover, each in a
- * loop of its own. A run of its own has works of its own; in the daemon all runs share one.
+ * The steps that a process does for all its runs together: look up, submit, settle, write back and recover, each in
+ * its own loop. A single run has its own workers; the runs of a daemon share them.
  */
 export class Workers {
   readonly #deps: WorkersDeps
@@ -69,7 +69,7 @@ export class Workers {
   readonly #warnedRuns = new Set<number>()
   #leadership: Leadership | null = null
   #lastRate: RateState | null = null
-  /** What another process told that calls instead. */
+  /** The status that another process reported as the leader. */
   #reportedRate: RateState | null = null
 
   constructor(deps: WorkersDeps, options: WorkersOptions) {
@@ -79,7 +79,10 @@ export class Workers {
     this.#writers = options.sources.map((source) => ({ source, nudge: new WakeSignal() }))
   }
 
-  /** What is done from now on is told to this run. @returns ends that */
+  /**
+   * Attaches a run: it receives counts and failures from now on.
+   * @returns detaches it
+   */
   attach(member: RunHandle): () => void {
     this.#runs.add(member)
     return () => this.#runs.delete(member)
@@ -95,12 +98,12 @@ export class Workers {
     for (const { nudge } of this.#writers) nudge.notify()
   }
 
-  /** What is known of the rate: of its own turn, or else what another process has told of its turn. */
+  /** The rate status: of this process's leadership, or as the leader reported it. */
   rate(): RateState | null {
     return this.#leadership?.limiter.state() ?? this.#lastRate ?? this.#reportedRate
   }
 
-  /** All loops, each to be begun and waited for by itself: one that fails does not end the others. */
+  /** All loops, to be started and awaited independently: one that fails does not stop the others. */
   tasks(): WorkerTask[] {
     const { calls, signal } = this.#options
     const deps = this.#deps
@@ -131,7 +134,7 @@ export class Workers {
       },
       ...this.#writers.flatMap(({ source, nudge }) => [
         this.#writer(source, 'write back', { nudge, paceMs: 200 }),
-        // Looks only now and then, and stays for as long as there is more than one can write.
+        // Second writer: polls slowly, and stays busy while there is a backlog.
         this.#writer(source, 'help to write back', { nudge: new WakeSignal(), paceMs: 1_000 }),
       ]),
       {
@@ -139,7 +142,7 @@ export class Workers {
         source: null,
         begin: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
-            // Its own runs are not taken for dead, however long Postgres was away.
+            // Never declare our own runs dead, however long Postgres was unavailable.
             const did = await recover.recoverAbandoned(deps, this.#runIds())
             this.#options.onRecovered?.(did)
             if (calls !== null) await this.#warnOfOtherScopes(calls.elector.scope)
@@ -155,7 +158,7 @@ export class Workers {
       this.#warnedRuns.add(run.id)
       this.#deps.log.warn(
         { run: run.id, scope: run.scope, own: scope },
-        'a run with another service or key is at work on this database: its rows and lookups are left to it',
+        'a run with another service or key uses this database; its rows and lookups are left to it',
       )
     }
   }
@@ -213,7 +216,9 @@ export class Workers {
     })
   }
 
-  /** What was delivered while nobody looked answers some of what would be asked now, and paid for again. */
+  /**
+   * Settles deliveries that arrived meanwhile: they answer lookups that would otherwise be requested and paid again.
+   */
   async #settleBacklog(): Promise<void> {
     const { signal } = this.#options
     const { log } = this.#deps
@@ -231,7 +236,7 @@ export class Workers {
     })
   }
 
-  /** A step has failed: the runs that can't go on without it are told. Null: all of them. */
+  /** Reports a failed task to the runs that depend on it. Null: all of them. */
   fail(error: unknown, source: string | null): void {
     for (const member of this.#runs)
       if (source === null || member.sources.includes(source)) member.onFailure(error)
@@ -246,7 +251,7 @@ export class Workers {
   }
 }
 
-/** Something small, now and then, in a loop that outlasts an outage. */
+/** Repeats a small task in a loop that survives outages. */
 export function runEvery(
   ms: number,
   signal: AbortSignal,

@@ -1,39 +1,39 @@
-import * as runs from '../../store/runs.ts'
-import * as store from '../../store/row-history.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { quoteText } from '../../util/text.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, UNDONE_NOTE } from '../../domain/row.ts'
-import {
-  InvalidKeyError,
-  type RowEvaluation,
-  describeKey,
-  evaluateRow,
-  readRow,
-} from '../../sources/read-row.ts'
-import { describeRowError, isRowError } from '../../sources/pg-errors.ts'
-import type { Source } from '../../sources/source.ts'
-import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import { describeRowError, isRowError } from '../../sources/pg-errors.ts'
 import {
-  type LookupSummary,
-  type RowHistory,
-  type RowStatus,
+  describeKey,
+  evaluateRow,
+  InvalidKeyError,
+  readRow,
+  type RowEvaluation,
+} from '../../sources/read-row.ts'
+import type { Source } from '../../sources/source.ts'
+import * as store from '../../store/row-history.ts'
+import * as runs from '../../store/runs.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { quoteText } from '../../util/text.ts'
+import { decideNextStep, type RowSituation } from './next-step.ts'
+import {
   explainFields,
   toColumnStates,
   toMappedInputs,
   toRowChange,
+  type LookupSummary,
+  type RowHistory,
+  type RowStatus,
 } from './row-history.ts'
-import { type RowSituation, decideNextStep } from './next-step.ts'
 
 type ExplainDeps = Pick<Deps, 'db' | 'rules' | 'service' | 'now'>
 
 /**
- * Tells one row's story. Reads only.
- * @param typed the key, as a person writes it
- * @throws ConfigProblems when the text can't be a key, or when no row has it and none ever had
+ * Explains one row. Reads only.
+ * @param typed the key, as the user typed it
+ * @throws ConfigProblems if the text cannot be a key, or no row has or ever had it
  */
 export async function explainRow(deps: ExplainDeps, source: Source, typed: string): Promise<RowHistory> {
   const { db } = deps
@@ -161,7 +161,7 @@ const invalidKeyProblem = (source: Source, typed: string, cause: InvalidKeyError
         place: 'KEY',
         found: quoteText(typed),
         expected: `a key of the source ${source.name}: ${cause.expected}`,
-        todo: `It is what the key of ${source.mapping.table} holds; \`fillrate failures\` shows some.`,
+        todo: `Use a key of ${source.mapping.table}; \`fillrate failures\` lists some.`,
       },
     ],
     { cause },
@@ -173,6 +173,6 @@ const missingRowProblem = (source: Source, key: string): ConfigProblems =>
       place: 'KEY',
       found: `${quoteText(key)}, and ${source.mapping.table} has no such row`,
       expected: `a key of the source ${source.name}: ${describeKey(source)}`,
-      todo: 'Nothing is known of it from earlier runs either.',
+      todo: 'Earlier runs have not seen it either.',
     },
   ])

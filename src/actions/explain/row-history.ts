@@ -1,42 +1,42 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
-import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
-import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
-import type { NextStep } from './next-step.ts'
-import { isDeepStrictEqual } from 'node:util'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
+import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source.ts'
+import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
 import { sortByConfig } from '../columns.ts'
+import type { NextStep } from './next-step.ts'
 
-/** One row's story, from what it is now to what comes next. */
+/** One row's history, from its current values to its next step. */
 export interface RowHistory {
   readonly source: string
   readonly key: string
   readonly table: string
   readonly row: {
     readonly exists: boolean
-    /** What keeps it out of the source; null when it belongs to it. */
+    /** What excludes it from the source; null if it belongs to it. */
     readonly excluded_by: RowEvaluation['leftOutBy']
-    /** Rows that the joins give for it: more than one is a mistake in the mapping. */
+    /** Rows that the joins return for it. More than one is a mistake in the mapping. */
     readonly join_count: number
     /** The error of an expression that fails on it. */
     readonly problem: string | null
-    /** As the source's expressions give them. */
+    /** Values of the source's input expressions. */
     readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
-    /** What its inputs would be asked as; null where none is usable. */
+    /** The lookup that its inputs make; null if none is usable. */
     readonly lookup_request: ProposedLookup | null
     readonly input_notes: ReadonlyArray<{ readonly input: string; readonly reason: string }>
     readonly columns: readonly ColumnState[]
   }
-  /** Null: it was never picked. */
+  /** Null: never picked. */
   readonly state: RowStatus | null
   readonly lookup: LookupSummary | null
-  /** Lookups that found nothing before this one, in a cascade. */
+  /** Lookups without a match that preceded this one, in a cascade. */
   readonly missed_lookups: readonly LookupSummary[]
   readonly job: JobHistory | null
   readonly deliveries: readonly DeliveryHistory[]
-  /** The service's answer, whole. */
+  /** The service's record, whole. */
   readonly record: unknown
   readonly fields: readonly ExplainedField[]
   /** Newest first. */
@@ -53,11 +53,11 @@ export interface ColumnState {
   readonly column: string
   readonly value: unknown
   readonly blank: boolean
-  /** Null: a column of `touch`. */
+  /** Null: a `touch` column. */
   readonly policy: WritePolicy | null
-  /** It holds what Fillrate wrote. */
+  /** It still holds the value that Fillrate wrote. */
   readonly written_by_fillrate: boolean
-  /** The run that wrote it; null where that is not known. */
+  /** The run that wrote it; null if unknown. */
   readonly written_by: number | null
 }
 
@@ -65,7 +65,7 @@ export interface RowStatus {
   readonly state: RowState
   readonly reason: string | null
   readonly notes: Readonly<Record<string, unknown>> | null
-  /** The run that settled it last, or that holds it. */
+  /** The run that finished it last, or that holds it. */
   readonly run: number | null
   /** That run's process is alive. */
   readonly alive: boolean
@@ -77,12 +77,12 @@ export interface RowStatus {
 
 export type LookupSummary = Omit<LookupHistory, 'record'>
 
-/** What the mapping makes of one field of the record. */
+/** One field of the record, as the mapping reads it. */
 export interface ExplainedField {
   readonly field: string
   readonly column: string
   readonly value: unknown
-  /** Why it can't be written; null: it fits. */
+  /** Why it cannot be written; null: it can. */
   readonly skipped: string | null
 }
 
@@ -90,9 +90,9 @@ export interface RowChange {
   readonly id: number
   readonly run: number | null
   readonly written_at: Date
-  /** The run whose write this takes back. */
+  /** The run that this change reverts. */
   readonly undoes: number | null
-  /** The run that has taken this back. */
+  /** The run that reverted this change. */
   readonly undone_by: number | null
   readonly cells: ReadonlyArray<{
     readonly column: string
@@ -104,7 +104,7 @@ export interface RowChange {
 
 type Values = Readonly<Record<string, unknown>>
 
-/** The inputs that the source maps, with what its expressions give. */
+/** The inputs that the source maps, with the values of their expressions. */
 export function toMappedInputs(
   { mapping }: Source,
   inputs: Readonly<Record<InputName, string | null>> | null,
@@ -113,7 +113,7 @@ export function toMappedInputs(
   return inputs === null ? {} : Object.fromEntries(names.map((name) => [name, inputs[name]]))
 }
 
-/** The columns as they are now, and where each value comes from. */
+/** The current columns, and where each value comes from. */
 export function toColumnStates(
   source: Source,
   now: RowValues,
@@ -122,7 +122,7 @@ export function toColumnStates(
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
   return now.cells.map(({ column, value, blank, touched }) => {
-    // A touched column is not among what Fillrate claims to have written: the latest change tells.
+    // `touch` columns are not in `last_written`: use the latest change instead.
     const latest = changes.find((change) => column in change.after && change.undone_by === null)
     const claimed = touched ? latest?.after[column] : written?.[column]
     const ours = claimed !== undefined && !blank && isDeepStrictEqual(claimed, value)
@@ -138,7 +138,7 @@ export function toColumnStates(
   })
 }
 
-/** Each output with its field of the record, and whether it fits. */
+/** Each output with its field of the record, and why it cannot be written, if so. */
 export function explainFields(source: Source, { record, confidence }: LookupHistory): ExplainedField[] {
   if (record === null) return []
   const reasons = new Map(

@@ -1,59 +1,62 @@
-import * as lookups from '../../store/lookups.ts'
-import * as runs from '../../store/runs.ts'
-import * as storedAnswers from '../../store/stored-records.ts'
 import { hasCascade } from '../../domain/identifiers/kind.ts'
-import { explainPageFailure } from '../../sources/page-failure.ts'
-import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
-import type { Source } from '../../sources/source.ts'
-import { inTransaction } from '../../store/transaction.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { type DiffRow, previewWriteBack } from '../../pipeline/preview.ts'
-import { type PickCandidate, readCandidates } from '../../pipeline/pick/candidates.ts'
+import { readCandidates, type PickCandidate } from '../../pipeline/pick/candidates.ts'
 import {
-  type LookupChoice,
   chooseForCandidate,
   describeUnusable,
   findSuppressedRows,
   listIdentifiers,
   lookupKey,
+  type LookupChoice,
 } from '../../pipeline/pick/choose.ts'
-import type { LookupEstimate } from './lookup-estimate.ts'
+import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
+import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
+import type { Source } from '../../sources/source.ts'
+import * as lookups from '../../store/lookups.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
+import * as runs from '../../store/runs.ts'
+import * as storedAnswers from '../../store/stored-records.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import type { LookupEstimate } from './lookup-estimate.ts'
 
-/** What a run would do with one source's rows, each counted once: what is left out at a step and what goes on sum up. */
+/** What a run would do with the rows of one source, each counted once: the numbers of each stage add up. */
 export interface SourcePlan {
   readonly source: string
   /** Rows of the table. */
   readonly table: number
-  /** Left out by the source's filter and joins. */
+  /** Excluded by the source's filter and joins. */
   readonly filtered_out: number
-  /** Left out by `--where`. */
+  /** Excluded by `--where`. */
   readonly where_out: number
-  /** The eligible rows: what is left of the table. */
+  /** Eligible rows: what is left of the table. */
   readonly rows: number
   readonly complete: number
   readonly fresh: number
   readonly held: number
   readonly beyond_limit: number
   readonly picked: number
-  /** Of the picked: without a usable input, by reason. */
+  /** Picked rows without a usable input, by reason. */
   readonly invalid_input: Readonly<Record<string, number>>
   readonly suppressed: number
-  /** Of the picked: those whose inputs make a question. */
+  /** Picked rows with a usable input. */
   readonly valid_input: number
 }
 
 export interface FunnelOptions {
   readonly limit: number | null
   readonly where: string | null
-  /** Rows to show with their values, of each source at the most. */
+  /** Rows to preview, at most, of each source. */
   readonly sample: number
   readonly signal: AbortSignal
 }
 
 const PLAN_PAGE_SIZE = 2_000
 
-/** Goes through a source as a run would. @returns its funnel, and rows with what a stored record would put into them */
+/**
+ * Scans a source as a run would.
+ * @returns its funnel, and rows with the values that stored records would give them
+ */
 export async function planSource(
   deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,
@@ -101,11 +104,11 @@ export async function planSource(
   return { funnel: { source: source.name, ...before, ...count, invalid_input: invalid }, sample }
 }
 
-/** A row's usable identifiers in the order in which it would be asked by them. */
+/** A row's usable lookups, in the order in which they would be requested. */
 interface LookupChain {
   readonly candidate: PickCandidate
   readonly lookups: readonly lookups.LookupSpec[]
-  /** Why there is none. */
+  /** Why there are none. */
   readonly reason: string
 }
 
@@ -114,10 +117,10 @@ interface PlannedPage {
   readonly next: string | null
   readonly scanned: number
   readonly chains: readonly LookupChain[]
-  /** By the identifier of a lookup. */
+  /** By lookup key. */
   readonly billable: ReadonlySet<string>
   readonly knownMisses: ReadonlySet<string>
-  /** Of `ways`, by their place. */
+  /** Indexes of `chains`. */
   readonly suppressed: ReadonlySet<number>
 }
 
@@ -177,7 +180,7 @@ function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
 const toList = ({ lookup }: Pick<LookupChoice, 'lookup'>): lookups.LookupSpec[] =>
   lookup === null ? [] : [lookup]
 
-/** Where a row's way ends, as far as it is known before anything is asked: at a stored answer, or at a question. */
+/** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
 function resolveChain(
   { candidate, lookups: way }: LookupChain,
   page: PlannedPage,
@@ -197,7 +200,7 @@ function resolveChain(
   return 'valid_input'
 }
 
-/** What the filters left out. Counted apart from the pages: what changes meanwhile counts as what was filtered out. */
+/** Counts what the filters exclude. A separate query: concurrent changes count as filtered out. */
 async function countFilteredOut(
   deps: Pick<Deps, 'db' | 'rules'>,
   source: Source,
@@ -223,10 +226,10 @@ export interface AnsweredCandidate {
   readonly lookup: LookupSpec
 }
 
-/** Rows rehearsed at once. */
+/** Rows previewed at once. */
 const SAMPLE_BATCH_SIZE = 200
 
-/** What stored records would put into the first of these rows that they would change. Writes nothing, calls nothing. */
+/** Previews the values that stored records would give to the first of these rows. Writes nothing, calls nothing. */
 export async function sampleStoredRecords(
   deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   source: Source,

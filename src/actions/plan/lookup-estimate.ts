@@ -1,7 +1,7 @@
 import { hash as sha } from 'node:crypto'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import type { LookupSpec } from '../../store/lookups.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
 
 const IS_WANTED = 1
 const IS_REQUESTED = 2
@@ -9,12 +9,11 @@ const IS_FALLBACK = 4
 const FIRST_SLOTS = 1 << 12
 
 /**
- * The distinct lookups of a plan, over all sources. Nine bytes for each slot in place of its text, because a plan may
- * go through millions: of ten million lookups two are taken for one in
- * one of 300,000 plans.
+ * Counts the distinct lookups of a plan, over all sources. Nine bytes per slot instead of the text, because a plan
+ * may scan millions of rows: with ten million lookups, a hash collision occurs in one of 300,000 plans.
  */
 export class LookupEstimate {
-  /** Two halves of a hash for each slot. */
+  /** Two halves of a hash per slot. */
   #hashes = new Uint32Array(2 * FIRST_SLOTS)
   /** 0: the slot is free. */
   #flags = new Uint8Array(FIRST_SLOTS)
@@ -28,14 +27,17 @@ export class LookupEstimate {
   }
   #fallbackOnly = 0
 
-  /** A lookup that a row wants. @param costs it would be asked */
+  /**
+   * Adds a lookup that a row needs.
+   * @param costs it would be requested
+   */
   add(lookup: LookupSpec, costs: boolean): void {
     const added = this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
     if ((added & IS_WANTED) !== 0) this.#distinct++
     if ((added & IS_REQUESTED) !== 0) this.#requestsByKind[lookup.kind]++
   }
 
-  /** A lookup that is asked besides, should those before it find nothing. */
+  /** Adds a lookup that is requested if those before it find nothing. */
   addFallback(lookup: LookupSpec): void {
     this.#mark(lookup, IS_FALLBACK)
   }
@@ -48,7 +50,7 @@ export class LookupEstimate {
     return Object.values(this.#requestsByKind).reduce((sum, count) => sum + count, 0)
   }
 
-  /** Asked at the most, when every row goes to the end of its cascade. */
+  /** Maximum requests, if every row goes to the end of its cascade. */
   get maxRequests(): number {
     return this.requests + this.#fallbackOnly
   }
@@ -74,7 +76,7 @@ export class LookupEstimate {
     return after & ~before
   }
 
-  /** Where a hash is, or would be put. */
+  /** The slot of a hash, or the free slot for it. */
   #slotOf(high: number, low: number): number {
     const mask = this.#flags.length - 1
     for (let slot = low & mask; ; slot = (slot + 1) & mask) {

@@ -1,14 +1,14 @@
-import * as pauses from '../../store/paused-sources.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import { type RouteOption, routeEmails } from '../../domain/route.ts'
-import type { Source } from '../../sources/source.ts'
-import { readMatchRate } from '../../store/run-progress.ts'
-import type { StoredRateLimit } from '../../store/rate-limits.ts'
-import type { Deps } from '../../pipeline/deps.ts'
-import { type DiffRow, sampleEvenly } from '../../pipeline/preview.ts'
-import { type SourcePlan, planSource } from './funnel.ts'
-import { LookupEstimate } from './lookup-estimate.ts'
 import { JOB_SIZE } from '../../domain/job.ts'
+import { routeEmails, type RouteOption } from '../../domain/route.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import { sampleEvenly, type DiffRow } from '../../pipeline/preview.ts'
+import type { Source } from '../../sources/source.ts'
+import * as pauses from '../../store/paused-sources.ts'
+import type { StoredRateLimit } from '../../store/rate-limits.ts'
+import { readMatchRate } from '../../store/run-progress.ts'
+import { planSource, type SourcePlan } from './funnel.ts'
+import { LookupEstimate } from './lookup-estimate.ts'
 
 export type { SourcePlan } from './funnel.ts'
 
@@ -20,41 +20,41 @@ export interface PlanOptions {
   readonly route: RouteOption
   readonly bulkPossible: boolean
   readonly knownLimit: StoredRateLimit | null
-  /** So many rows are shown before and after, out of those whose records are stored already; null: none. */
+  /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
   readonly signal: AbortSignal
 }
 
 export interface Plan {
   readonly sources: readonly SourcePlan[]
-  /** Sources that a run would leave out, because somebody paused them. */
+  /** Sources that a run would skip because they are paused. */
   readonly paused: readonly string[]
   readonly lookups: {
-    /** Distinct questions of all sources together. */
+    /** Distinct lookups of all sources together. */
     readonly distinct: number
-    /** Answered already and still fresh, or asked by another run now: they cost nothing. */
+    /** Already answered and fresh, or requested by another run now: free. */
     readonly stored: number
     readonly to_request: Readonly<Record<LookupKind, number>>
     readonly requested: number
   }
   readonly calls: CallCounts
   readonly cost: {
-    /** Lookups that would be asked, within the budget. */
+    /** Lookups that would be requested, within the budget. */
     readonly lookups: number
-    /** The same, when every row of a cascade goes on to its last identifier. */
+    /** The same, if every row of a cascade reaches its last identifier. */
     readonly max_lookups: number
     readonly budget: number | null
     readonly beyond_budget: number
-    /** The share of lookups that found something so far; null before the first. */
+    /** Share of lookups with a match so far; null before the first. */
     readonly match_rate: number | null
     readonly expected_found: number | null
-    /** Between how many it will lie, most likely. */
+    /** Most likely range of matches. */
     readonly found_range: CountRange | null
   }
   readonly time: {
     readonly limit: number | null
     readonly window_ms: number | null
-    /** How long the calls take at the limit last known; null when it is not known. */
+    /** How long the calls take at the last known limit; null if that is unknown. */
     readonly ms: number | null
     /** The same for `cost.most`. */
     readonly max_ms: number | null
@@ -62,7 +62,7 @@ export interface Plan {
   readonly sample?: readonly DiffRow[]
 }
 
-/** Tells what a run would pick, ask and cost, by the same steps as a run. Writes nothing and calls nothing. */
+/** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
 export async function createPlan(
   deps: Pick<Deps, 'db' | 'rules' | 'service'>,
   options: PlanOptions,
@@ -106,7 +106,7 @@ export async function createPlan(
       limit: knownLimit?.limit ?? null,
       window_ms: knownLimit?.windowMs ?? null,
       ms: estimateDurationMs(calls.total, knownLimit),
-      // What comes after a miss is asked singly.
+      // Fallbacks after a miss are single calls.
       max_ms: estimateDurationMs(calls.total + maxRequests - requested, knownLimit),
     },
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
@@ -120,7 +120,7 @@ export interface CallCounts {
   readonly total: number
 }
 
-/** Calls by route, as a run would make them. Pure. */
+/** Estimates calls by route, as a run would make them. Pure. */
 export function estimateCalls(
   toAsk: Readonly<Record<LookupKind, number>>,
   options: { readonly route: RouteOption; readonly bulkPossible: boolean },
@@ -140,7 +140,7 @@ export function estimateCalls(
   return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
 }
 
-/** How long so many calls take at the limit last known, in milliseconds; null when it is not known. Pure. */
+/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
 export function estimateDurationMs(calls: number, known: StoredRateLimit | null): number | null {
   if (known === null || known.windowMs === null || known.limit === 0) return null
   return Math.max(0, Math.ceil(calls / known.limit) - 1) * known.windowMs
@@ -151,12 +151,12 @@ export interface CountRange {
   readonly max: number
 }
 
-/** 95 of 100 such ranges hold what then comes. */
+/** For a 95% interval. */
 const Z_95 = 1.96
 
 /**
- * How many of so many lookups will find something, out of those decided so far: Wilson's interval for the share, made
- * wider for what is chance in the new ones too. With few known it is wide, and with none it says nothing. Pure.
+ * Estimates how many lookups will find a match, from those decided so far: Wilson's interval for the share, widened
+ * for the chance in the new lookups. Wide with few data; null with none. Pure.
  */
 export function estimateMatches(
   lookups: number,

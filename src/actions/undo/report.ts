@@ -1,36 +1,36 @@
 import { isTouchColumn } from '../columns.ts'
 import type { RevertOutcome } from './revert-batch.ts'
 
-/** What an undo did, or would do. The counts in `changes` sum to `total`. */
+/** What an undo did, or would do. The counts in `changes` add up to `total`. */
 export interface UndoReport {
-  /** The undo's own run: taking that back writes again. Null: it has written nothing. */
+  /** The undo's own run; undoing that writes the values again. Null: nothing was written. */
   readonly run: number | null
   readonly undoes: number
-  /** What it took back was an undo, so that it wrote what that had taken back. */
+  /** The undone run was an undo itself, so its values were written again. */
   readonly writes_again: boolean
   readonly dry_run: boolean
   readonly status: 'completed' | 'interrupted'
-  /** Changes of the run: one is one write to one row. */
+  /** Changes of the run; one is one write to one row. */
   readonly changes: {
     readonly total: number
     readonly restored: number
-    /** Each of their cells was changed since. */
+    /** All of their cells were changed since. */
     readonly kept: number
-    /** Their row is no more. */
+    /** Their row no longer exists. */
     readonly row_missing: number
-    /** The database would not take the old values. */
+    /** The database rejected the old values. */
     readonly rejected: number
     readonly undone_before: number
-    /** Their source is not configured any more. */
+    /** Their source is no longer configured. */
     readonly not_configured: number
-    /** Not taken back yet: the undo was interrupted, or other transactions had locked their rows. */
+    /** Not reverted yet: the undo was interrupted, or other transactions had locked their rows. */
     readonly remaining: number
   }
   readonly cells: {
     readonly restored: number
-    /** Columns of `touch` that were restored. */
+    /** Restored `touch` columns. */
     readonly touched: number
-    /** Changed since, so that they stay. */
+    /** Changed since, so they stay. */
     readonly kept: number
   }
   readonly columns: ReadonlyArray<{
@@ -39,13 +39,13 @@ export interface UndoReport {
     readonly restored: number
     readonly kept: number
   }>
-  /** The rows of which something stays as it is. The first of them, where they are very many. */
+  /** Rows with values that stay, up to a limit. */
   readonly kept: readonly ProtectedRow[]
-  /** The rows that could not be restored. */
+  /** Rows that could not be restored. */
   readonly failed: readonly UnrestoredRow[]
-  /** The runs that have taken back something of it before. */
+  /** Runs that have undone parts of it before. */
   readonly undone_by: readonly number[]
-  /** Rows that the run has picked and that still wait: what they get will be written after this undo. */
+  /** Rows picked by the run that still wait: what they get will be written after this undo. */
   readonly waiting: number
   readonly duration_ms: number
 }
@@ -54,7 +54,7 @@ export interface ProtectedRow {
   readonly source: string
   readonly key: string
   readonly columns: readonly string[]
-  /** The run that has written them since; null: somebody else. */
+  /** The run that has written them since; null: not Fillrate. */
   readonly written_by: number | null
 }
 
@@ -65,10 +65,10 @@ export interface UnrestoredRow {
   readonly reason: string | null
 }
 
-/** Rows listed by name at the most: a report must not outgrow memory. */
+/** Maximum rows listed by name, to bound the memory of a report. */
 const MAX_LISTED = 10_000
 
-/** Adds up what becomes of a run's changes. */
+/** Sums up what becomes of a run's changes. */
 export class UndoSummary {
   readonly #changes = { restored: 0, kept: 0, row_missing: 0, rejected: 0 }
   readonly #columns = new Map<string, { source: string; column: string; restored: number; kept: number }>()
@@ -77,7 +77,7 @@ export class UndoSummary {
   readonly #failed: UnrestoredRow[] = []
   notConfigured = 0
 
-  /** Changes looked at. */
+  /** Changes processed. */
   get processed(): number {
     return Object.values(this.#changes).reduce((sum, n) => sum + n, this.notConfigured)
   }
@@ -91,7 +91,7 @@ export class UndoSummary {
         this.#column(source.name, column).restored++
       }
     }
-    // Every edit moves `updated_at`: where only touched columns stay, nobody's work does.
+    // Every edit moves `updated_at`: if only `touch` columns stay, no one's work is protected.
     const columns = kept.filter((column) => !isTouchColumn(source, column))
     for (const column of columns) this.#column(source.name, column).kept++
     this.#cells.kept += columns.length
@@ -133,7 +133,7 @@ export class UndoSummary {
   }
 }
 
-/** 0 done; 3 when something could not be restored that nobody has changed; 130 interrupted. Pure. */
+/** 0 completed; 3 some values could not be restored although unchanged since; 130 interrupted. Pure. */
 export function undoExitCode({ status, changes }: Pick<UndoReport, 'status' | 'changes'>): 0 | 3 | 130 {
   if (status === 'interrupted') return 130
   return changes.rejected + changes.not_configured + changes.remaining > 0 ? 3 : 0

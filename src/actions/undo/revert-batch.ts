@@ -1,35 +1,35 @@
-import * as changes from '../../store/changes.ts'
 import { afterUndo } from '../../domain/row.ts'
-import { type UndoResult, previewRestore, restoreBatch } from '../../sources/write/restore.ts'
-import type { Source } from '../../sources/source.ts'
-import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
-import { type RevertedRow, type UndoableChange, lockRows, revertRows } from '../../store/changes.ts'
-import { isTouchColumn, sortByConfig } from '../columns.ts'
-import type { Deps } from '../../pipeline/deps.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import type { Source } from '../../sources/source.ts'
+import { previewRestore, restoreBatch, type UndoResult } from '../../sources/write/restore.ts'
+import * as changes from '../../store/changes.ts'
+import { lockRows, revertRows, type RevertedRow, type UndoableChange } from '../../store/changes.ts'
+import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
+import { isTouchColumn, sortByConfig } from '../columns.ts'
 
-/** Changes of one source, each of another row. */
+/** Changes of one source, each of a different row. */
 export interface RevertBatch {
   readonly source: Source
   readonly changes: readonly changes.UndoableChange[]
 }
 
-/** What became of one change. */
+/** Outcome of one change. */
 export interface RevertOutcome {
   readonly source: Source
   readonly key: string
-  /** `kept`: somebody has changed each of its cells since. */
+  /** `protected`: all of its cells were changed since. */
   readonly outcome: 'restored' | 'kept' | 'row_missing' | 'rejected'
   readonly reason: string | null
   readonly restored: readonly string[]
   readonly kept: readonly string[]
-  /** The run that has written the kept cells since; null when it was nobody of us. */
+  /** The run that has written the protected cells since; null: not Fillrate. */
   readonly writtenBy: number | null
 }
 
 export interface RevertResult {
   readonly outcomes: readonly RevertOutcome[]
-  /** Changes whose rows another transaction has locked: not touched. */
+  /** Changes of rows that another transaction has locked: not touched. */
   readonly lockedChanges: readonly changes.UndoableChange[]
 }
 
@@ -40,10 +40,10 @@ export interface UndoContext {
 }
 
 /**
- * Takes back a batch: the source's cells, the changes that say so and the rows' states in one transaction, so that a
- * crash leaves all of it or nothing. Locks in the order of the write back: first Fillrate's rows, then the source's.
- * A row that another transaction has locked is left alone.
- * @throws TableBusy when the table is locked or too slow for the batch
+ * Reverts a batch: the source's cells, the changes and the rows' states in one transaction, so that a crash leaves
+ * all of it or nothing. Locks in the order of the write-back: first Fillrate's rows, then the source's. Rows locked
+ * by another transaction are skipped.
+ * @throws TableBusy if the table is locked or too slow for the batch
  */
 export function revertBatch(
   deps: Pick<Deps, 'db' | 'rules'>,
@@ -84,7 +84,7 @@ export function revertBatch(
   )
 }
 
-/** The same without a write and without a lock. */
+/** The same without writing or locking. */
 export function previewRevert(
   deps: Pick<Deps, 'db' | 'rules'>,
   { source, changes: batch }: RevertBatch,
@@ -133,14 +133,12 @@ async function toRevertResult(
       return [{ ...one, outcome, restored: all.filter((column) => !keptColumns.includes(column)) }]
     if (outcome !== 'unchanged') return [{ ...one, outcome, restored: [] }]
     if (keptColumns.length > 0) return [{ ...one, outcome: 'kept', restored: [] }]
-    return [
-      { ...one, outcome: 'rejected', reason: 'a trigger kept the row from being updated', restored: [] },
-    ]
+    return [{ ...one, outcome: 'rejected', reason: 'a trigger prevented the update', restored: [] }]
   })
   return { outcomes, lockedChanges }
 }
 
-/** The entries of these columns; null when there are none. */
+/** The entries of these columns; null: none. */
 function pickColumns(
   columns: readonly string[],
   values: Readonly<Record<string, unknown>>,
@@ -152,9 +150,9 @@ function pickColumns(
 }
 
 /**
- * Makes batches of a page of changes, newest first. Each batch is of one source and holds a row once; of a row's
- * changes the newest comes first, also when they are of two sources on one table. Pure.
- * @returns `unknown`: changes of sources that are not configured any more
+ * Splits a page of changes, newest first, into batches. Each batch is of one source and holds a row once; the newest
+ * change of a row comes first, also across two sources on one table. Pure.
+ * @returns `unknown`: changes of sources that are no longer configured
  */
 export function toRevertBatches(
   page: readonly UndoableChange[],
@@ -180,6 +178,6 @@ export function toRevertBatches(
   return { batches: rounds.flatMap((round) => [...round.values()]), unknown }
 }
 
-/** The name of a row: the same for two sources that have the table and its key in common. */
+/** Identifies a row: the same for two sources that share table and key. */
 export const rowIdentity = (source: Source, key: string): string =>
   JSON.stringify([source.table.sql, source.keyColumns.map((column) => column.name), key])

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize } from '../../pipeline/batch-size.ts'
+import type { RunPolicy } from '../../pipeline/deps.ts'
 import type { UndoableChange } from '../../store/changes.ts'
 import { TableBusyError } from '../../store/transaction.ts'
-import { MAX_SINGLE_ROW_TRIES, describeTableBusy, sharedBatchSize } from '../../pipeline/batch-size.ts'
-import type { RunPolicy } from '../../pipeline/deps.ts'
-import { type RevertBatch, type RevertOutcome, type RevertResult, rowIdentity } from './revert-batch.ts'
+import { rowIdentity, type RevertBatch, type RevertOutcome, type RevertResult } from './revert-batch.ts'
 
 /** Changes of the largest batch: one statement on the source. */
 export const CHANGES_PER_BATCH = 500
-/** Changes that are kept to be tried again: an undo that is run again finds the others. */
+/** Deferred changes in memory. The others are found when the undo is run again. */
 const MAX_DEFERRED = 10_000
 const RETRY_MS = 500
 
@@ -18,12 +18,12 @@ export interface RevertQueueOptions {
 }
 
 /**
- * Takes batches back around what other transactions hold: locked rows are left, the others are taken back at once, and
- * what was left is tried again for a bounded time. Batches are smaller where the table is slow.
+ * Reverts batches despite locks: locked rows are deferred, the others are reverted at once, and deferred ones are
+ * retried for a bounded time. Batches shrink if the table is slow.
  */
 export class RevertQueue {
   readonly #options: RevertQueueOptions
-  /** Rows whose newest open change was left: an older one of them must not be taken back before it. */
+  /** Rows whose newest change was deferred: an older one must not be reverted before it. */
   #blockedRows = new Set<string>()
   #deferred: RevertBatch[] = []
 
@@ -62,7 +62,7 @@ export class RevertQueue {
     }
   }
 
-  /** Tries what was left again, until nothing moves any more for a while. */
+  /** Retries what was deferred, until there is no more progress for a while. */
   async retryLocked(signal: AbortSignal): Promise<void> {
     const { leftWaitMs } = this.#options.rules
     let count = this.#deferredCount
@@ -88,7 +88,9 @@ export class RevertQueue {
     if (this.#deferredCount < MAX_DEFERRED) this.#deferred.push(batch)
   }
 
-  /** The one change of a row that can't be written, or that meets another transaction each time. */
+  /**
+   * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
+   */
   #giveUpRow(part: RevertBatch, busy: TableBusyError): void {
     if (busy.raisedMessage === null && busy.reason === 'locked') return this.#defer(part)
     const reason = describeTableBusy(busy, this.#options.rules.sourceTimeoutMs)

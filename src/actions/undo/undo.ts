@@ -1,39 +1,38 @@
-import * as changes from '../../store/changes.ts'
-import * as runs from '../../store/runs.ts'
-import * as waiting from '../../store/run-progress.ts'
 import { ConfigProblems } from '../../config/problems.ts'
+import { runMaintenance, type MaintenanceDeps } from '../../runs/maintenance.ts'
+import * as changes from '../../store/changes.ts'
 import type { Database } from '../../store/open.ts'
-import { type MaintenanceDeps, runMaintenance } from '../../runs/maintenance.ts'
+import * as waiting from '../../store/run-progress.ts'
+import * as runs from '../../store/runs.ts'
+import { UndoSummary, type UndoReport } from './report.ts'
 import {
-  type RevertBatch,
-  type RevertResult,
   previewRevert,
   revertBatch,
   toRevertBatches,
+  type RevertBatch,
+  type RevertResult,
 } from './revert-batch.ts'
 import { CHANGES_PER_BATCH, RevertQueue } from './revert-queue.ts'
-import { type UndoReport, UndoSummary } from './report.ts'
 
 export interface UndoOptions {
-  /** The run whose writes are to be taken back. */
+  /** The run to undo. */
   readonly run: number
-  /** Tells what would be taken back, and writes nothing. */
+  /** Reports what would be reverted, and writes nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
   readonly onProgress?: ((done: number, all: number) => void) | undefined
 }
 
 /**
- * Takes back what a run has written: cell by cell, the newest change first, and only what still holds what was
- * written. It is a run itself whose writes are changes, so that it can be taken back in its turn. Killed, it is typed
- * again and finishes, because what it has taken back is no longer among the changes that it looks for.
+ * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is a run
+ * itself whose writes are changes, so it can be undone in turn. If killed, run it again: what it has reverted is no
+ * longer among the changes it looks for.
  *
- * Rows that another transaction has locked are tried again for a while, and then left: an undo that is run again takes
- * them back.
+ * Rows locked by other transactions are retried for a while, then left: running the undo again reverts them.
  *
- * The rows are settled with the reason that they were undone, and no run writes them again of its own accord before
- * their inputs change or their answer is due.
- * @throws ConfigProblems when there is no such run, or when it is still at work
+ * The rows are finished with the reason that they were undone. No run writes them again before their inputs change or
+ * their record is due.
+ * @throws ConfigProblems if there is no such run, or if it is still running
  */
 export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Promise<UndoReport> {
   const began = performance.now()
@@ -45,7 +44,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const tally = new UndoSummary()
 
   const report = async (run: number | null, interrupted: boolean): Promise<UndoReport> => {
-    // Another undo of the same run may have been at work meanwhile.
+    // Another undo of the same run may have run concurrently.
     const now = run === null ? found : await changes.summarizeRunChanges(db, undoes)
     const mine = run === null ? 0 : (await changes.summarizeRunChanges(db, run)).total
     return tally.report({
@@ -84,7 +83,7 @@ async function findEndedRun(db: Database, id: number): Promise<runs.StoredRun> {
     throw runProblem(
       `${id}, which is still running`,
       'a run that has ended',
-      'Interrupt it first, or wait: what it has not written yet, it would write after the undo.',
+      'Interrupt it first, or wait: it would write the rest after the undo.',
     )
   return run
 }

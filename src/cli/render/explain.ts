@@ -237,7 +237,7 @@ function aboutChange({ run, written_at: at, undoes, undone_by: by, cells }: RowC
 
 function nextLines({ next }: RowHistory, output: Output, now: number): string[] {
   const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
-  return indent(wrap(`${when}${next.description}`, output.textColumns - 2))
+  return indent(wrap(`${when}${next.what}`, output.textColumns - 2))
 }
 
 /** For a table that stands some columns in. */

@@ -1,4 +1,5 @@
 import type { CallEvent } from '../../domain/lookup.ts'
+import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
 import {
@@ -13,24 +14,26 @@ import {
   TimeoutError,
 } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/rate-limit/permits.ts'
-import { cleanText } from '../../domain/text.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'
 import type { CallDeps } from '../deps.ts'
 
-/** One call's outcome, or a reason to stop the whole run, or the job that the service made of a single lookup. */
+/**
+ * Outcome of one call: an event for the lookup, possibly with an error that stops the run, or a job that the service
+ * created for a single lookup.
+ */
 export type CallOutcome =
   | {
       readonly event: CallEvent
-      /** The service refuses us for good. */
+      /** The service rejects the key or the client for good. */
       readonly stop: ServiceError | null
       readonly throttled: boolean
-      /** An answer that is no record, for people to look at. */
+      /** A response that is no record, stored for inspection. */
       readonly malformed: Pick<MalformedResponse, 'status' | 'body'> | null
     }
   | { readonly event: null; readonly asyncJobId: string | null }
 
-/** Asks the service one lookup and says what that means for it. Throws only what is no failure of the service. */
+/** Requests one lookup and classifies the response. Throws only errors that are not the service's. */
 export async function callService(
   deps: Pick<CallDeps, 'client' | 'breaker'>,
   lookup: LeasedLookup,
@@ -90,14 +93,15 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
       return outcome({ type: 'rejected', reason }, malformedResponse(error))
     case 'retry': {
       if (!error.maybeSent) return outcome({ type: 'not_sent', reason })
-      // Until it is known that it is the input's, it is no attempt: the key may be locked for all of them.
+      // Not counted as an attempt until it is known to be caused by the input: the key may be locked for all of them.
       if (error instanceof ForbiddenError) {
         const { attempts } = lookup
         const { retryAfterMs, occurrences: tries } = error
         return outcome({ type: 'transient_error', reason, retryAfterMs, attempts, tries, isDown: true })
       }
       const doubt = billingDoubt(error)
-      // Calls that were paid for are counted, whosever fault it was: an outage that charges must come to an end.
+      // Calls that may be billed count as attempts, whoever is at fault: otherwise an outage that bills would never
+      // end.
       const isCounted = doubt === 'lost' || doubt === 'done'
       const fault = {
         reason,
@@ -114,7 +118,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
     case 'release':
     case 'rotate_key':
     case 'abort_run': {
-      // The limiter holds a 429's Retry-After for every call; an open circuit's pause is this lookup's own.
+      // The limiter applies a 429's Retry-After to every call; the pause of an open circuit is this lookup's own.
       const isOwnPause = error instanceof CircuitOpenError || error instanceof KeyOnTrialError
       const retryAfterMs = isOwnPause ? error.retryAfterMs : null
       const inDoubt = error instanceof AbortedError && billingDoubt(error) !== 'none'
@@ -129,9 +133,11 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
 }
 
 /**
- * Whether a call that is made again may be paid twice. `lost`: it was sent, and no whole answer came. `done`: answered
- * with success, and unreadable. `gateway`: a 5xx of something in between, behind which the service may have worked;
- * its own 500 and 503 say that it did not.
+ * Whether repeating the call may be billed twice.
+ * - `lost`: sent, without a complete response
+ * - `done`: answered with success, but unreadable
+ * - `gateway`: a 5xx of a gateway behind which the service may have worked. The service's own 500 and 503 say that it
+ *   has not.
  */
 function billingDoubt(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway' {
   const { status } = error
@@ -143,10 +149,13 @@ function billingDoubt(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway'
   return status > 500 && status !== 503 ? 'gateway' : 'none'
 }
 
-/** Characters of a body that are kept: enough to see what it is. */
+/** Characters of a body that are stored: enough to recognise it. */
 const STORED_BODY_CHARS = 8_000
 
-/** What the service says of an input that it refuses, and what it sent in place of a record. A plain fault says nothing. */
+/**
+ * The body to store: why the service rejects an input, or what it sent in place of a record. Plain server errors are
+ * not stored.
+ */
 function malformedResponse(error: ServiceError): Pick<MalformedResponse, 'status' | 'body'> | null {
   if (error.status === null) return null
   const isMalformed = error instanceof MalformedResponseError
@@ -155,7 +164,7 @@ function malformedResponse(error: ServiceError): Pick<MalformedResponse, 'status
   return { status: error.status, body: cleanText(body) }
 }
 
-/** A failure in a few words that many lookups share, so that failures can be counted by it. */
+/** Describes an error in a few words, the same for many lookups, so that failures can be counted by reason. */
 export function describeFailure(error: ServiceError): string {
   const kind = error.name
     .replace(/Error$/, '')
@@ -165,8 +174,8 @@ export function describeFailure(error: ServiceError): string {
 }
 
 /**
- * How many calls the circuit breaker and the keys let through now: all, one as a probe, or none. Looked at before anything is
- * leased: an open circuit would otherwise lease and put back every lookup that waits, again and again.
+ * How many calls the circuit breaker and the keys allow now: all, one probe, or none. Checked before leasing: an open
+ * circuit would otherwise lease and release every waiting lookup again and again.
  */
 export function allowedByBreaker(
   {

@@ -1,21 +1,21 @@
 import * as store from '../../store/lookup-leases.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 
-/** Extended when they are so old, and looked at as often. In milliseconds. */
+/** Age at which a lease is extended, and the interval of the check. In milliseconds. */
 const EXTEND_INTERVAL_MS = LEASE_MS / 3
-/** No call may be under way under a lease that is so old: somebody else may hold it 2 s later. */
+/** No call may run under a lease older than this: another process may take it 2 s later. */
 const MAX_LEASE_AGE_MS = LEASE_MS - 2_000
 
 interface TrackedLease {
   unfinished: number
-  /** When all that is leased under the token was leased or extended, at the latest. */
+  /** The latest moment at which everything under the token was leased or extended. */
   extendedAt: number
   readonly lostController: AbortController
 }
 
 /**
- * The leases that one tick holds. They are extended while their calls are under way; what could not be extended for too
- * long may already be held by somebody else, so its calls are aborted while the leases are certainly still ours.
+ * The leases that one tick holds, extended while their calls are in flight. A lease that could not be extended in
+ * time may pass to another process, so its calls are aborted while it is certainly still ours.
  */
 export class LeaseKeeper {
   readonly #deps: Pick<CallDeps, 'db' | 'log'>
@@ -34,15 +34,15 @@ export class LeaseKeeper {
       this.#tracked.set(token, { unfinished, extendedAt, lostController: new AbortController() })
   }
 
-  /** Aborted when the leases under this token could not be extended in time. */
+  /** Aborts when the leases under this token could not be extended in time. */
   lostSignal(token: string): AbortSignal {
     return (
       this.#tracked.get(token)?.lostController.signal ??
-      AbortSignal.abort(new Error('nothing is leased under the token'))
+      AbortSignal.abort(new Error('nothing is leased under this token'))
     )
   }
 
-  /** One lookup under this token is settled. */
+  /** One lookup under this token is finished. */
   untrack(token: string): void {
     const held = this.#tracked.get(token)
     if (held !== undefined && --held.unfinished <= 0) this.#tracked.delete(token)
@@ -55,7 +55,7 @@ export class LeaseKeeper {
   async #extend(): Promise<void> {
     const now = performance.now()
     this.#abortExpiring(now)
-    // Most are settled before they need it: to extend them too would write each lookup once more.
+    // Most lookups finish before they need an extension, which would write each of them once more.
     const old = [...this.#tracked].filter(
       ([, { extendedAt, lostController }]) =>
         now - extendedAt > EXTEND_INTERVAL_MS / 2 && !lostController.signal.aborted,
@@ -67,12 +67,12 @@ export class LeaseKeeper {
       const extended = await store.extendLookupLeases(this.#deps.db, tokens, LEASE_MS)
       for (const [token, held] of old) {
         const of = extended.get(token)
-        // What was left out is as old as before: extended again and again, and in the end aborted. Where nothing is
-        // leased any more, its answer is stored by now, or the lease is lost.
+        // If only a part was extended, keep the age: extend again, and abort in the end. If nothing is leased any
+        // more, the response is already stored or the lease is lost.
         if (of !== undefined && of.extended === of.leased) held.extendedAt = now
       }
     } catch (error) {
-      this.#deps.log.warn({ reason: (error as Error).message }, 'leases not extended, will try again')
+      this.#deps.log.warn({ reason: (error as Error).message }, 'leases not extended; retrying')
     } finally {
       this.#isExtending = false
     }
@@ -89,7 +89,7 @@ export class LeaseKeeper {
         tokens: late.length,
         lateMs: Math.round(now - Math.min(...late.map(({ extendedAt }) => extendedAt))),
       },
-      'leases could not be extended in time: their calls are aborted',
+      'leases could not be extended in time; aborting their calls',
     )
     for (const { lostController } of late)
       lostController.abort(new Error('the leases could not be extended in time'))

@@ -1,49 +1,48 @@
-import * as jobs from '../../store/jobs.ts'
-import * as keptAnswers from '../../store/complete-lookups.ts'
-import * as store from '../../store/lookup-leases.ts'
 import { afterCall } from '../../domain/lookup.ts'
 import { toPriority } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
+import * as keptAnswers from '../../store/complete-lookups.ts'
 import { retryWhileUnavailable } from '../../store/connectivity.ts'
+import * as jobs from '../../store/jobs.ts'
+import * as store from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
+import { createBatcher } from '../../util/batcher.ts'
 import type { CallDeps } from '../deps.ts'
 import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
-import { createBatcher } from '../../util/batcher.ts'
 import { allowedByBreaker, callService } from './call-service.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
 
 export interface LookUpResult {
   readonly asked: number
-  /** Of these, those that the service decided. */
+  /** Of these, lookups with a final response. */
   readonly answered: number
   readonly retried: number
   readonly throttled: number
-  /** The service refuses us for good: no further call makes sense until somebody acts. */
+  /** The service rejects the key or the client: calls make no sense until that is fixed. */
   readonly stop: ServiceError | null
 }
 
 export interface LookUpOptions {
   readonly most: number
-  /** Ends it early: what is under way is finished, nothing new is begun. */
+  /** Stops early: calls in flight finish, no new ones start. */
   readonly signal: AbortSignal
-  /** One call is made, to one of the two endpoints. */
+  /** Called before each call, with its endpoint. */
   readonly onRequest?: (call: 'person' | 'company') => void
-  /** So many lookups were leased; their calls are under way. */
+  /** Called with the number of lookups leased; their calls are in flight. */
   readonly onLeased?: (lookups: number) => void
-  /** Some answers are stored. */
+  /** Called after some responses were stored. */
   readonly onStored?: () => void
 }
 
 /**
- * Asks up to `most` waiting lookups of a run, one call each, as fast as the limiter grants.
+ * Requests up to `limit` waiting lookups of a run, one call each, as fast as the limiter grants.
  *
- * Lookups are leased some way ahead, by the pace of the calls. A permit comes first, then a note in Postgres that
- * these are asked now, then the calls: so a crash leaves in doubt what was on the wire, at most one a slot, and
- * nothing else that was leased. A slot is free again when its answer is stored, not when it came, so that no answer
- * waits in memory for a write that may never happen. The answers of many slots go together, and where permits are at
- * hand their write is also the note of what these slots ask next.
+ * Order: permit → in-flight mark → call. After a crash only marked calls are in doubt, at most one per slot, although
+ * lookups are leased ahead. A slot frees when its response is stored, not when it arrives, which bounds the responses
+ * in memory. Responses of many slots are stored together; if permits are available, the same write marks the next
+ * lookups of these slots.
  */
 export async function lookUpBatch(
   deps: CallDeps,
@@ -55,25 +54,25 @@ export async function lookUpBatch(
   const priority = toPriority(run.trigger)
   const underWay = new Set<Promise<void>>()
   let stop: ServiceError | null = null
-  /** The first error that is no failure of the service. It ends the tick; what else was answered is stored. */
+  /** The first error that is not the service's. It ends the tick; other responses are still stored. */
   let failure: { readonly error: unknown } | null = null
-  /** Slots of answered calls in which the next is under way already. */
+  /** Slots of finished calls that were reused for the next call. */
   let handedOn = 0
   const keep = createBatcher(async (answers: keptAnswers.MalformedResponse[]) => {
-    // To look at later only: a run does not fail for it.
+    // For inspection only: a run does not fail for it.
     await keptAnswers.storeMalformedResponses(deps.db, answers).catch((error: unknown) => {
-      deps.log.warn({ reason: (error as Error).message }, 'an answer that is no record was not kept')
+      deps.log.warn({ reason: (error as Error).message }, 'malformed response not stored')
     })
   })
 
-  // What is paid for is stored, however long it takes, also where it meets other transactions again and again.
+  // Paid responses are stored, however long that takes and however many conflicts it meets.
   const waiting = {
     conflicts: Number.POSITIVE_INFINITY,
     onWait: (error: Error, ms: number): void =>
-      deps.log.warn({ reason: error.message, ms }, 'answers wait for Postgres'),
+      deps.log.warn({ reason: error.message, ms }, 'responses wait for Postgres'),
   }
 
-  /** How many more may be begun. */
+  /** How many more calls may start. */
   const room = (): number =>
     stop !== null || failure !== null || options.signal.aborted
       ? 0
@@ -125,13 +124,13 @@ export async function lookUpBatch(
   }
 
   /**
-   * Something of ours failed in the middle of a call. The lookup has had a try that may be paid for: left leased, it
-   * would be asked again without an end, and its error be seen by nobody.
+   * Handles an error of our own in the middle of a call. The attempt may be billed: if the lookup stayed leased, it
+   * would be requested again without end and the error would go unseen.
    */
   async function setAside(lookup: store.LeasedLookup, error: unknown): Promise<void> {
     failure ??= { error }
-    deps.log.error({ lookup: lookup.id, err: error }, 'a lookup could not be asked, or its answer not stored')
-    const reason = `not asked or not stored: ${(error as Error).name}`
+    deps.log.error({ lookup: lookup.id, err: error }, 'lookup failed, or its response was not stored')
+    const reason = `not requested or not stored: ${(error as Error).name}`
     const event = {
       type: 'transient_error',
       reason,
@@ -144,7 +143,7 @@ export async function lookUpBatch(
     const one = { id, token, askedAt: new Date(deps.now()), ...fields }
     await retryWhileUnavailable(() => store.completeLookups(deps.db, [one]), waiting).catch(
       (second: unknown) => {
-        deps.log.error({ lookup: id, err: second }, 'a lookup stays leased until its lease runs out')
+        deps.log.error({ lookup: id, err: second }, 'lookup stays leased until its lease expires')
       },
     )
   }
@@ -190,7 +189,7 @@ export async function lookUpBatch(
         throw error
       })
       if (permits === null) break
-      // While the permits were waited for, others may have taken the slots.
+      // Other ticks may have taken the slots while this one waited for permits.
       const taken = deps.slots.take(permits.count, priority)
       let unused = taken
       try {
@@ -206,7 +205,7 @@ export async function lookUpBatch(
       }
     }
   } finally {
-    // Tasks that are begun while others end are waited for as well.
+    // Also waits for tasks that start while others end.
     while (underWay.size > 0) await Promise.all(underWay)
     await supply.close()
     leases.stop()

@@ -1,27 +1,27 @@
-import * as store from '../../store/lookup-leases.ts'
 import { randomUUID } from 'node:crypto'
 import { routeEmails } from '../../domain/route.ts'
 import { releaseWithin } from '../../store/connectivity.ts'
-import type { RunningRun } from '../../store/runs.ts'
-import { type CallDeps, LEASE_MS } from '../deps.ts'
-import type { LeaseKeeper } from './lease-keeper.ts'
+import * as store from '../../store/lookup-leases.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'
+import type { RunningRun } from '../../store/runs.ts'
+import { LEASE_MS, type CallDeps } from '../deps.ts'
+import type { LeaseKeeper } from './lease-keeper.ts'
 
 type LookupQueueDeps = Pick<CallDeps, 'db' | 'rules' | 'webhookUrl'> & {
   readonly breaker: Pick<CallDeps['breaker'], 'state'>
 }
 
-/** Brings the lookups of one run to the calls: leases them some way ahead, and gives back what is not asked after all. */
+/** Supplies the lookups of one run: leases them ahead, and releases those that are not requested after all. */
 export class LookupQueue {
   readonly #deps: LookupQueueDeps
   readonly #run: RunningRun
   readonly #leases: LeaseKeeper
-  /** How many more may be asked in all. */
+  /** How many more may be requested in all. */
   readonly #capacity: () => number
   readonly #buffer = new PrefetchBuffer(performance.now())
   #leasing: Promise<void> | null = null
   #failure: { readonly error: unknown } | null = null
-  /** Nothing more waited when it was last looked at. */
+  /** The last query found nothing more. */
   #isExhausted = false
 
   constructor(deps: LookupQueueDeps, run: RunningRun, leases: LeaseKeeper, room: () => number) {
@@ -31,25 +31,25 @@ export class LookupQueue {
     this.#capacity = room
   }
 
-  /** How many are there to be taken at once. */
+  /** Buffered lookups. */
   get size(): number {
     return this.#buffer.size
   }
 
-  /** Leased, but nobody knows yet that they are asked: they go to `answer` or `begin` before they are. */
+  /** Leased but not yet marked in flight. Pass them to `complete` or `markInFlight` before calling the service. */
   take(most: number): store.LeasedLookup[] {
     const taken = this.#buffer.shift(most)
     this.#prefetch()
     return taken
   }
 
-  /** The next that are to be asked now, at most so many; none when nothing waits. */
+  /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */
   async markNext(most: number): Promise<readonly store.LeasedLookup[]> {
     if (this.size === 0) await this.#leasing
     if (this.#failure !== null) throw this.#failure.error
     if (this.size === 0) {
       const ahead = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - most)
-      // Not what the hand holds by then: of that nobody knows that it is asked.
+      // Return only what this lease marked in flight; buffered lookups are not marked yet.
       return this.#buffer.splitOff(await this.#lease(most + Math.max(0, ahead), most), most)
     }
     while (this.size > 0) {
@@ -64,20 +64,20 @@ export class LookupQueue {
     return []
   }
 
-  /** What is not among `begun` was lost to somebody else meanwhile, or erased. */
+  /** Untracks lookups that are missing in `marked`: lost to another process meanwhile, or erased. */
   dropLost(lookups: readonly store.LeasedLookup[], begun: readonly store.LeasedLookup[]): void {
     const kept = new Set(begun)
     for (const lookup of lookups) if (!kept.has(lookup)) this.#leases.untrack(lookup.token)
   }
 
-  /** These were certainly not asked after all. */
+  /** Releases lookups that were certainly not requested. */
   async release(lookups: readonly store.LeasedLookup[]): Promise<void> {
     if (lookups.length === 0) return
     this.dropLost(lookups, [])
     await releaseWithin(LEASE_MS, () => store.releaseLookups(this.#deps.db, lookups))
   }
 
-  /** Gives back what is left. Call it when nothing takes any more. */
+  /** Releases what is left. Call it when nothing takes lookups any more. */
   async close(): Promise<void> {
     await this.#leasing
     await this.release(this.#buffer.drain())
@@ -101,7 +101,7 @@ export class LookupQueue {
       })
   }
 
-  /** @param asking so many of them, from the first, are asked when they are leased */
+  /** @param startImmediately number of lookups, from the first, that are marked in flight with the lease */
   async #lease(limit: number, asking: number): Promise<store.LeasedLookup[]> {
     const { db } = this.#deps
     const token = randomUUID()
@@ -109,7 +109,7 @@ export class LookupQueue {
     const began = performance.now()
     const options = { run: this.#run.id, limit, asking, token, leaseMs: LEASE_MS, emails }
     const lease = async (): Promise<store.LeasedLookup[]> => {
-      // An input that always fails would probe again and again, and keep the circuit open by itself.
+      // Probe with an untried lookup first: an input that always fails would keep the circuit open by itself.
       const untried =
         this.#deps.breaker.state === 'closed'
           ? []
@@ -117,7 +117,7 @@ export class LookupQueue {
       return untried.length > 0 ? untried : store.leaseLookups(db, options)
     }
     const leased = await lease().catch(async (error: unknown) => {
-      // It may be committed and its answer lost: nothing was asked under it, so that it need not run out first.
+      // The lease may be committed although the response was lost. Nothing was requested under it: release it now.
       await releaseWithin(LEASE_MS, () => store.releaseByToken(db, token))
       throw error
     })
@@ -125,7 +125,7 @@ export class LookupQueue {
     return leased
   }
 
-  /** What never goes in bulk is leased always; emails, where they are to go singly. */
+  /** Which emails to lease for single calls. Other kinds never go in bulk. */
   #emailFilter(): boolean | number {
     const { bulkFrom, singly } = routeEmails({
       option: this.#run.options.route,
@@ -137,21 +137,21 @@ export class LookupQueue {
   }
 }
 
-/** As much is leased ahead as is asked in so long, at the pace so far. */
+/** Prefetches as many lookups as are requested within this time, at the current pace. */
 const PREFETCH_MS = 500
 const MAX_PREFETCH = 500
 
 /**
- * Lookups that are leased and not asked yet, in the order in which they were leased: so that a call that is free to be
- * made waits for no search. Where calls are few, because the limit is low or the service slow, few are held.
+ * Lookups that are leased and not yet marked in flight, in lease order, so that a free call does not wait for a
+ * query. If calls are few, because the limit is low or the service slow, few are held.
  */
 export class PrefetchBuffer {
   #lookups: LeasedLookup[] = []
-  /** Given out since a moment, in milliseconds. */
+  /** Taken since `#since`, decaying. */
   #taken = 0
   #since: number
 
-  /** @param now in milliseconds, never going back */
+  /** @param now in milliseconds, monotonic */
   constructor(now: number) {
     this.#since = now
   }
@@ -164,14 +164,17 @@ export class PrefetchBuffer {
     this.#lookups.push(...lookups)
   }
 
-  /** The next to be asked, at most so many. */
+  /** Takes the next lookups, up to `max`. */
   shift(most: number): LeasedLookup[] {
     const taken = this.#lookups.splice(0, most)
     this.#taken += taken.length
     return taken
   }
 
-  /** Keeps what was leased but for the first, which are asked already. @returns these */
+  /**
+   * Takes the first of freshly leased lookups, which are already marked in flight, and buffers the others.
+   * @returns the first `max`
+   */
   splitOff(leased: readonly LeasedLookup[], most: number): readonly LeasedLookup[] {
     const asked = leased.slice(0, most)
     this.#taken += asked.length
@@ -179,14 +182,14 @@ export class PrefetchBuffer {
     return asked
   }
 
-  /** All that is left. */
+  /** Removes and returns everything. */
   drain(): LeasedLookup[] {
     const left = this.#lookups
     this.#lookups = []
     return left
   }
 
-  /** How many are to be leased for what is asked next; 0 as long as at least half of them are there. */
+  /** How many lookups to lease ahead; 0 while at least half of the target is buffered. */
   refillSize(now: number): number {
     const passed = now - this.#since
     const ahead = Math.min(MAX_PREFETCH, Math.floor((this.#taken / Math.max(passed, 1)) * PREFETCH_MS))

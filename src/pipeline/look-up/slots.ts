@@ -1,8 +1,8 @@
 type Priority = 'urgent' | 'normal' | 'low'
 
 /**
- * Who waits is served in this order. A bulk call goes before the single calls of its priority: it is one call for a
- * hundred lookups, and they would hand their slots on among themselves for as long as any of them waits.
+ * Waiters are served in this order. A bulk call precedes the single calls of its priority: it is one call for a
+ * hundred lookups, and single calls would keep passing their slots among themselves.
  */
 const ORDER = ['urgent', 'normal bulk', 'normal', 'low bulk', 'low'] as const
 type Rank = (typeof ORDER)[number]
@@ -11,9 +11,9 @@ const toRank = (priority: Priority, isBulk: boolean): Rank =>
   isBulk && priority !== 'urgent' ? `${priority} bulk` : priority
 
 /**
- * The calls that a process may have under way at once, over all its runs. Permits say how many calls the service
- * allows; slots, how many of them wait for their answers at the same time. Who waits is served by urgency, and some
- * can be kept for syncs, so that one never waits for the slow answers of a backfill.
+ * Limits the concurrent calls of a process, over all its runs. Permits bound how many calls the service allows; slots
+ * bound how many wait for a response at once. Waiters are served by urgency, and some slots can be reserved for live
+ * sync, so that it never waits for the slow responses of a backfill.
  */
 export class PrioritySemaphore {
   readonly capacity: number
@@ -27,26 +27,26 @@ export class PrioritySemaphore {
     low: new Set(),
   }
 
-  /** @param kept of the capacity, for syncs alone; never all of it */
+  /** @param reserved slots for live sync alone; never all of them */
   constructor(capacity: number, kept = 0) {
     this.capacity = capacity
     this.#reserved = Math.min(kept, capacity - 1)
   }
 
-  /** How many one may take now; none while somebody more urgent waits. */
+  /** Slots that this priority may take now; 0 while a more urgent one waits. */
   free(priority: Priority, isBulk = false): number {
     if (!this.mayContinue(priority, isBulk)) return 0
     const room = priority === 'urgent' ? this.capacity : this.capacity - this.#reserved
     return Math.max(0, room - this.#used)
   }
 
-  /** Whether a slot whose call is over may go on with the next: nobody more urgent waits for it. */
+  /** Whether a finished call's slot may be reused at once: nothing more urgent waits. */
   mayContinue(priority: Priority, isBulk = false): boolean {
     const before = ORDER.slice(0, ORDER.indexOf(toRank(priority, isBulk)))
     return before.every((other) => this.#waiters[other].size === 0)
   }
 
-  /** @returns how many of the wanted slots were taken */
+  /** @returns how many slots were taken */
   take(wanted: number, priority: Priority, isBulk = false): number {
     const taken = Math.min(wanted, this.free(priority, isBulk))
     this.#used += taken
@@ -56,7 +56,7 @@ export class PrioritySemaphore {
   release(slots: number): void {
     if (slots === 0) return
     this.#used -= slots
-    // All look again, the most urgent first: whoever finds nothing left waits again.
+    // Wake all, the most urgent first; those that find no slot wait again.
     for (const rank of ORDER) {
       const waiting = [...this.#waiters[rank]]
       this.#waiters[rank].clear()
@@ -64,7 +64,7 @@ export class PrioritySemaphore {
     }
   }
 
-  /** Resolves when there may be a slot, or at the signal. */
+  /** Resolves when a slot may be free, or on abort. */
   async wait(priority: Priority, signal: AbortSignal, isBulk = false): Promise<void> {
     if (signal.aborted || this.free(priority, isBulk) > 0) return
     const waiting = this.#waiters[toRank(priority, isBulk)]
@@ -80,7 +80,7 @@ export class PrioritySemaphore {
   }
 }
 
-/** A quarter is kept for syncs where any source is followed. */
+/** Reserves a quarter for live sync if any source uses it. */
 export const createSlots = (
   concurrency: number,
   sources: readonly { readonly follow: boolean }[],

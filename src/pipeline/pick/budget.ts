@@ -1,7 +1,7 @@
 /**
- * What a run may spend, in lookups, and what it had to leave for want of it. A lookup is charged when the run takes it,
- * not when it is asked, so that a run never holds a question that it can't pay, and a question tried three times is
- * charged once. What is spent is in Postgres (`store/budgets.ts`), charged in the transaction that takes.
+ * What a run may spend, in lookups, and what it skipped for lack of budget. A lookup is charged when the run claims
+ * it, not when it is requested: a run never holds a lookup that it cannot pay, and retries are charged once. The
+ * amount spent is in Postgres (`store/budgets.ts`), charged in the transaction that claims.
  */
 export class RunBudget {
   readonly limit: number | null
@@ -15,17 +15,17 @@ export class RunBudget {
     this.limit = limit
   }
 
-  /** Rows that were not picked because their lookup could not be paid. */
+  /** Rows not picked because the budget could not pay their lookup. */
   get rowsSkipped(): number {
     return this.#skipped + sum(this.#abandonedSkips)
   }
 
-  /** Rows of the run that wait because their next lookup can't be paid. */
+  /** Rows of the run that wait because the budget cannot pay their next lookup. */
   get rowsAwaitingBudget(): number {
     return sum(this.#pendingSkips)
   }
 
-  /** Rows of a source that the run has taken. Null: to be counted, because the answer of a COMMIT was lost. */
+  /** Rows of a source that the run has taken. Null: must be counted, because the result of a COMMIT is unknown. */
   rowsTaken(source: string): number | null {
     return this.#rowsTakenBySource.get(source) ?? (this.#rowsTakenBySource.has(source) ? null : 0)
   }
@@ -38,12 +38,12 @@ export class RunBudget {
     this.#skipped += rows
   }
 
-  /** What a whole look at the rows that other runs left behind could not pay: it takes the place of the look before. */
+  /** Replaces the number of abandoned rows that a complete pass over them could not pay. */
   setAbandonedSkips(source: string, rows: number): void {
     this.#abandonedSkips.set(source, rows)
   }
 
-  /** The same for the run's own rows that were to be picked again. */
+  /** The same for the run's own requeued rows. */
   setPendingSkips(source: string, rows: number): void {
     this.#pendingSkips.set(source, rows)
   }

@@ -5,8 +5,8 @@ import {
   filterCastableKeys,
   keysQuery,
   pageQuery,
-  type PageRow,
   type LastWrittenRelation,
+  type PageRow,
 } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
@@ -14,42 +14,42 @@ import { awaitsDeliverySql } from '../../store/rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 
 /**
- * What a row of a page is to a run:
- * - `open`: to be picked
- * - `left_behind`: it waits in a run that is no more; to be picked
+ * What a row of a page means to a run:
+ * - `eligible`: to be picked
+ * - `abandoned`: waits in a run that is dead; to be picked
  * - `complete`: nothing could be written
- * - `settled`: settled with the same inputs, and not due
- * - `held`: another live run has it, or (for a dry run) it is written as soon as its delivery comes
+ * - `fresh`: finished with the same inputs, and not due
+ * - `held`: another running run has it, or (for a dry run) it is written as soon as its delivery arrives
  */
 export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
 
 export interface PickCandidate extends PageRow {
   readonly fate: Disposition
-  /** What a cascade has tried already with these inputs; null where nothing. */
+  /** Lookups of a cascade that found nothing for these inputs; null: none. */
   readonly tried: MissedLookups | null
 }
 
-/** Lookups that found nothing, in the order in which they were asked. */
+/** Lookups without a match, in the order of their requests. */
 export interface MissedLookups {
   readonly ids: readonly number[]
   readonly kinds: readonly LookupKind[]
-  /** When the last of them may be asked again. */
+  /** When the last of them may be requested again. */
   readonly dueAt: string | null
 }
 
 export interface CandidatePage {
-  /** The rows that are `open` or `left_behind`, in key order. */
+  /** The rows to be picked, in key order. */
   readonly candidates: PickCandidate[]
-  /** How many rows of the page met each fate; they sum to `scanned`. */
+  /** Rows of the page by disposition; they add up to `scanned`. */
   readonly dispositions: Partial<Record<Disposition, number>>
-  /** Where the next page begins; null when this one was the last. */
+  /** Where the next page starts; null after the last one. */
   readonly next: string | null
   readonly scanned: number
 }
 
 /**
- * One keyset page of a source. Rows that have nothing to fill, or were settled with the same inputs and are not due,
- * are left out in SQL, so that a pass over an enriched table moves no data.
+ * Reads one keyset page of a source. Rows without blanks, and rows finished with the same inputs and not due, are
+ * filtered in SQL, so that a pass over an enriched table transfers no data.
  */
 export async function readCandidates(
   db: Database | Tx,
@@ -60,17 +60,17 @@ export async function readCandidates(
     readonly where: string | null
     readonly changedSince: Date | null
     readonly live: readonly number[]
-    /** The service that is asked: what another one settled is open. */
+    /** The configured service: rows finished with another one are eligible. */
     readonly service: number
-    /** For a dry run: what whoever receives a delivery will write is left to them. */
+    /** For a dry run: rows that a delivery will write are left to their receiver. */
     readonly dry?: boolean
   },
 ): Promise<CandidatePage> {
   const { after, size, where, changedSince, service, dry = false } = options
   const page = pageQuery(source, { after, limit: size, where, changedSince, ...lastWrittenSql(source) })
   const live = sql`${[...options.live]}::bigint[]`
-  // `offset 0` makes one look at the primary key a row. The planner, who takes a table that has just filled for a
-  // small one, would rather read all of the source's rows for each page.
+  // `offset 0` forces one primary-key lookup per row. The planner, which takes a freshly filled table for a small
+  // one, would otherwise read all rows of the source for each page.
   const { rows } = await sql<
     PickCandidate & { fates: Partial<Record<Disposition, number>>; scanned: number }
   >`
@@ -105,7 +105,10 @@ export async function readCandidates(
   }
 }
 
-/** Rows of a source by their keys; those that are gone, or no longer in the source, are not among them. */
+/**
+ * Reads rows of a source by key. Rows that no longer exist or no longer belong to the source are missing from the
+ * result.
+ */
 export async function readCandidatesByKey(
   tx: Tx,
   source: Source,
@@ -127,11 +130,11 @@ export async function readCandidatesByKey(
   return rows.map((row) => ({ ...row, fate: 'abandoned' }))
 }
 
-/** Whether another service has settled the row `r`: what one answers says nothing of what another would. */
+/** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
   sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids <> '{}'))`
 
-/** What the row `r` has tried at a service, as long as it waits with the inputs that `page` shows. */
+/** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
 export function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
@@ -141,7 +144,7 @@ export function missedLookupsSql(source: Source, service: number): RawBuilder<Mi
     having count(*) > 0) end`
 }
 
-/** What Fillrate wrote last: only a source with a tracked output needs it. */
+/** What Fillrate wrote last; only a source with a tracked output needs it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
   return {

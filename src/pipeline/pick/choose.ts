@@ -1,23 +1,23 @@
-import * as suppressions from '../../store/suppressions.ts'
-import { type ChosenLookup, type RawInputs, chooseLookup } from '../../domain/identifiers/choose.ts'
+import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { Source } from '../../sources/source.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
-import type { PickCandidate } from './candidates.ts'
 import type { Database } from '../../store/open.ts'
+import * as suppressions from '../../store/suppressions.ts'
 import type { Tx } from '../../store/transaction.ts'
+import type { PickCandidate } from './candidates.ts'
 
-/** A candidate with the question that its inputs make. */
+/** A candidate with the lookup that its inputs make. */
 export interface LookupChoice {
   readonly candidate: PickCandidate
-  /** Null: no usable input; the notes say why. */
+  /** Null: no usable input; the notes have the reason. */
   readonly lookup: LookupSpec | null
   readonly notes: readonly { readonly input: string; readonly reason: string }[]
 }
 
 /**
- * Normalises a candidate's inputs and chooses the best identifier among them, in a cascade the best of those that have
- * not been tried. Pure.
+ * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet.
+ * Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
   const tried = candidate.tried?.kinds ?? []
@@ -31,10 +31,10 @@ export function chooseForCandidate(source: Source, candidate: PickCandidate): Lo
         notes: tried.length > 0 ? notes.filter(isInformative) : notes,
       }
   }
-  throw new Error('the identifiers of a row came to no end')
+  throw new Error('endless list of identifiers')
 }
 
-/** A candidate's usable identifiers, the best first; the last one is none, with the reason. */
+/** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
 export function* listIdentifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
   const inputs = { email, linkedin_url, name, company, domain }
   for (let after: LookupKind | null = null; ;) {
@@ -47,10 +47,10 @@ export function* listIdentifiers(source: Source, { email, linkedin_url, name, co
 
 type Note = LookupChoice['notes'][number]
 
-/** Where some identifier was asked with, a blank one is nothing to tell of. */
+/** Once an identifier was requested, a blank one is not worth a note. */
 const isInformative = (note: Note): boolean => note.reason !== 'no input'
 
-/** Why a row can't be asked about, in words. */
+/** Describes why a row has no usable input. */
 export function describeUnusable(notes: LookupChoice['notes']): string {
   if (notes.length === 0) return 'no input'
   return notes
@@ -65,14 +65,14 @@ const KIND_NAMES: Readonly<Record<LookupKind, string>> = {
   domain: 'domain',
 }
 
-/** That nothing was found, and by what it was asked. */
+/** Describes a miss, with the identifiers requested. */
 export function describeMiss(kinds: readonly LookupKind[]): string {
   const by = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
   const last = by.at(-1) ?? ''
   return `the service found no match ${by.length < 2 ? last : `${by.slice(0, -1).join(', ')} or ${last}`}`
 }
 
-/** The distinct lookups of some rows, in the order of the rows. */
+/** The distinct lookups of some rows, in row order. */
 export function distinctLookups(chosen: readonly LookupChoice[]): Map<string, LookupSpec> {
   const distinct = new Map<string, LookupSpec>()
   for (const { lookup } of chosen) {
@@ -87,8 +87,8 @@ export const lookupKey = (lookup: { readonly kind: string; readonly key: string 
   `${lookup.kind}\n${lookup.key}`
 
 /**
- * The rows that tell of somebody who was erased, by their place: those of which any identifier was, whether or not it
- * is the one that would be asked. Holds the tombstones until the transaction ends, so that none can come in between.
+ * Finds the rows about erased persons, by index: those with any suppressed identifier, not only the one that would be
+ * requested. Locks the tombstones until the transaction ends, so that none can be added in between.
  */
 export async function findSuppressedRows(
   db: Database | Tx,

@@ -1,37 +1,36 @@
-import * as budgets from '../../store/budgets.ts'
-import * as lookups from '../../store/lookups.ts'
-import * as rows from '../../store/rows.ts'
 import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source.ts'
+import * as budgets from '../../store/budgets.ts'
 import { ERASED_REASON } from '../../store/erase.ts'
+import * as lookups from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
-import { ConflictError, type Tx, inTransaction } from '../../store/transaction.ts'
+import * as rows from '../../store/rows.ts'
+import { ConflictError, inTransaction, type Tx } from '../../store/transaction.ts'
 import type { RunBudget } from './budget.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
-  type LookupChoice,
   chooseForCandidate,
   describeMiss,
   describeUnusable,
   distinctLookups,
   findSuppressedRows,
   lookupKey,
+  type LookupChoice,
 } from './choose.ts'
 
 export interface ClaimResult {
   readonly picked: number
-  /** Lookups that this run is to ask now. */
+  /** Lookups that this run will request. */
   readonly claimedLookups: number
-  /** Rows left out because the budget would not pay their lookup. */
+  /** Rows skipped because the budget could not pay their lookup. */
   readonly skipped: readonly PickCandidate[]
   /** Rows whose lookup is already answered. */
   readonly alreadyAnswered: number
 }
 
 /**
- * Takes candidates into a run: their lookups and rows, in this transaction, in which the lookups are charged as well.
- * Lookups that would cost more than the budget has left are left out with their rows; rows that cost nothing are taken
- * all the same.
+ * Claims candidates for a run: rows, lookups and charges, all in this transaction. Lookups beyond the budget are
+ * skipped with their rows; rows that cost nothing are claimed regardless.
  */
 export async function claimCandidates(
   tx: Tx,
@@ -58,7 +57,7 @@ export async function claimCandidates(
   const byId = new Map(wanted.map((lookup) => [lookupKey(lookup), lookup]))
 
   const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
-  const reason = run.dry ? 'asked by a dry run: the next run writes it' : null
+  const reason = run.dry ? 'requested by a dry run: the next run writes it' : null
   const picked = all
     .filter((one) => !unaffordable.has(one))
     .map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
@@ -74,8 +73,9 @@ export async function claimCandidates(
 }
 
 /**
- * Takes over the lookups that dead runs left waiting and that this run's rows want, as many as the budget pays, and
- * charges them. @returns how many
+ * Claims and charges the lookups that dead runs left waiting and that this run's rows need, as many as the budget
+ * pays.
+ * @returns how many
  */
 export function adoptAbandonedLookups(
   db: Database,
@@ -91,8 +91,8 @@ export function adoptAbandonedLookups(
 }
 
 /**
- * @throws MetAnother where the budget would not pay after all: a job that was given up since it was counted has freed its
- * inputs, or another run has spent of the same budget
+ * @throws ConflictError if the budget does not suffice after all: a job expired after the count and freed its inputs,
+ * or another run spent from the same budget
  */
 async function chargeLookups(
   tx: Tx,
@@ -100,10 +100,10 @@ async function chargeLookups(
   cost: number,
 ): Promise<void> {
   if (!(await budgets.chargeBudget(tx, run.id, run.budget.limit, cost)))
-    throw new ConflictError('what was left of the budget changed while lookups were taken')
+    throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
 
-/** Those of the lookups that an earlier run of the same budget has paid and not asked. */
+/** Lookups that an earlier run of the same budget has paid and not requested. */
 async function findPaidLookups(
   tx: Tx,
   chosen: readonly LookupChoice[],

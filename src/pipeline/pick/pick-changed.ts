@@ -1,44 +1,46 @@
-import * as writeBackQueue from '../../store/write-back-queue.ts'
-import * as runs from '../../store/runs.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
 import { keysQuery } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
-import { TableBusyError, type Tx, inTransaction, withTableTimeouts } from '../../store/transaction.ts'
+import * as runs from '../../store/runs.ts'
+import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import type { RunBudget } from './budget.ts'
-import { type PickCandidate, isFromOtherServiceSql, lastWrittenSql, missedLookupsSql } from './candidates.ts'
-import { toMissingRow } from './pick.ts'
+import { isFromOtherServiceSql, lastWrittenSql, missedLookupsSql, type PickCandidate } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
+import { toMissingRow } from './pick.ts'
 
-/** A run that follows the database. */
+/** A running live-sync run. */
 export interface LiveRunPick {
   readonly id: number
   readonly trigger: Trigger
   readonly budget: RunBudget
-  /** The service that it asks. */
+  /** The configured service. */
   readonly service: number
 }
 
 export interface PickedKeys {
   readonly picked: number
   readonly claimed: number
-  /** Whose lookup the budget would not pay: they are to be picked again. */
+  /** Rows whose lookup the budget could not pay: to be picked again. */
   readonly skippedKeys: readonly string[]
 }
 
 export interface PickKeysOptions {
-  /** The rows wait for a dead run: those that are no longer in the source are settled, or they would wait for ever. */
+  /**
+   * The rows wait for a dead run: those that are no longer in the source must be finished, or they would wait
+   * forever.
+   */
   readonly settleGone?: boolean
 }
 
 const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
 
 /**
- * Picks rows by their keys, because they have changed. Rows that a less urgent run holds are taken from it, with
- * their lookups. A row that an expression fails on is left to the next run of its source, which tells of it, and the
- * others are picked.
+ * Picks changed rows by key. Rows held by a less urgent run are taken from it, with their lookups. A row on which an
+ * expression fails is left to the next run of its source, which reports it; the others are picked.
  */
 export async function pickChangedKeys(
   deps: Pick<Deps, 'db' | 'rules' | 'log'>,
@@ -61,7 +63,7 @@ export async function pickChangedKeys(
     if (keys.length === 1) {
       deps.log.warn(
         { source: source.name, reason: (error as Error).message },
-        'a changed row can not be read: the next run of its source tells of it',
+        'changed row cannot be read; the next run of its source reports it',
       )
       return NOTHING
     }
@@ -76,7 +78,7 @@ export async function pickChangedKeys(
   }
 }
 
-/** SQLSTATE class 22 is data that an expression fails on; 21, more than one row where one was expected. */
+/** SQLSTATE class 22: data on which an expression fails; 21: more than one row where one was expected. */
 const isDataError = (error: unknown): boolean =>
   /^2[12]/.test((error as { code?: string } | null)?.code ?? '')
 
@@ -90,7 +92,7 @@ async function claimKeys(
   const alive = await runs.listRunning(tx)
   const own = alive.findIndex((one) => one.id === run.id)
   if (own === -1) return { ...NOTHING, skippedKeys: keys }
-  // They come the most urgent first: those after this one have to give their rows away.
+  // Sorted by urgency: the runs after this one have to yield their rows.
   const live = alive.slice(0, own + 1).map((one) => one.id)
   const found = await withTableTimeouts(tx, timeoutMs, () => readChangedRows(tx, source, run, live, keys))
   if (settleGone) {
@@ -113,7 +115,9 @@ async function claimKeys(
   }
 }
 
-/** The rows, and which of them are to be picked: as in a page of a pass, but that the run's own may be picked anew. */
+/**
+ * Reads the rows and their disposition as a page of a pass does, except that the run's own rows may be picked anew.
+ */
 async function readChangedRows(
   tx: Tx,
   source: Source,

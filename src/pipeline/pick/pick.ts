@@ -1,60 +1,60 @@
-import * as passes from '../../store/source-cursors.ts'
-import * as rows from '../../store/rows.ts'
-import * as writeBackQueue from '../../store/write-back-queue.ts'
-import * as runs from '../../store/runs.ts'
 import { createHash } from 'node:crypto'
 import { Row } from '../../domain/row.ts'
 import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
 import { isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
-import { TableBusyError, type Tx, inTransaction, withTableTimeouts } from '../../store/transaction.ts'
-import type { Deps } from '../deps.ts'
+import * as rows from '../../store/rows.ts'
+import * as runs from '../../store/runs.ts'
+import * as passes from '../../store/source-cursors.ts'
+import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { BatchSize } from '../batch-size.ts'
+import type { Deps } from '../deps.ts'
 import type { RunBudget } from './budget.ts'
 import { readCandidates, readCandidatesByKey } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
 
-/** Rows read, and at the most taken, in one tick. */
+/** Rows read, and taken at most, per tick. */
 const PAGE_SIZE = 1_000
 
 export interface PickOptions {
-  /** Rows of the source that a run takes at the most, those among them that dead runs have left behind. */
+  /** Maximum rows that a run takes of the source, including abandoned ones. */
   readonly limit: number | null
-  /** SQL, on top of the source's own. */
+  /** SQL, in addition to the source's own. */
   readonly where: string | null
 }
 
-/** The run that picks. */
+/** The picking run. */
 export interface PickContext {
   readonly id: number
   readonly budget: RunBudget
-  /** It only wants to see what would be written. */
+  /** It only previews what would be written. */
   readonly dry: boolean
-  /** The service that it asks. */
+  /** The configured service. */
   readonly service: number
 }
 
 /**
- * One pass over one source: first what other runs left behind, then (with `changedAt`) what is due, then the table.
- * `sent_back` is a look at the run's own rows that are to be picked again; it comes before, and counts no row anew.
+ * One pass over one source: first abandoned rows, then (with `changedAt`) due rows, then the table. `requeued`
+ * handles the run's own rows that are to be picked again; it comes first, and counts no row twice.
  */
 export interface PickPass {
   readonly source: Source
   phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
-  /** Rows of a page: fewer where reading them takes too long. */
+  /** Rows per page: fewer if reading them takes too long. */
   readonly pageSize: BatchSize
   after: string | null
   scanned: number
-  /** Rows that the budget would not pay: they must be found again, though they do not change. */
+  /** Rows that the budget could not pay: they must be found again although they do not change. */
   skipped: number
   skippedInPhase: number
-  /** Only what has changed since then is read; null: the whole table is. */
+  /** Read only what has changed since then. Null: read the whole table. */
   readonly changedSince: Date | null
-  /** With `changedAt`, and without a condition of the run's own. */
+  /** Set with `changedAt` and without a condition of the run's own. */
   readonly cursorPass: passes.CursorPass | null
 }
 
-/** Begins a pass. A partial one (`limit`, `where`) does not count as having read the table. */
+/** Creates a pass. A partial one (`limit`, `where`) does not count as having read the table. */
 export async function createPass(
   deps: Pick<Deps, 'db' | 'service'>,
   source: Source,
@@ -90,9 +90,9 @@ export interface PickResult {
 const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
 
 /**
- * Picks one page. The pass carries on where it was at the next tick; what it took is committed with it. A page that
+ * Picks one page. The next tick continues where this one ended; rows are committed with their lookups. A page that
  * takes too long is read again in smaller ones.
- * @throws TableBusy when another transaction has locked the table
+ * @throws TableBusy if another transaction has locked the table
  */
 export async function pickPage(
   deps: Pick<Deps, 'db' | 'rules' | 'log'>,
@@ -115,7 +115,7 @@ export async function pickPage(
       )
       if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
       if (candidates.length === 0) return { picked: 0, claimedLookups: 0, skipped: [], next, scanned }
-      // With a limit, a page may hold more candidates than there is room for; the page is then read again.
+      // With a limit, a page may hold more candidates than rows are allowed: the rest of the page is read again.
       const some = candidates.slice(0, room)
       const taken = await claimCandidates(tx, pass.source, { ...run, live }, some)
       const cut = some.length < candidates.length
@@ -146,7 +146,7 @@ export async function pickPage(
   const { claimedLookups, scanned, skipped } = outcome
   const isAgain = pass.phase === 'requeued'
   const picked = isAgain ? 0 : outcome.picked
-  // What other runs left behind was counted in its own phase.
+  // Abandoned rows were counted in their own phase.
   if (pass.phase === 'scan') run.budget.skip(skipped.filter((one) => one.fate === 'eligible').length)
   if (pass.phase === 'due') run.budget.skip(skipped.length)
   const before = run.budget.rowsTaken(pass.source.name)
@@ -165,7 +165,7 @@ export async function pickPage(
   }
 }
 
-/** How many rows a page may take. A row that was sent back was counted when it was picked first. */
+/** How many rows a page may take. A requeued row was counted when it was first picked. */
 async function rowsAllowed(
   { db }: Pick<Deps, 'db'>,
   run: PickContext,
@@ -179,8 +179,8 @@ async function rowsAllowed(
 }
 
 /**
- * Picks again the run's own rows that were sent back, and on request also what runs that are no more have left behind
- * since, as many as the run's limit has room for.
+ * Picks the run's own requeued rows again, and on request also rows abandoned by dead runs since, as far as the run's
+ * limit allows.
  */
 export async function repick(
   deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
@@ -283,7 +283,7 @@ async function advancePhase(
   }
 }
 
-/** A row that waited and is no longer in its source: nothing is left to do. */
+/** A waiting row that is no longer in its source: nothing is left to do. */
 export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
   key,
   state: Row.unchanged,
@@ -294,7 +294,7 @@ export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
   cells: { written: 0, protected: 0, skipped: 0 },
 })
 
-/** How far a source was read for one service says nothing of what another would answer. */
+/** Progress made for one service says nothing about another. */
 const mappingHash = (source: Source, service: number): string =>
   createHash('sha256')
     .update(JSON.stringify(source.mapping) + (service === 0 ? '' : ` ${service}`))

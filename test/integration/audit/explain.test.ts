@@ -136,7 +136,7 @@ test('a person’s edit and an undo are seen, cell by cell', async () => {
       cells: [{ column: 'title', undone: false }, { undone: true }, { undone: true }],
     },
   ])
-  expect(story.next.description).toContain('retry --state undone')
+  expect(story.next.what).toContain('retry --state undone')
   await app.undo({ run: run ?? 0, dryRun: false, signal: new AbortController().signal })
 })
 
@@ -167,10 +167,10 @@ describe('rows of which there is less to tell', () => {
     expect(await explain('contacts', '100')).toMatchObject({
       state: null,
       row: { lookup_request: { kind: 'email', input: { email: 'new@example.com' } } },
-      next: { what: 'the next run picks it, and asks by email' },
+      next: { what: 'the next run picks it, and looks it up by email' },
     })
     await pool.query(`update crm.contacts set email = 'moved@example.com', title = null where id = 6`)
-    expect((await explain('contacts', '6')).next.description).toContain('because its inputs have changed')
+    expect((await explain('contacts', '6')).next.what).toContain('because its inputs have changed')
   })
 
   test('joins that give two rows, and an expression that fails', async () => {

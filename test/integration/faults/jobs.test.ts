@@ -138,7 +138,7 @@ test('a delivery for a job of another database is kept as an orphan and touches 
   expect(await stored()).toBe(0)
   expect((await job()).state).toBe(state)
   const { rows } = await harness.database.pool.query('select state, reason from fillrate.deliveries')
-  expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this identifier' }])
+  expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this id' }])
 })
 
 test('a job can be given up by hand: its inputs are asked singly; it is never posted again', async () => {
@@ -153,7 +153,7 @@ test('a job can be given up by hand: its inputs are asked singly; it is never po
   })
   expect(await performJobAction({ db, log }, 'expire', id)).toMatchObject({
     state: null,
-    message: 'it has ended already',
+    message: 'it has already finished',
   })
   expect(await performJobAction({ db, log }, 'expire', 'nobody')).toBeNull()
   const report = await harness.run({ route: 'sync' })

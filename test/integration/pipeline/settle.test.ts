@@ -150,7 +150,7 @@ test('a delivery that Postgres does not take is quarantined alone, and those beh
     await database.pool.query('alter table fillrate.lookups drop constraint poison')
   }
   expect(await deliveries()).toMatchObject([
-    { state: 'quarantined', reason: 'it could not be settled: SQLSTATE 23514' },
+    { state: 'quarantined', reason: 'settling failed: SQLSTATE 23514' },
     { state: 'settled' },
   ])
   expect(await lookups()).toEqual(['a submitted', 'b found: T b@x.example', 'c submitted'])

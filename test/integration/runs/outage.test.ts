@@ -48,9 +48,7 @@ test('inputs that always fail neither open the circuit nor hold a run: it leaves
   onTestFinished(() => void vi.restoreAllMocks())
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 10, failed: 0 } })
-  expect(report.reason).toMatch(
-    /10 rows wait for another try of a call that failed: the next run makes it, from /,
-  )
+  expect(report.reason).toMatch(/10 rows wait for the retry of a failed call: the next run makes it, from /)
   expect(runExitCode(report)).toBe(3)
   // Each was tried twice. A fault is stored as an attempt only when another call is answered after it, so that the last
   // ones of a run may be stored by the next.

@@ -156,8 +156,8 @@ test('a row that a test service found nothing for is asked about at the live one
   const trial = await openTest()
   expect(await trial.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { not_found: 100 } })
   const app = await live.open(withKeys('live-1'))
-  expect((await app.explain('leads', '1')).next.description).toBe(
-    'the next run picks it, because another service has settled it, and asks by email',
+  expect((await app.explain('leads', '1')).next.what).toBe(
+    'the next run picks it, because it was finished with another service, and looks it up by email',
   )
   expect(await app.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { enriched: 100 } })
   // And one that the live service settled is no other's: nothing is left to fill.

@@ -27,13 +27,13 @@ const waiting = (
   lookup: lookup === null ? null : { state: 'pending', not_before: null, reason: null, run: 3, ...lookup },
   ...more,
 })
-const what = (situation: RowSituation): string => decideNextStep(situation, now).description
+const what = (situation: RowSituation): string => decideNextStep(situation, now).what
 
 describe('what comes next', () => {
   test('a row outside its source stays alone, whatever its state', () => {
-    expect(what({ ...settled, outside: 'deleted' })).toMatch(/no more/)
+    expect(what({ ...settled, outside: 'deleted' })).toMatch(/no longer exists/)
     expect(what({ ...settled, outside: 'where' })).toMatch(/where/)
-    expect(what({ ...settled, outside: 'copies' })).toMatch(/one row for each key/)
+    expect(what({ ...settled, outside: 'copies' })).toMatch(/one row per key/)
   })
 
   test('a row without a gap is not picked, however due it is', () => {
@@ -42,14 +42,17 @@ describe('what comes next', () => {
   })
 
   test('one that was never picked, or whose inputs have changed, is picked by the next run', () => {
-    expect(what({ ...settled, row: null })).toBe('the next run picks it, and asks by email')
+    expect(what({ ...settled, row: null })).toBe('the next run picks it, and looks it up by email')
     expect(what({ ...settled, inputsChanged: true })).toMatch(/picks it, because its inputs have changed/)
     expect(what({ ...settled, row: null, question: null })).toMatch(/invalid_input/)
     expect(what({ ...settled, row: null, suppressed: true })).toMatch(/erased/)
   })
 
   test('a settled row waits for its time, or for somebody', () => {
-    expect(decideNextStep(settled, now)).toEqual({ what: expect.stringMatching(/asked again/), at: later })
+    expect(decideNextStep(settled, now)).toEqual({
+      what: expect.stringMatching(/looked up again/),
+      at: later,
+    })
     expect(what({ ...settled, row: { ...settled.row!, due_at: new Date(now) } })).toMatch(/because it is due/)
     const never = (state: 'rejected' | 'invalid_input' | 'unchanged', undone = false): string =>
       what({ ...settled, undone, row: { state, dry: false, run: 3, due_at: null } })
@@ -59,16 +62,16 @@ describe('what comes next', () => {
   })
 
   test('a waiting row says what for', () => {
-    expect(what(waiting({}, { alive: true }))).toBe('asked by run 3')
+    expect(what(waiting({}, { alive: true }))).toBe('requested by run 3')
     expect(what(waiting({}))).toMatch(/the next run, because its own has ended/)
     expect(decideNextStep(waiting({ not_before: later, reason: '503' }), now)).toEqual({
-      what: expect.stringMatching(/asked again by .* \(503\)/),
+      what: expect.stringMatching(/requested again by .* \(503\)/),
       at: later,
     })
-    expect(what(waiting({ state: 'leased' }))).toMatch(/under way/)
+    expect(what(waiting({ state: 'leased' }))).toMatch(/in flight/)
     const job = { state: 'submitted', deadline_at: later } as const
     expect(decideNextStep(waiting({ state: 'submitted' }, { job }), now)).toMatchObject({ at: later })
-    expect(what(waiting({ state: 'found' }))).toMatch(/write back/)
+    expect(what(waiting({ state: 'found' }))).toMatch(/write-back/)
     expect(what(waiting(null))).toMatch(/picked again/)
     expect(what(waiting({}, { row: { state: 'waiting', dry: true, run: 3, due_at: null } }))).toMatch(
       /dry run/,
@@ -107,7 +110,7 @@ describe('what comes next', () => {
         }),
         (situation) => {
           const next = decideNextStep(situation, now)
-          expect(next.description).not.toBe('')
+          expect(next.what).not.toBe('')
           expect(next.at?.getTime() ?? now + 1).toBeGreaterThan(now)
         },
       ),

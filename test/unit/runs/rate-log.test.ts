@@ -57,7 +57,7 @@ describe('what is logged of the rate', () => {
     rateLog.observe({ ...waiting, waitingForMs: 15_000 }, 20_000)
     rateLog.observe(calm, 21_500)
     rateLog.observe(calm, 23_000)
-    expect(lines).toEqual(['info calls wait', 'info calls go on'])
+    expect(lines).toEqual(['info calls wait', 'info calls continue'])
   })
 
   test('a ban when it begins and when it is over, and another client', () => {
@@ -67,9 +67,9 @@ describe('what is logged of the rate', () => {
     rateLog.observe({ ...calm, state: 'banned', foreign: true }, 2)
     rateLog.observe({ ...calm, foreign: true }, 3)
     expect(lines).toEqual([
-      'warn the service bans the key for a while (403 after 429)',
-      'warn another client spends the same key',
-      'info the service accepts the key again',
+      'warn the service has banned the key for a while (403 after 429)',
+      'warn another client uses the same key',
+      'info the service accepts the key again; calls continue',
     ])
   })
 })

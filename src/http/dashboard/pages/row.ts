@@ -23,7 +23,7 @@ export function rowPage(story: RowHistory, now: number): Html {
           ${listNotes(story).map((note) => html`<li>${note}</li>`)}
         </ul>`,
       ])}
-      ${card('next', 'What comes next', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.description)}</p>`)}
+      ${card('next', 'What comes next', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.what)}</p>`)}
       ${card('values', 'What it holds', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
       ${card('asked', 'What was asked and answered', lookupSection(story, now))}
       ${story.fields.length > 0 && card('record', 'What its record holds', fieldsTable(story.fields))}
