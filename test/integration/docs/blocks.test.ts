@@ -14,13 +14,13 @@ import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
 
-// What the README and the documentation show works as they show it.
+// Every snippet and command in the README and the documentation works as shown.
 
 const run = promisify(execFile)
 const blocks = codeBlocks()
 const of = (language: string): CodeBlock[] => blocks.filter((block) => block.language === language)
 const isConfig = ({ code }: CodeBlock): boolean => code.includes('export default defineConfig')
-/** Nothing is built and nothing installed here. */
+/** Imports from the sources: the package is neither built nor installed here. */
 const fromSources = (code: string): string =>
   code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`)
 const nameOf = ({ file, line }: CodeBlock): string => `${file.replaceAll(/[/.]/g, '-')}-${line}`
@@ -33,7 +33,7 @@ beforeAll(async () => {
     config: crmConfig,
     prepare: async ({ pool }) => {
       await createCrm(pool, 40)
-      // The row that examples ask for.
+      // The row that the examples explain.
       await pool.query(
         `insert into crm.contacts (id, email) overriding system value values (4711, 'ada@example.com')`,
       )
@@ -48,7 +48,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('the types of every TypeScript block are right', async () => {
+test('every TypeScript block type-checks', async () => {
   // In the checkout, where `fillrate` and its types are found.
   const place = resolve('node_modules/.fillrate-blocks')
   await mkdir(place, { recursive: true })
@@ -65,8 +65,10 @@ test('the types of every TypeScript block are right', async () => {
       exclude: [],
     }
     await writeFile(join(place, 'tsconfig.json'), JSON.stringify(config))
-    const told = await run('node_modules/.bin/tsc', ['-p', place]).catch((error: { stdout: string }) => error)
-    expect(told.stdout).toBe('')
+    const checked = await run('node_modules/.bin/tsc', ['-p', place]).catch(
+      (error: { stdout: string }) => error,
+    )
+    expect(checked.stdout).toBe('')
   } finally {
     await rm(place, { recursive: true, force: true })
   }
@@ -76,7 +78,7 @@ test.each(
   of('ts')
     .filter(isConfig)
     .map((block) => [nameOf(block), block] as const),
-)('%s is a configuration that is taken', async (name, block) => {
+)('%s is a valid configuration', async (name, block) => {
   const path = join(folder, `${name}.config.ts`)
   await writeFile(path, fromSources(block.code))
   expect(Object.keys((await loadConfig({ cwd: folder, path })).sources).length).toBeGreaterThan(0)
@@ -87,9 +89,9 @@ describe('programs', () => {
     of('ts')
       .filter((block) => !isConfig(block))
       .map((block) => [nameOf(block), block] as const),
-  )('%s runs to its end', async (name, block) => {
+  )('%s runs without an error', async (name, block) => {
     const path = join(folder, `${name}.ts`)
-    // The one address in it that is none.
+    // The placeholder address.
     const code = fromSources(block.code).replaceAll('https://api.enrichment.example', harness.sandbox.url)
     await writeFile(path, code)
     await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(crmConfig))
@@ -107,23 +109,23 @@ describe('programs', () => {
   })
 })
 
-test('every command is understood', () => {
+test('every command line parses', () => {
   const lines = of('sh').flatMap((block) => fillrateLines(block.code))
   expect(lines.length).toBeGreaterThan(20)
   for (const words of lines) parseCommandLine(words)
 })
 
-test('the ten minutes of getting started go as they are told', async () => {
+test('the commands of getting-started.md work in order', async () => {
   const page = blocks.filter((block) => block.file === 'docs/getting-started.md')
   const config = page.find(isConfig)?.code ?? ''
   await rm(join(cli.folder, 'fillrate.config.json'), { force: true })
   await writeFile(join(cli.folder, 'fillrate.config.ts'), fromSources(config))
-  // One asks, the other stays.
-  const asks = new Set(['init', 'serve', 'start'])
+  // `init` prompts; `serve` and `start` run until stopped.
+  const interactive = new Set(['init', 'serve', 'start'])
   const lines = page
     .filter((block) => block.language === 'sh')
     .flatMap((block) => fillrateLines(block.code))
-    .filter(([verb = '']) => !asks.has(verb))
+    .filter(([verb = '']) => !interactive.has(verb))
   expect(lines.map(([verb]) => verb).join(' ')).toBe(
     'check migrate plan run run status run runs undo explain run',
   )
@@ -137,7 +139,7 @@ test('the ten minutes of getting started go as they are told', async () => {
   }
 })
 
-test('the grants of the operations page are enough, and no more is needed', async () => {
+test('the grants in operations.md are sufficient', async () => {
   const grants =
     blocks.find((block) => block.file === 'docs/operations.md' && block.language === 'sql')?.code ?? ''
   const { pool, url } = harness.database

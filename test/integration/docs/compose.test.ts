@@ -6,12 +6,12 @@ import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
 import { crmConfig } from '../../support/crm.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 
-// What docker-compose.yml brings up, as far as it goes without Docker: its CRM, its configuration and its commands.
+// The parts of docker-compose.yml that can be tested without Docker: its CRM, configuration and commands.
 
 let harness: Harness
 let cli: CommandLine
 beforeAll(async () => {
-  // Smaller: what it is made of is the same.
+  // Fewer rows of the same composition.
   const crm = (await readFile('deploy/compose/crm.sql', 'utf8'))
     .replace('generate_series(1, 600)', 'generate_series(1, 60)')
     .replace('1 + n % 600', '1 + n % 60')
@@ -27,7 +27,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('its run fills its CRM, and leaves what was typed', async () => {
+test('a run fills the CRM and keeps typed values', async () => {
   const typed = async (): Promise<unknown> =>
     (
       await harness.database.pool.query(

@@ -26,14 +26,17 @@ const envOf = ({ database, sandbox }: Harness): Record<string, string> => ({
   FILLRATE_API_KEY: sandbox.keys[0] ?? '',
 })
 
-test('plans, runs, explains and takes back, as the commands do', async () => {
+test('plan, run, explain and undo work as the commands do', async () => {
   const plan = await fillrate.plan()
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
-  const told: number[] = []
-  const report = await fillrate.run({ limit: 30, onProgress: ({ picked }) => void told.push(picked) })
+  const picked: number[] = []
+  const report = await fillrate.run({
+    limit: 30,
+    onProgress: (progress) => void picked.push(progress.picked),
+  })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 30 } })
   expect(stateSum(report)).toBe(30)
-  expect(told.at(-1)).toBe(30)
+  expect(picked.at(-1)).toBe(30)
   expect(JSON.stringify(plan)).toContain('contacts')
   const { rows } = await harness.database.pool.query<{ key: string }>(
     `select key from fillrate.rows where state = 'enriched' order by key limit 1`,
@@ -45,7 +48,7 @@ test('plans, runs, explains and takes back, as the commands do', async () => {
   expect((await fillrate.explain('contacts', key)).state?.reason).toContain('undone by run')
 })
 
-test('a signal ends a run with its state saved, and another run carries on', async () => {
+test('an aborted run saves its state, and the next run continues', async () => {
   const stop = new AbortController()
   harness.sandbox.configure({ latencyBeforeMs: [50, 50] })
   const report = await fillrate.run({
@@ -60,7 +63,7 @@ test('a signal ends a run with its state saved, and another run carries on', asy
   expect(rest.rows.waiting).toBe(0)
 })
 
-test('starts the daemon, which ends when it is told to', async () => {
+test('start runs the daemon until its signal aborts', async () => {
   const stop = new AbortController()
   const listening = Promise.withResolvers<string>()
   const daemon = fillrate.start({
@@ -74,7 +77,7 @@ test('starts the daemon, which ends when it is told to', async () => {
   await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed')
 })
 
-test('what is wrong is told as the command line tells it', async () => {
+test('errors are those of the command line', async () => {
   await expect(createFillrate({ config: { ...crmConfig }, env: {} })).rejects.toBeInstanceOf(ConfigProblems)
   await expect(fillrate.run({ sources: ['contcts'] })).rejects.toThrow('no such source')
   await expect(createFillrate({ config: 'nowhere.config.ts', env: envOf(harness) })).rejects.toBeInstanceOf(

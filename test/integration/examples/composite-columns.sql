@@ -1,4 +1,4 @@
-create or replace view truth.rows as
+create or replace view expected.rows as
 select 'people' as source, t."id"::text as key, t."emailPrimary" as email, t."linkedinPrimaryUrl" as profile,
        t."nameFirstName" || ' ' || t."nameLastName" as name,
        (select c."name" from "workspace_k3x9"."company" c where c."id" = t."companyId" and c."deletedAt" is null) as company,

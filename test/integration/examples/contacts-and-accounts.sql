@@ -1,4 +1,4 @@
-create or replace view truth.rows as
+create or replace view expected.rows as
 select 'contacts' as source, c.id::text as key, c.email::text, c.linkedin::text as profile,
        c.first_name || ' ' || c.last_name as name,
        (select min(a.name) filter (where m.id = first.id) from crm.account_contacts m join crm.accounts a on a.id = m.account_id,

@@ -1,4 +1,4 @@
-create or replace view truth.rows as
+create or replace view expected.rows as
 with addresses as (
   select l.entity_id, e.address, rank() over (partition by l.entity_id order by l."primary" desc, l.id) as place
     from entity_email_address l, email_address e

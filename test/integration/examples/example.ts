@@ -11,7 +11,7 @@ import { environmentFor } from '../../support/harness.ts'
 
 const root = resolve(import.meta.dirname, '../../..')
 
-/** Every folder under examples/: one that is added has to be tested too. */
+/** Every folder under examples/, so that a new one is tested, too. */
 export const exampleNames = readdirSync(join(root, 'examples'))
 
 export const folderOf = (name: string): string => join(root, 'examples', name)
@@ -21,9 +21,9 @@ export interface Example {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
   readonly config: Config
-  /** Opens Fillrate on it with the example's own configuration, and closes it again. */
+  /** Opens Fillrate with the example's configuration, runs `what`, and closes it. */
   act<Result>(what: (app: App) => Promise<Result>): Promise<Result>
-  /** `fillrate check --json` in the example's own folder, as its README tells. */
+  /** Runs `fillrate check --json` in the example's folder, as its README describes. */
   check(): Promise<unknown>
   close(): Promise<void>
 }
@@ -68,17 +68,17 @@ export async function openExample(name: string): Promise<Example> {
   }
 }
 
-/** The example's tables and rows, and what plain SQL says of them. */
+/** Creates the example's tables and rows, and the views of what to expect. */
 export async function load(database: TestDatabase, name: string): Promise<void> {
   const client = await database.pool.connect()
   const own = ['schema.sql', 'rows.sql'].map((file) => join(folderOf(name), file))
-  const truth = ['truth.sql', `${name}.sql`].map((file) => join(import.meta.dirname, file))
-  for (const file of [...own, ...truth]) await client.query(readFileSync(file, 'utf8'))
-  // What the files set on their session must not reach the tests.
+  const expected = ['expected.sql', `${name}.sql`].map((file) => join(import.meta.dirname, file))
+  for (const file of [...own, ...expected]) await client.query(readFileSync(file, 'utf8'))
+  // Settings that the files made on this session must not reach the tests.
   client.release(true)
 }
 
-/** As Fillrate reads it, in a Node of its own: under vitest a TypeScript file would go through Vite. */
+/** Loads the configuration in a Node process of its own: under vitest a TypeScript file would go through Vite. */
 export async function readConfig(folder: string, path?: string): Promise<Config> {
   const load = new URL('../../../src/config/load.ts', import.meta.url).href
   const options = { cwd: folder, ...(path !== undefined && { path }) }

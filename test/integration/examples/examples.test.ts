@@ -4,9 +4,9 @@ import type { Plan } from '../../../src/actions/plan/plan.ts'
 import { runRequest } from '../../support/harness.ts'
 import { exampleNames, openExample, type Example } from './example.ts'
 import { changesBetween, checksums, readTables, valueAt, type Json, type Tables } from './tables.ts'
-import { isBlank, readTruth, type Truth } from './truth.ts'
+import { isBlank, readExpected, type Expected } from './expected.ts'
 
-/** Set by Fillrate beside an output, or by the database itself: no outputs. */
+/** Columns set by `touch` or by the database: not outputs. */
 const BESIDE = new Set(['updated_at', 'updatedAt', 'write_date', 'modified_at', 'searchVector'])
 
 /** `public.a`, `"b"."c"` → `a`, `b.c`, as the tables of the test are named. */
@@ -14,64 +14,68 @@ const plain = (table: string): string => table.replaceAll('"', '').replace(/^pub
 
 describe.each(exampleNames)('%s', (name) => {
   let example: Example
-  let truth: Truth
+  let expected: Expected
   let before: Tables
   let sums: Record<string, string>
   let run: number
   beforeAll(async () => {
     example = await openExample(name)
-    truth = await readTruth(example.database.pool)
+    expected = await readExpected(example.database.pool)
     before = await readTables(example.database.pool)
     sums = await checksums(example.database.pool)
   })
   afterAll(() => example.close())
 
-  test('holds what an example has to show', () => {
-    const verdicts = [...truth.sources.values()]
-    expect(verdicts.some((source) => source.complete > 0)).toBe(true)
-    expect(verdicts.some((source) => Object.keys(source.faults).length > 1)).toBe(true)
-    expect(verdicts.reduce((sum, source) => sum + source.askable, 0)).toBeGreaterThan(truth.distinct)
-    expect(Object.keys(truth.byKind).length).toBeGreaterThan(1)
-    expect(truth.typed).toBeGreaterThan(50)
+  test('has complete rows, faulty inputs, shared lookups and typed values', () => {
+    const outcomes = [...expected.sources.values()]
+    expect(outcomes.some((source) => source.complete > 0)).toBe(true)
+    expect(outcomes.some((source) => Object.keys(source.faults).length > 1)).toBe(true)
+    expect(outcomes.reduce((sum, source) => sum + source.validInput, 0)).toBeGreaterThan(expected.distinct)
+    expect(Object.keys(expected.byKind).length).toBeGreaterThan(1)
+    expect(expected.typed).toBeGreaterThan(50)
   })
 
-  test('passes check, without a remark on any of its sources', async () => {
+  test('passes check without a warning about its sources', async () => {
     const { ok, checks } = (await example.check()) as { ok: boolean; checks: object[] }
     expect(ok).toBe(true)
     for (const source of Object.keys(example.config.sources))
       expect(checks).toContainEqual(expect.objectContaining({ name: `source ${source}`, verdict: 'ok' }))
   })
 
-  test('is planned as plain SQL counts it', async () => {
+  test('plan reports the counts that plain SQL computes, and writes nothing', async () => {
     const plan = await example.act((app) => app.plan(runRequest()))
-    expectSources(plan, truth)
+    expectSources(plan, expected)
     expect(plan.lookups).toMatchObject({
-      distinct: truth.distinct,
+      distinct: expected.distinct,
       stored: 0,
-      requested: truth.distinct,
-      to_request: { email: 0, linkedin_url: 0, name_company: 0, domain: 0, ...truth.byKind },
+      requested: expected.distinct,
+      to_request: { email: 0, linkedin_url: 0, name_company: 0, domain: 0, ...expected.byKind },
     })
     expect(await readTables(example.database.pool)).toEqual(before)
   })
 
-  test('is run as it was planned, and nothing but blank cells of its own is written', async () => {
+  test('a run does what the plan reported, and writes only blank cells of the example', async () => {
     const plan = await example.act((app) => app.plan(runRequest()))
     const report = await example.act((app) => app.run(runRequest()))
     run = report.run
-    const sources = [...truth.sources.values()]
+    const sources = [...expected.sources.values()]
     const { picked, ...states } = report.rows
     expect(picked).toBe(sources.reduce((sum, source) => sum + source.rows - source.complete, 0))
     expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
     expect(states).toMatchObject({ waiting: 0, failed: 0, rejected: 0, suppressed: 0, write_rejected: 0 })
-    expect(report.lookups).toMatchObject({ distinct: truth.distinct, stored: 0, requested: truth.distinct })
-    expect(report.lookups.found + report.lookups.not_found).toBe(truth.distinct)
+    expect(report.lookups).toMatchObject({
+      distinct: expected.distinct,
+      stored: 0,
+      requested: expected.distinct,
+    })
+    expect(report.lookups.found + report.lookups.not_found).toBe(expected.distinct)
     expect(report.requests).toMatchObject({
       person: plan.calls.person,
       company: plan.calls.company,
       bulk: plan.calls.bulk,
     })
     expect(await faultsFound(example)).toEqual(
-      Object.fromEntries([...truth.sources].map(([source, { faults }]) => [source, faults])),
+      Object.fromEntries([...expected.sources].map(([source, { faults }]) => [source, faults])),
     )
 
     const after = await readTables(example.database.pool)
@@ -82,57 +86,57 @@ describe.each(exampleNames)('%s', (name) => {
     expect(enriched.size).toBe(states.enriched)
     expect(written.filter((change) => !isBlank(change.before))).toEqual([])
     expect(written.filter((change) => isBlank(change.after))).toEqual([])
-    const strange = changes.filter(
+    const unexpected = changes.filter(
       ({ table, key, cell }) =>
-        ownerOf(example.config, truth, table, key)?.cells.includes(cell) !== true &&
+        ownerOf(example.config, expected, table, key)?.cells.includes(cell) !== true &&
         !(BESIDE.has(cell) && enriched.has(`${table} ${key}`)),
     )
-    expect(strange).toEqual([])
+    expect(unexpected).toEqual([])
     expect(states.enriched).toBeGreaterThan(picked / 3)
-    await expectRecords(example, truth, before, after)
-    expect(await readTruth(example.database.pool).then((now) => now.typedSum(truth))).toBe(
-      truth.typedSum(truth),
+    await expectRecords(example, expected, before, after)
+    expect(await readExpected(example.database.pool).then((now) => now.typedSum(expected))).toBe(
+      expected.typedSum(expected),
     )
   })
 
-  test('is run again without a call or a write', async () => {
-    const settled = await readTables(example.database.pool)
+  test('a second run makes no call and no write', async () => {
+    const finished = await readTables(example.database.pool)
     expect(await example.act((app) => app.run(runRequest()))).toMatchObject({
       lookups: { requested: 0 },
       requests: { person: 0, company: 0, bulk: 0 },
       cells: { written: 0 },
     })
-    expect(await readTables(example.database.pool)).toEqual(settled)
+    expect(await readTables(example.database.pool)).toEqual(finished)
   })
 
-  test('comes back to the byte, and forth, and back', async () => {
+  test('undo, redo and undo restore every byte', async () => {
     const { pool } = example.database
     const written = await checksums(pool)
     expect(written).not.toEqual(sums)
-    for (const expected of [sums, written, sums]) {
+    for (const sum of [sums, written, sums]) {
       const undone = await example.act((app) =>
         app.undo({ run, dryRun: false, signal: new AbortController().signal }),
       )
       expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
-      expect(await checksums(pool)).toEqual(expected)
+      expect(await checksums(pool)).toEqual(sum)
       run = undone.run ?? 0
     }
   })
 })
 
-function expectSources(plan: Plan, truth: Truth): void {
+function expectSources(plan: Plan, expected: Expected): void {
   const planned = plan.sources.map(({ source, rows, complete, picked, valid_input, invalid_input }) => [
     source,
-    { rows, complete, picked, askable: valid_input, faults: invalid_input },
+    { rows, complete, picked, validInput: valid_input, faults: invalid_input },
   ])
-  const counted = [...truth.sources].map(([source, { rows, complete, askable, faults }]) => [
+  const counted = [...expected.sources].map(([source, { rows, complete, validInput, faults }]) => [
     source,
-    { rows, complete, picked: rows - complete, askable, faults },
+    { rows, complete, picked: rows - complete, validInput, faults },
   ])
   expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(counted))
 }
 
-/** Reasons of the rows that had no usable input, as Fillrate keeps them. */
+/** The stored reasons of rows without a usable input, counted. */
 async function faultsFound({ database, config }: Example): Promise<Record<string, Record<string, number>>> {
   const { rows } = await database.pool.query<{ source: string; reason: string; count: number }>(
     `select source, reason, count(*)::int from fillrate.rows where state = 'invalid_input' group by 1, 2`,
@@ -147,18 +151,23 @@ async function faultsFound({ database, config }: Example): Promise<Record<string
   )
 }
 
-/** The source that may write this row: the one in which plain SQL says that it can be asked about. */
-function ownerOf(config: Config, truth: Truth, table: string, key: string): { cells: string[] } | undefined {
+/** The source that may write this row: the one for which it has a valid input. */
+function ownerOf(
+  config: Config,
+  expected: Expected,
+  table: string,
+  key: string,
+): { cells: string[] } | undefined {
   return Object.values(config.sources)
     .filter((source) => plain(source.table) === table)
-    .map((source) => truth.askable.get(`${source.name} ${key}`))
+    .map((source) => expected.validInput.get(`${source.name} ${key}`))
     .find((owner) => owner !== undefined)
 }
 
-/** What stands in a filled cell is what the record of the row's own lookup says, and no blank cell was passed over. */
+/** Each filled cell holds the value of its row's own record, and no blank cell was skipped. */
 async function expectRecords(
   { config, database }: Example,
-  truth: Truth,
+  expected: Expected,
   before: Tables,
   after: Tables,
 ): Promise<void> {
@@ -176,13 +185,13 @@ async function expectRecords(
     for (const { key, record } of rows)
       for (const { column, field } of copied) {
         const was = valueAt(before.get(plain(source.table))?.get(key), column)
-        const told = valueAt(record, field)
-        const isOpen = !truth.values.has(`${source.name} ${key} ${column}`)
-        const expected = isOpen && !isBlank(told) ? told : was
+        const delivered = valueAt(record, field)
+        const isOpen = !expected.values.has(`${source.name} ${key} ${column}`)
+        const filled = isOpen && !isBlank(delivered) ? delivered : was
         expect([key, column, valueAt(after.get(plain(source.table))?.get(key), column)]).toEqual([
           key,
           column,
-          expected,
+          filled,
         ])
       }
   }

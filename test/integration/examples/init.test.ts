@@ -28,7 +28,7 @@ describe.each(exampleNames)('init on %s', (name) => {
   beforeAll(async () => {
     database = await createTestDatabase()
     await load(database, name)
-    await database.pool.query('drop schema truth cascade')
+    await database.pool.query('drop schema expected cascade')
     before = await readTables(database.pool)
     prompt = await createPrompt(database.url)
     ended = await prompt.run(['--yes'])
@@ -40,23 +40,23 @@ describe.each(exampleNames)('init on %s', (name) => {
     await database.drop()
   })
 
-  test('ends well, asks nothing and changes nothing in the database', async () => {
+  test('--yes exits with 0, without a prompt and without a change in the database', async () => {
     expect(ended).toMatchObject({ code: 0, stderr: '' })
     expect(ended.stdout).not.toContain('[Y/n]')
     expect(await readTables(database.pool)).toEqual(before)
   })
 
-  test('every source of it is one that the database takes', async () => {
+  test('every proposed source is valid for the database', async () => {
     expect(Object.keys(proposed.sources).length).toBe(Object.keys(made.sources).length)
     for (const mapping of Object.values(proposed.sources))
       await expect(openSource(database.db, mapping)).resolves.toMatchObject({ name: mapping.name })
   })
 
-  test('the same proposal as JSON passes check, with remarks at the most', async () => {
+  test('the proposal as JSON passes check, apart from warnings', async () => {
     await prompt.run(['--yes', '--out', 'proposed.json'])
     const env = {
       DATABASE_URL: database.url,
-      // Nobody is there: what is said of the service is no part of this.
+      // Nothing listens there: the finding about the service is expected.
       FILLRATE_BASE_URL: 'http://127.0.0.1:1',
       FILLRATE_API_KEY: 'none',
     }
@@ -68,7 +68,7 @@ describe.each(exampleNames)('init on %s', (name) => {
     for (const source of Object.keys(proposed.sources)) expect(names).toContain(`source ${source}`)
   })
 
-  test('finds at least four of five columns that the example fills, and what fills each', () => {
+  test('finds at least 80% of the columns that the example fills, with their fields', () => {
     const found = new Set(mapped(proposed))
     const wanted = mapped(made)
     const missed = wanted.filter((one) => !found.has(one))
@@ -79,7 +79,7 @@ describe.each(exampleNames)('init on %s', (name) => {
     ).toBeGreaterThanOrEqual(0.8)
   })
 
-  test('asks by what the example asks by', () => {
+  test('proposes the inputs of the example', () => {
     const inputs = (config: Config): Record<string, string[]> =>
       Object.fromEntries(
         Object.values(config.sources).map((source) => [
@@ -90,7 +90,7 @@ describe.each(exampleNames)('init on %s', (name) => {
     expect(inputs(proposed)).toEqual(inputs(made))
   })
 
-  test('lets out the rows that are deleted, and passes by time where an index carries it', () => {
+  test('excludes deleted rows, and proposes changedAt where it is indexed', () => {
     for (const source of Object.values(proposed.sources)) {
       const example = Object.values(made.sources).find(
         (one) => plain(one.table) === plain(source.table) && one.kind === source.kind,
@@ -100,7 +100,7 @@ describe.each(exampleNames)('init on %s', (name) => {
     }
   })
 
-  test('writes no key, no column that the database makes, no key of another row and no input', async () => {
+  test('writes no key, generated column, foreign key or input', async () => {
     for (const source of Object.values(proposed.sources))
       expect(await forbidden(database, source)).toEqual([])
   })

@@ -17,7 +17,7 @@ interface Change {
   readonly after: Json | undefined
 }
 
-/** All that is there but the schemas of Fillrate and of the test. */
+/** All tables except those of Fillrate and of the test. */
 async function listTables(pool: pg.Pool): Promise<{ name: string; sql: string; key: string[] }[]> {
   const { rows } = await pool.query<{ name: string; sql: string; key: string[] }>(`
     select case when n.nspname = 'public' then '' else n.nspname || '.' end || c.relname as name,
@@ -26,11 +26,11 @@ async function listTables(pool: pg.Pool): Promise<{ name: string; sql: string; k
                    join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum order by place) as key
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       join pg_index i on i.indrelid = c.oid and i.indisprimary
-     where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate', 'truth')`)
+     where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate', 'expected')`)
   return rows
 }
 
-/** Every byte of every table, as a number of each that changes with any. */
+/** A checksum of each table, over all of its bytes. */
 export async function checksums(pool: pg.Pool): Promise<Record<string, string>> {
   const sums = (await listTables(pool)).map(async ({ name, sql }) => {
     const { rows } = await pool.query<{ sum: string }>(
@@ -41,7 +41,7 @@ export async function checksums(pool: pg.Pool): Promise<Record<string, string>> 
   return Object.fromEntries(await Promise.all(sums))
 }
 
-/** Reads all of them. */
+/** Reads all tables. */
 export async function readTables(pool: pg.Pool): Promise<Tables> {
   const read = new Map<string, ReadonlyMap<string, Row>>()
   for (const { name, sql, key } of await listTables(pool)) {
@@ -55,7 +55,7 @@ export async function readTables(pool: pg.Pool): Promise<Tables> {
   return read
 }
 
-/** Every cell that is another one now. Rows must be the same ones. */
+/** Every cell that has changed. The set of rows must be the same. */
 export function changesBetween(before: Tables, after: Tables): Change[] {
   return [...before].flatMap(([table, rows]) => {
     const now = after.get(table)
@@ -65,7 +65,7 @@ export function changesBetween(before: Tables, after: Tables): Change[] {
       const cells = [...new Set([...old.keys(), ...young.keys()])].filter(
         (cell) => JSON.stringify(old.get(cell)) !== JSON.stringify(young.get(cell)),
       )
-      // Where a parent was made, what stood there in its place is gone: JSON null, or an empty object.
+      // A created parent replaces what stood in its place (JSON null or an empty object): not a change of its own.
       const made = cells.filter(
         (cell) => young.has(cell) || !cells.some((other) => other.startsWith(`${cell}.`)),
       )

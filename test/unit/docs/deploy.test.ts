@@ -21,7 +21,7 @@ interface Service {
   readonly network_mode?: string
 }
 
-test('docker-compose.yml: its services are there, are waited for by what they can tell, and are given what is known', () => {
+test('docker-compose.yml: dependencies, health checks, volumes, variables and commands are valid', () => {
   const { services, volumes } = parse(read('docker-compose.yml'), { merge: true }) as {
     services: Record<string, Service>
     volumes: object
@@ -30,7 +30,7 @@ test('docker-compose.yml: its services are there, are waited for by what they ca
   for (const [name, service] of Object.entries(services)) {
     for (const [other, { condition }] of Object.entries(service.depends_on ?? {})) {
       expect(services, `${name} waits for ${other}`).toHaveProperty(other)
-      // Our image has a health check of its own.
+      // The image of Fillrate has a health check of its own.
       expect(
         condition !== 'service_healthy' || ofImage(other) || services[other]?.healthcheck !== undefined,
       ).toBe(true)
@@ -51,7 +51,7 @@ test('docker-compose.yml: its services are there, are waited for by what they ca
   expect(Object.keys(services)).toEqual(['postgres', 'migrate', 'fillrate', 'sandbox', 'run'])
 })
 
-test('the Dockerfile copies what is there, runs as nobody, and starts the program that package.json names', () => {
+test('the Dockerfile copies existing files, runs as a non-root user, and starts the program of package.json', () => {
   const stages = dockerfileStages(read('Dockerfile'))
   const steps = [...stages.values()].flat()
   for (const { word, from, rest } of steps.filter((step) => step.word === 'COPY'))
@@ -69,7 +69,7 @@ test('the Dockerfile copies what is there, runs as nobody, and starts the progra
   expect(['src', 'migrations', 'assets', 'package.json'].filter((path) => ignored.includes(path))).toEqual([])
 })
 
-test('the Kubernetes example: two replicas, probes on paths that are there, commands that are understood, no root', () => {
+test('the Kubernetes example: two replicas, existing probe paths, valid commands, no root', () => {
   const documents = parseAllDocuments(read('deploy/kubernetes/fillrate.yaml'), { merge: true })
   expect(documents.flatMap((document) => document.errors)).toEqual([])
   const all = documents.map((document) => document.toJS() as { kind: string; spec: Record<string, never> })
@@ -86,7 +86,7 @@ test('the Kubernetes example: two replicas, probes on paths that are there, comm
 })
 
 test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.service', 'deploy/crontab'])(
-  '%s starts a command that is understood, of the program that package.json names',
+  '%s starts a valid command of the program in package.json',
   (path) => {
     const line = /^(?:ExecStart=|\d.*&& npx )(.*)$/m.exec(read(path))?.[1] ?? ''
     const [words = ''] = line.split(/ >> |;/)
@@ -114,24 +114,27 @@ const metricsIn = (text: string): string[] => [
   ...new Set([...text.matchAll(/\bfillrate_\w+/g)].map(([name]) => name)),
 ]
 
-test('alerts and the Grafana dashboard ask for metrics that there are, and each alert is explained', () => {
+test('alerts and the Grafana dashboard use existing metrics, and docs/operations.md explains every alert and metric', () => {
   const alerts = (
     parse(read('deploy/prometheus/alerts.yml')) as { groups: { rules: { alert: string; expr: string }[] }[] }
   ).groups.flatMap((group) => group.rules)
   const { panels } = JSON.parse(read('deploy/grafana/fillrate.json')) as {
     panels: { targets: { expr: string }[] }[]
   }
-  const asked = [
+  const expressions = [
     ...alerts.map((one) => one.expr),
     ...panels.flatMap((panel) => panel.targets.map((one) => one.expr)),
   ]
-  expect(metricsIn(asked.join('\n')).filter((name) => !known.has(name))).toEqual([])
+  expect(metricsIn(expressions.join('\n')).filter((name) => !known.has(name))).toEqual([])
   const operations = read('docs/operations.md')
   expect(alerts.map((one) => one.alert).filter((name) => !operations.includes(`**${name}**`))).toEqual([])
-  const told = new Set(metricsIn(operations))
-  const untold = [...known]
+  const documented = new Set(metricsIn(operations))
+  const undocumented = [...known]
     .map((name) => name.replace(/_(bucket|sum|count)$/, ''))
-    .filter((name) => !told.has(name))
-  // Said in one line with the first of the three.
-  expect(untold).toEqual(['fillrate_rate_limit_window_seconds', 'fillrate_rate_limit_remaining_requests'])
+    .filter((name) => !documented.has(name))
+  // Documented in one line with `fillrate_rate_limit_requests`.
+  expect(undocumented).toEqual([
+    'fillrate_rate_limit_window_seconds',
+    'fillrate_rate_limit_remaining_requests',
+  ])
 })

@@ -4,17 +4,17 @@ import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
 
-/** As the formatter leaves a table is no matter. */
+/** Ignores the formatting of tables. */
 const plain = (text: string): string => text.replaceAll(/-{3,}/g, '---').replaceAll(/\s+/g, ' ')
 
 test.each([
   ['cli.md', commandsPage],
   ['configuration.md', configurationPage],
-])('docs/%s is what the program says of itself: else npm run docs', (name, page) => {
+])('docs/%s is up to date: npm run docs', (name, page) => {
   expect(plain(readFileSync(`docs/${name}`, 'utf8'))).toBe(plain(page()))
 })
 
-test('every link between our own pages leads to a file, and to a heading where it names one', () => {
+test('every internal link leads to an existing file and heading', () => {
   const broken = ['README.md', ...globSync('docs/*.md')].flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].flatMap(
       ([, path = '', anchor]) => {
@@ -40,11 +40,11 @@ function anchors(file: string): Set<string> {
   )
 }
 
-test('how it works tells of every table', () => {
-  const told = readFileSync('docs/how-it-works.md', 'utf8')
+test('how-it-works.md lists every table', () => {
+  const page = readFileSync('docs/how-it-works.md', 'utf8')
   const tables = [...readFileSync('src/store/schema.ts', 'utf8').matchAll(/'fillrate\.(\w+)': \{/g)].map(
     ([, name]) => name ?? '',
   )
   expect(tables.length).toBeGreaterThan(15)
-  expect(tables.filter((name) => !told.includes(`| \`${name}\``))).toEqual([])
+  expect(tables.filter((name) => !page.includes(`| \`${name}\``))).toEqual([])
 })
