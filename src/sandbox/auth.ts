@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { SandboxAuthStyle, SandboxOptions } from './options.ts'
 
-/** The key that a call carries, or why it carries none that is valid. */
+/** The active key that a call carries, or why it carries none. */
 export type AuthOutcome = { readonly key: string } | { readonly problem: string }
 
 function keyFromBasicAuth(encoded: string): string {
-  // The key is the user name and the password is empty (service-interface.md, Authentication 5).
+  // The key is the user name, the password is empty (service-interface.md, Authentication 5).
   const [key = '', ...password] = Buffer.from(encoded, 'base64').toString('utf8').split(':')
   return password.length === 1 && password[0] === '' ? key : ''
 }
@@ -28,7 +28,7 @@ function readCredentials(
   return key === undefined || key === null ? undefined : { style: 'query', key }
 }
 
-/** Who calls: the key, when it is carried in a style that is accepted and is active. */
+/** Accepts a key that is active and carried in an accepted style. */
 export function authenticate(
   headers: IncomingHttpHeaders,
   query: URLSearchParams | undefined,

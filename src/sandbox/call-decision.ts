@@ -24,12 +24,12 @@ export interface CallContext {
   readonly closing: AbortSignal
 }
 
-/** What becomes of a call: the answer, the work that was done for it, and the job that begins with it. */
+/** How a call is answered, the work done for it, and the job that it starts. */
 export interface CallDecision {
   readonly answer: SandboxResponse
   readonly work?: CountedWork
   readonly job?: SandboxJob
-  /** The connection is dropped instead of the answer. */
+  /** The connection is dropped instead of answered. */
   readonly isDropped?: boolean
   readonly isSlow?: boolean
 }
@@ -43,7 +43,7 @@ function failureResponse(fault: (typeof failures)[number], options: SandboxOptio
   return errorResponse(503, 'unavailable', message, { 'Retry-After': String(options.unavailableSeconds) })
 }
 
-/** Counts a call against the limit of its key, or only looks at it; undefined where there is no limit. */
+/** Counts a call against the limit of its key, or only reads the window; undefined if there is no limit. */
 function countCall(key: string, counts: boolean, context: CallContext): WindowDecision | undefined {
   const options = context.settings()
   const { limit } = options
@@ -64,7 +64,7 @@ function rateLimitedResponse(verdict: WindowDecision, options: SandboxOptions): 
   return errorResponse(429, 'rate_limited', message, retryAfterHeader(verdict, Date.now(), options))
 }
 
-/** Adds the rate-limit headers, on the share of responses that carry them. */
+/** Adds the rate-limit headers to the configured share of responses. */
 function withLimit(
   answer: SandboxResponse,
   verdict: WindowDecision | undefined,
@@ -87,7 +87,7 @@ function doWork(
   const options = settings()
   if (question.kind === 'problem') {
     const { status, code, message } = question.problem
-    // A single input that is refused was looked at, and need not be asked again; of a bulk call none was.
+    // A single input rejected with 422 was processed; the inputs of a rejected bulk call were not.
     const isAsked = status === 422 && moment.endpoint !== 'POST /v1/person/bulk'
     return { answer: errorResponse(status, code, message), ...(isAsked && { work: 'single' }) }
   }
@@ -110,8 +110,8 @@ function doWork(
 }
 
 /**
- * Decides at once what becomes of a call that has arrived: counted or refused, failed or done. Undefined
- * where the connection is dropped before it is counted.
+ * Decides on arrival whether a call is counted or throttled, failed or processed. Undefined if the connection is
+ * dropped before the call is counted.
  */
 export function decideCall(
   question: SandboxRequest,

@@ -5,7 +5,7 @@ import { type CallContext, decideCall } from './call-decision.ts'
 import { faultPointKey } from './faults.ts'
 import type { SandboxEndpoint, SandboxRequest } from './requests.ts'
 
-/** One authenticated call, whole. */
+/** One authenticated call with its body. */
 export interface SandboxCall {
   readonly request: IncomingMessage
   readonly response: ServerResponse
@@ -15,8 +15,8 @@ export interface SandboxCall {
 }
 
 /**
- * Answers one call. What becomes of it is decided at once at its arrival (after `latencyBeforeMs`); only the
- * answer waits. So calls are counted and refused in the order in which they come.
+ * Answers one call. It is decided on arrival (after `latencyBeforeMs`); only the answer is delayed. Calls are
+ * therefore counted in the order in which they arrive.
  */
 export async function handleCall(call: SandboxCall, context: CallContext): Promise<void> {
   const { request, response, endpoint, question, key } = call
@@ -43,7 +43,7 @@ export async function handleCall(call: SandboxCall, context: CallContext): Promi
   if (isEarly) await jobs.startNow(job)
   if (closing.aborted) return
 
-  // A caller that has gone by now will never see the answer, though the work was done.
+  // A client that has disconnected never sees the answer, although the work was done.
   const isUnanswered = isDropped || response.destroyed
   if (work === 'single') recorder.inputs.done(question.inputs, isUnanswered ? 'unanswered' : 'single')
   if (isDropped) drop()

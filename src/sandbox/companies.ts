@@ -5,7 +5,7 @@ import type { CompanyLookup, CompanyRecord } from './records.ts'
 import { industries, places, technologies } from './fixtures.ts'
 import type { FixturePlace } from './fixtures.ts'
 
-/** The upper end of each range, and what the range is called; the last name is for all above. */
+/** The exclusive upper end of each range and its name; the last name covers all larger values. */
 type Steps = readonly (readonly [below: number, name: string])[]
 
 const employeeSteps: Steps = [
@@ -42,7 +42,7 @@ export function domainFromName(name: string): string {
   return `${label === '' ? 'company' : label}.com`.toLowerCase()
 }
 
-/** The few facts about a company that its people's records carry too, so that both always agree. */
+/** The facts that the records of a company's people carry too, so that both always agree. */
 export function companyIdentity(seed: number, domain: string): { id: string; name: string; domain: string } {
   return { id: `com_${seededIdentifier(seed, `company ${domain}`)}`, name: nameFromDomain(domain), domain }
 }
@@ -56,7 +56,7 @@ function someTechnologies(draw: Rng): string[] {
   return [...new Set(Array.from({ length: count }, () => draw.pick(technologies)))].sort()
 }
 
-/** The record of the company at a domain: all fields, whole numbers; revenue can be beyond 32 bits. */
+/** The record of the company at a domain: all fields, whole numbers; revenue may exceed 32 bits. */
 export function companyRecord(seed: number, domain: string): CompanyRecord {
   const draw = createRng(seed, `company ${domain}`)
   const identity = companyIdentity(seed, domain)
@@ -83,7 +83,7 @@ export function companyRecord(seed: number, domain: string): CompanyRecord {
   }
 }
 
-/** The company that a lookup finds, or undefined where it matches nothing. */
+/** The company that a lookup finds; undefined if there is no match. */
 export function findCompany(
   lookup: CompanyLookup,
   options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,

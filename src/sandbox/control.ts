@@ -4,7 +4,7 @@ import type { SandboxResponse } from './responses.ts'
 import type { SandboxOptions } from './options.ts'
 import type { SandboxStats } from './stats.ts'
 
-/** What the paths under `/_` can see and do. */
+/** What the paths under `/_` may read and change. */
 export interface SandboxControls {
   readonly settings: () => SandboxOptions
   readonly configure: (options: unknown) => void
@@ -12,10 +12,10 @@ export interface SandboxControls {
   readonly reset: () => void
 }
 
-/** A secret as it may be shown: its end, so that two can be told apart. */
+/** Shows only the end of a secret, enough to tell two apart. */
 const masked = (secret: string) => `…${secret.length > 8 ? secret.slice(-4) : ''}`
 
-/** The settings as they may be shown; `plan` is a function, so only whether there is one. */
+/** Settings with secrets masked; `plan` is a function, so only its presence is shown. */
 function shownSettings(options: SandboxOptions): object {
   return {
     ...options,
@@ -30,7 +30,7 @@ function changeSettings(
   body: Buffer | undefined,
   controls: SandboxControls,
 ): SandboxResponse {
-  // A page in a browser can post a text to this machine without asking, but not JSON.
+  // A web page can post text to this machine without a preflight request, but not JSON.
   if (!/^application\/json\b/i.test(contentType ?? '')) {
     return errorResponse(400, 'unreadable_body', 'expected Content-Type: application/json')
   }
@@ -42,7 +42,7 @@ function changeSettings(
   }
 }
 
-/** Answers `/_stats`, `/_reset` and `/_settings`, which no limit, key or fault touches. */
+/** Answers `/_stats`, `/_reset` and `/_settings`, which need no key and have no limit or faults. */
 export function handleControl(
   request: IncomingMessage,
   response: ServerResponse,

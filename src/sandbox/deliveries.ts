@@ -4,18 +4,18 @@ import { abortableDelay } from './rng.ts'
 import { type PostOutcome, badSignature, postWebhook, signBody } from './webhook-post.ts'
 import type { StatsRecorder } from './stats.ts'
 
-/** How a delivery ended: answered 2xx, or not even after the last retry, or the sandbox was closed. */
+/** How a delivery ended: acknowledged with 2xx, given up after the last retry, or cut off by close. */
 export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
 
 const isAcknowledged = (posted: PostOutcome) => typeof posted === 'number' && posted >= 200 && posted < 300
 
-/** Sends signed deliveries and repeats those that are not acknowledged, the same bytes each time. */
+/** Sends signed deliveries and retries unacknowledged ones with the same bytes. */
 export function createDeliveries(
   settings: () => SandboxOptions,
   recorder: StatsRecorder,
   signal: AbortSignal,
 ) {
-  // More connections at once than a receiver's queue of new ones holds (511 in Node) would be lost for seconds.
+  // More connections at once than the receiver's backlog (511 in Node) would be lost for seconds.
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
 
   async function sendOnce(url: URL, body: Buffer, signature: string | undefined): Promise<PostOutcome> {
@@ -33,7 +33,7 @@ export function createDeliveries(
   const sendSigned = (url: URL, body: Buffer) => sendOnce(url, body, signBody(body, settings().webhookSecret))
 
   return {
-    /** `answered` is called once, when the first post has its answer. */
+    /** `answered` is called once, when the first post was answered. */
     async sendUntilAcknowledged(url: URL, body: Buffer, answered: () => void): Promise<DeliveryOutcome> {
       const delays = settings().retryDelaysMs
       for (let attempt = 0; ; attempt += 1) {
@@ -50,7 +50,7 @@ export function createDeliveries(
         recorder.deliveries.retried += 1
       }
     },
-    /** The second of a duplicate: whatever its answer, it is not repeated. */
+    /** Sends a duplicate; not retried, whatever the answer. */
     async sendAgain(url: URL, body: Buffer): Promise<void> {
       recorder.deliveries.duplicated += 1
       await sendSigned(url, body)

@@ -2,16 +2,16 @@ import type { MsRange } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 import type { Sandbox } from './server.ts'
 
-/** What a person or a program needs to know to use a sandbox. Holds the keys and the secret, unmasked. */
+/** What a user or a program needs to call a sandbox. Holds the keys and the secret, unmasked. */
 export interface SandboxDescription {
   readonly url: string
   readonly keys: readonly string[]
   readonly webhook_secret: string
-  readonly quota: string
+  readonly rate_limit: string
   readonly latency: string
   readonly jobs: string
   readonly faults: SandboxOptions['faults']
-  /** All of it as lines to print. */
+  /** The same as lines to print. */
   readonly lines: readonly string[]
 }
 
@@ -19,13 +19,14 @@ const timeText = (range: MsRange) =>
   typeof range === 'number' ? `${range} ms` : `${range[0]} to ${range[1]} ms`
 const percent = (share: number) => `${Number((share * 100).toFixed(2))}%`
 
-function quotaText(options: SandboxOptions): string {
+function describeRateLimit(options: SandboxOptions): string {
   if (options.limit === null) return 'no limit'
   const start = options.windows === 'first' ? 'from the first call' : 'on the clock'
   const parts = [`${options.limit} calls in ${options.windowMs} ms for each key, windows ${start}`]
   if (options.headersShare < 1) parts.push(`headers on ${percent(options.headersShare)} of responses`)
   if (options.clockSkewMs !== 0) parts.push(`clock off by ${options.clockSkewMs} ms`)
-  if (options.banAfter !== null) parts.push(`ban of ${options.banMs} ms after ${options.banAfter} refusals`)
+  if (options.banAfter !== null)
+    parts.push(`ban of ${options.banMs} ms after ${options.banAfter} rejected calls`)
   return parts.join('; ')
 }
 
@@ -36,14 +37,14 @@ function faultsText(options: SandboxOptions): string {
 
 export function describeSandbox(sandbox: Sandbox): SandboxDescription {
   const { url, keys, webhookSecret, settings } = sandbox
-  const quota = quotaText(settings)
+  const rateLimit = describeRateLimit(settings)
   const latency = `${timeText(settings.latencyBeforeMs)} there, ${timeText(settings.latencyAfterMs)} to answer`
   const jobs = `delivered after ${timeText(settings.jobDelayMs)}, retried ${settings.retryDelaysMs.length} times`
   const rows = [
     ['address', url],
     ['keys', `${keys.join(', ')} (as ${settings.auth.join(', ')})`],
     ['webhook secret', webhookSecret],
-    ['quota', quota],
+    ['rate limit', rateLimit],
     ['latency', latency],
     ['jobs', jobs],
     ['records', `${percent(settings.notFoundShare)} not found, seed ${settings.seed}`],
@@ -51,5 +52,14 @@ export function describeSandbox(sandbox: Sandbox): SandboxDescription {
     ['counts', `${url}/_stats`],
   ] as const
   const lines = rows.map(([name, value]) => `${name.padEnd(14)}  ${value}`)
-  return { url, keys, webhook_secret: webhookSecret, quota, latency, jobs, faults: settings.faults, lines }
+  return {
+    url,
+    keys,
+    webhook_secret: webhookSecret,
+    rate_limit: rateLimit,
+    latency,
+    jobs,
+    faults: settings.faults,
+    lines,
+  }
 }

@@ -1,15 +1,15 @@
 import { createRng } from './rng.ts'
 import type { SandboxEndpoint } from './requests.ts'
 
-/** Every fault that can be switched on, and what it does. */
+/** Every fault that can be enabled, and its effect. */
 export const faultMeanings = {
   '500': 'the call is answered 500',
   '503': 'the call is answered 503 without Retry-After',
   '503-retry-after': 'the call is answered 503 with Retry-After',
   slow: 'the answer waits `slowMs` longer',
-  'drop-before': 'the connection is dropped before the call is counted; nothing is done',
-  'drop-after': 'the connection is dropped after the call was counted and its work done; the answer is lost',
-  '504': 'a gateway answers 504 after the call was counted and its work done',
+  'drop-before': 'the connection is dropped before the call is counted or processed',
+  'drop-after': 'the connection is dropped after the call was counted and processed; the answer is lost',
+  '504': 'a gateway answers 504 after the call was counted and processed',
   'not-a-record': 'a single lookup is answered 200 with something that is not a record',
   '202': 'a single lookup is answered 202 and becomes a job of one',
   lost: 'the delivery is never sent',
@@ -18,28 +18,28 @@ export const faultMeanings = {
   duplicate: 'the delivery comes twice, with one event_id',
   progress: 'a delivery with the status processing and no results comes first',
   'in-parts': 'the results of a job come in two deliveries',
-  'bad-signature': 'the delivery comes badly signed first, then as it should',
+  'bad-signature': 'the delivery comes with a wrong signature first, then correctly signed',
   'job-failed': 'the job fails',
   'missing-result': 'an input of a job has no result',
-  'foreign-result': 'a job has results for inputs that were never asked',
+  'foreign-result': 'a job has results for inputs that it did not contain',
   shuffle: 'the results of a job are in another order than the inputs',
 } as const
 
 export type FaultName = keyof typeof faultMeanings
 
-/** The share (0 to 1) of the chances to go wrong at which each fault is made; absent is never. */
+/** The share of opportunities (0 to 1) at which each fault is injected; absent means never. */
 export type FaultShares = Readonly<Partial<Record<FaultName, number>>>
 
-/** The moment at which a fault can be made: one call, one job, or one input of a job. */
+/** An opportunity for a fault: one call, one job, or one input of a job. */
 export interface FaultPoint {
   readonly endpoint: SandboxEndpoint
-  /** What is asked, in normal form; all the emails of a bulk call, one alone for 'missing-result'. */
+  /** Canonical inputs: all emails of a bulk call, a single one for 'missing-result'. */
   readonly inputs: readonly string[]
-  /** How often this was tried before, so that a call that is tried again draws again. */
+  /** How often this was tried before, so that a retry draws again. */
   readonly nth: number
 }
 
-/** Decides instead of the shares: true makes the fault, false does not, undefined leaves it to its share. */
+/** Overrides the shares: true injects the fault, false does not, undefined leaves it to its share. */
 export type FaultPlan = (fault: FaultName, moment: FaultPoint) => boolean | undefined
 
 export interface FaultSettings {
@@ -58,7 +58,7 @@ export function faultPointKey(moment: FaultPoint): string {
   return `${moment.nth} ${moment.endpoint} ${moment.inputs[0] ?? ''}`
 }
 
-/** Whether a fault is made at this moment: the plan's word, or else a draw that the seed decides. */
+/** Whether the fault is injected here: by the plan, else by a draw that the seed determines. */
 export function isFaultInjected(fault: FaultName, moment: FaultPoint, settings: FaultSettings): boolean {
   const planned = settings.plan?.(fault, moment)
   if (planned !== undefined) return planned
@@ -74,8 +74,8 @@ function parseShare(text: string): number | undefined {
 }
 
 /**
- * Reads faults as they are typed: `500=0.05,duplicate=10%`. An empty text is no faults.
- * Throws an Error that names the part, what was found and what was expected.
+ * Parses faults as typed: `500=0.05,duplicate=10%`. Empty text means no faults.
+ * @throws Error that names the part, what was found and what was expected
  */
 export function parseFaults(text: string): FaultShares {
   const faults: Partial<Record<FaultName, number>> = {}

@@ -1,6 +1,6 @@
 import type { NonEmptyList } from './rng.ts'
 
-/** The words that made-up records are made of. None is meant to be anybody. */
+/** Words that made-up records consist of. Any resemblance is accidental. */
 
 // prettier-ignore
 export const firstNames: NonEmptyList<string> = [
@@ -43,7 +43,7 @@ export interface FixturePlace {
   readonly city: string
   readonly state: string
   readonly country: string
-  /** The country's calling code, the first digit of a number in it, and how many digits follow that. */
+  /** The calling code, the first digit of a number, and how many digits follow it. */
   readonly dial: readonly [code: string, first: string, digits: number]
   readonly company: string
 }
@@ -93,7 +93,7 @@ export const companyWords: NonEmptyList<string> = [
   'vector', 'lumen', 'orbit', 'summit',
 ]
 
-/** Hosts whose domain says nothing about where a person works. */
+/** Mail hosts that say nothing about the employer. */
 // prettier-ignore
 export const mailHosts: ReadonlySet<string> = new Set([
   'gmail.com', 'googlemail.com', 'hotmail.com', 'outlook.com', 'live.com', 'yahoo.com', 'icloud.com', 'aol.com',

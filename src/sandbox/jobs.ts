@@ -6,7 +6,7 @@ import type { SandboxOptions } from './options.ts'
 import { type JobInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
 import type { StatsRecorder } from './stats.ts'
 
-/** How a job ended: how its good delivery did, never sent at all, nowhere to send it, or the sandbox closed. */
+/** How a job ended: the outcome of its delivery, never sent, without a webhook URL, or cut off by close. */
 export interface JobOutcome {
   readonly jobId: string
   readonly status: 'completed' | 'failed'
@@ -27,13 +27,13 @@ const MAX_OUTCOMES = 50_000
 
 export type SandboxJobs = ReturnType<typeof createJobQueue>
 
-/** Accepts jobs, does them after their delay, and delivers each to its webhook address. */
+/** Accepts jobs, processes them after their delay, and delivers each to its webhook URL. */
 export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRecorder) {
   const closing = new AbortController()
   let release = new AbortController()
   const deliveries = createDeliveries(settings, recorder, closing.signal)
   const pending = new Map<string, SandboxJob>()
-  /** Oldest first; the oldest are forgotten. */
+  /** Oldest first; the oldest are dropped. */
   const ended = new Map<string, JobOutcome>()
 
   const made = (fault: FaultName, job: SandboxJob): boolean => {
@@ -102,10 +102,10 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
   }
 
   return {
-    /** Takes a job in; it is pending from here on and must be started. */
+    /** Accepts a job. It stays pending until it is started. */
     accept(inputs: readonly JobInput[], moment: FaultPoint, webhookUrl: URL | null): SandboxJob {
-      // Random, unlike everything else here: a receiver drops an event_id that it has seen, so identifiers
-      // that a second sandbox with the same seed made again would lose its deliveries.
+      // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
+      // same seed would lose its deliveries.
       const jobId = `job_${randomUUID()}`
       const job: SandboxJob = {
         jobId,
@@ -119,7 +119,7 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
       recorder.jobs.accepted += 1
       return job
     },
-    /** The body of the 202. */
+    /** The body of the 202 response. */
     accepted(job: SandboxJob): object {
       const { acceptedShape } = settings()
       if (acceptedShape === 'job_id') return { job_id: job.jobId }
@@ -137,26 +137,26 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
         : { job_id: job.jobId, request_ids: accepted.map(({ at }) => makeRequestId(job, at, settings())) }
     },
     isEarly: (job: SandboxJob): boolean => made('early', job),
-    /** Starts the job after its delay; does not wait for it. */
+    /** Starts the job after its delay, without waiting for it. */
     start: (job: SandboxJob): void => void runLater(job),
-    /** Does the job at once; resolves when its delivery was answered for the first time. */
+    /** Processes the job now; resolves when its delivery was answered for the first time. */
     async startNow(job: SandboxJob): Promise<void> {
       void deliver(job)
       await job.firstAnswer.promise
     },
     pending: (): number => pending.size,
-    /** Ends the delay of the jobs that are pending. */
+    /** Ends the delay of all pending jobs. */
     release(): void {
       release.abort()
       release = new AbortController()
     },
-    /** Resolves when the job has ended, with how. Rejects for a job that the sandbox does not know. */
+    /** Resolves with the outcome when the job has ended. Rejects for an unknown job. */
     async delivered(jobId: string): Promise<JobOutcome> {
       const end = ended.get(jobId) ?? (await pending.get(jobId)?.end.promise)
       if (end === undefined) throw new Error(`The sandbox has no job ${jobId}.`)
       return end
     },
-    /** Resolves when no job is pending, those accepted meanwhile included. */
+    /** Resolves when no job is pending, including jobs accepted while waiting. */
     async idle(): Promise<void> {
       while (pending.size > 0) await Promise.all([...pending.values()].map((job) => job.end.promise))
     },

@@ -1,26 +1,26 @@
 import { domainToASCII } from 'node:url'
 
 /**
- * The normal forms of inputs: what two ways of writing the same input have in common. Each reader gives
- * undefined for a text that is not such an input at all, which the service answers with 422.
+ * Canonical forms of inputs: equal for all spellings of one input. Each function returns undefined for text that is
+ * not such an input, which the service answers with 422.
  */
 
-/** White space trimmed and squashed; a missing text is an empty one. */
+/** Trims and collapses white space; undefined becomes an empty string. */
 export function collapseSpaces(text: string | undefined): string {
   return text === undefined ? '' : text.trim().replaceAll(/\s+/g, ' ')
 }
 
 function canonicalHost(text: string): string | undefined {
   const lower = text.toLowerCase()
-  // Most hosts are plain already, and the conversion is the dearest part of reading a call.
+  // Most hosts are plain ASCII, and the conversion is the slowest part of parsing a call.
   const host = /^[a-z0-9.-]+$/.test(lower) ? lower : domainToASCII(lower)
   const labels = host.split('.')
-  // The last label of an IP address is a number, that of a domain never is.
+  // The last label of an IP address is a number; that of a domain never is.
   if (labels.length < 2 || host.length > 253 || /^\d+$/.test(labels.at(-1) ?? '')) return undefined
   return labels.every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label)) ? host : undefined
 }
 
-/** One bare email address; its case and the white space around it say nothing. */
+/** One bare email address; case and surrounding white space are ignored. */
 export function canonicalEmail(text: string): string | undefined {
   const email = text.trim().toLowerCase()
   const at = email.lastIndexOf('@')
@@ -31,11 +31,11 @@ export function canonicalEmail(text: string): string | undefined {
     : `${local}@${host}`
 }
 
-/** The host and path of an http(s) URL that has both. */
+/** Host and path of an http(s) URL that has both. */
 export function canonicalProfileUrl(text: string): string | undefined {
   const url = URL.parse(text.trim())
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined
-  // A country's host of the network (`no.linkedin.com`) shows the same profile.
+  // A country host (`no.linkedin.com`) shows the same profile.
   const host = canonicalHost(url.hostname)?.replace(/^(www\.|.+\.(?=linkedin\.com$))/, '')
   const path = url.pathname.replace(/\/+$/, '')
   return host === undefined || path === '' ? undefined : `${host}${decoded(path)}`.toLowerCase()
@@ -55,8 +55,8 @@ export function canonicalDomain(text: string): string | undefined {
 }
 
 /**
- * The webhook address as a URL, or the reason why the sandbox does not deliver to it. Only this machine is
- * ever a target: a sandbox that posted to any address it was given would be a way to reach other people's.
+ * The webhook URL, or the reason why the sandbox does not deliver to it. Only this machine is a target: a sandbox
+ * that posted to any URL could be used to reach other hosts.
  */
 export function parseWebhookUrl(text: string): URL | string {
   const url = URL.parse(text)

@@ -1,84 +1,84 @@
 import type { MsRange } from './rng.ts'
 import type { FaultShares, FaultPlan } from './faults.ts'
 
-/** The ways in which a key can be carried (service-interface.md, Authentication 1 and 5). */
+/** The ways to carry a key (service-interface.md, Authentication 1 and 5). */
 export const SANDBOX_AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 export type SandboxAuthStyle = (typeof SANDBOX_AUTH_STYLES)[number]
 
 /**
- * Everything that can be chosen about the sandbox. All but `host` and `port` can be changed while it runs.
- * Where service-interface.md says "not shown", there is an option for each reasonable reading.
+ * All options of the sandbox. All but `host` and `port` can change while it runs. Where service-interface.md says
+ * "not shown", there is an option for each reasonable reading.
  */
 export interface SandboxOptions {
-  /** Where it listens. */
+  /** Address to listen on. */
   readonly host: string
-  /** 0 takes any free port. */
+  /** 0 picks a free port. */
   readonly port: number
-  /** The keys that are active; take one out to revoke it. */
+  /** Active keys; remove one to revoke it. */
   readonly keys: readonly string[]
   readonly auth: readonly SandboxAuthStyle[]
   readonly webhookSecret: string
-  /** Where the delivery of a single lookup answered 202 goes when the call itself gave no webhook_url. */
+  /** Where the delivery of a single lookup answered 202 goes if the call gave no webhook_url. */
   readonly webhookUrl: string | null
-  /** Decides records, faults and delays. */
+  /** Determines records, faults and delays. */
   readonly seed: number
 
-  /** Calls per window and key; null is no limit, and then no rate-limit headers. */
+  /** Calls per window and key; null means no limit and no rate-limit headers. */
   readonly limit: number | null
   readonly windowMs: number
-  /** Windows start with the first call after the last window, or on the clock. */
+  /** A window starts with the first call after the previous window, or on the clock. */
   readonly windows: 'first' | 'clock'
   /** X-RateLimit-Reset in unix seconds: rounded up, rounded down, or with milliseconds as decimals. */
   readonly resetRounding: 'up' | 'down' | 'ms'
-  /** Retry-After on a 429: seconds, an HTTP date, or left out. */
+  /** Retry-After on a 429: seconds, an HTTP date, or omitted. */
   readonly retryAfter: 'seconds' | 'date' | 'none'
-  /** The share of responses that carry the X-RateLimit headers. */
+  /** Share of responses that carry the X-RateLimit headers. */
   readonly headersShare: number
   readonly dateHeader: boolean
-  /** How far the sandbox's clock is ahead of the true one: in Date, Reset and windows on the clock. */
+  /** How far the sandbox's clock is ahead of true time: in Date, Reset and clock-aligned windows. */
   readonly clockSkewMs: number
   /** Whether a call answered 500 or 503 counts against the limit. */
   readonly errorsCount: boolean
-  /** More refusals than this in one window ban the key for `banMs`; null never bans. */
+  /** More 429 responses than this in one window ban the key for `banMs`; null never bans. */
   readonly banAfter: number | null
   readonly banMs: number
 
-  /** The wait between receiving a call and counting it: the way there. */
+  /** Delay between receiving a call and counting it: the way there. */
   readonly latencyBeforeMs: MsRange
-  /** The wait between counting a call and answering it: the work and the way back. */
+  /** Delay between counting a call and answering it: processing and the way back. */
   readonly latencyAfterMs: MsRange
 
-  /** The share of inputs that match nothing. */
+  /** Share of inputs without a match. */
   readonly notFoundShare: number
-  /** The share of person records in which any one field is missing (a phone twice as often). */
+  /** Share of person records that lack any one field (a phone twice as often). */
   readonly missingShare: number
 
   /**
-   * What a 202 says: the job's identifier, or also one request_id per accepted email in the order of the emails, or the
-   * accepted emails in reverse alphabetical order.
+   * The body of a 202: the job's identifier, also one request_id per accepted email in their order, or the accepted
+   * emails in reverse alphabetical order.
    */
   readonly acceptedShape: 'job_id' | 'job_id+request_ids' | 'job_id+emails'
-  /** The share of a job's emails that are refused when it is accepted: no request_id, no result. */
+  /** Share of a job's emails that are rejected on acceptance: no request_id, no result. */
   readonly refusedShare: number
-  /** What a request_id looks like: made up, the email as it was sent, or the position from 0. */
+  /** The form of a request_id: made up, the email as sent, or the index from 0. */
   readonly requestIds: 'opaque' | 'email' | 'index'
-  /** The wait between the 202 and the delivery. */
+  /** Delay between the 202 and the delivery. */
   readonly jobDelayMs: MsRange
-  /** A delivery not answered 2xx within this time has failed. */
+  /** A delivery without a 2xx answer in this time has failed. */
   readonly ackTimeoutMs: number
-  /** The waits before a failed delivery is sent again; after the last it is given up. */
+  /** Delays before each retry of a failed delivery; after the last one it is given up. */
   readonly retryDelaysMs: readonly number[]
-  /** What a failed job delivers: no results, or those of a part of its inputs. */
+  /** What a failed job delivers: no results, or those of some inputs. */
   readonly failedResults: 'none' | 'part'
 
   readonly faults: FaultShares
-  /** Decides faults one by one, in tests; it cannot be sent to another process. */
+  /** Decides single faults, in tests; cannot be sent to another process. */
   readonly plan: FaultPlan | null
-  /** How much longer a 'slow' call waits. */
+  /** Extra delay of a 'slow' call. */
   readonly slowMs: MsRange
-  /** How much later a 'late' delivery comes. */
+  /** Extra delay of a 'late' delivery. */
   readonly lateMs: MsRange
-  /** How long after the first the second of a 'duplicate' delivery is sent; 0 sends both at once. */
+  /** Delay between the two deliveries of a 'duplicate'; 0 sends both at once. */
   readonly duplicateMs: MsRange
   /** Retry-After of the fault '503-retry-after'. */
   readonly unavailableSeconds: number

@@ -11,7 +11,7 @@ type RecordOptions = Pick<SandboxOptions, 'seed' | 'missingShare'>
 const FIRST_UPDATE = Date.UTC(2023, 0, 1)
 const UPDATE_SPAN_MS = 1_000 * 24 * 3_600_000
 
-/** 'anna.berg7', 'anna-berg-4711' and 'Anna Berg' say who is asked for; 'abe42' does not. */
+/** 'anna.berg7', 'anna-berg-4711' and 'Anna Berg' contain a name; 'abe42' does not. */
 function parseName(text: string): readonly [string, string] | undefined {
   const parts = text
     .split(/[\s._-]+/)
@@ -36,7 +36,7 @@ function workDomain(lookup: PersonLookup, draw: Rng): string {
   return mailHosts.has(domain) ? madeUp : domain
 }
 
-/** A job title with the seniority and department that it says. */
+/** A job title with its seniority and department. */
 function drawPosition(draw: Rng): { title: string; seniority: string; department: string } {
   const { department, field, chief, roles } = draw.pick(departments)
   const rank = draw.next()
@@ -49,12 +49,12 @@ function drawPosition(draw: Rng): { title: string; seniority: string; department
   return { title: role, seniority: 'entry', department }
 }
 
-/** A telephone number in E.164. */
+/** A phone number in E.164. */
 function drawPhone({ dial: [code, first, digits] }: FixturePlace, draw: Rng): string {
   return `+${code}${first}${String(Math.floor(draw.next() * 10 ** digits)).padStart(digits, '0')}`
 }
 
-/** From 0 to 1 in hundredths, about a quarter of them under 0.7. */
+/** From 0 to 1 in hundredths, about a quarter of them below 0.7. */
 function drawConfidence(draw: Rng): number {
   const value = draw.below(0.25) ? draw.next() * 0.7 : 0.7 + draw.next() * 0.3
   return Math.floor(value * 100) / 100
@@ -66,7 +66,7 @@ const asciiWord = (text: string) =>
     .replaceAll(/[^A-Za-z]/g, '')
     .toLowerCase()
 
-/** The person's record, whether or not a lookup finds it. Each field but id, confidence and date may lack. */
+/** The person's record, whether or not a lookup finds it. Any field may be missing but id, confidence and date. */
 export function personRecord(lookup: PersonLookup, options: RecordOptions): PersonRecord {
   const draw = createRng(options.seed, `person ${lookup.key}`)
   const has = () => !draw.below(options.missingShare)
@@ -100,7 +100,7 @@ export function personRecord(lookup: PersonLookup, options: RecordOptions): Pers
   }
 }
 
-/** The person that a lookup finds, or undefined where it matches nobody. */
+/** The person that a lookup finds; undefined if there is no match. */
 export function findPerson(
   lookup: PersonLookup,
   options: RecordOptions & Pick<SandboxOptions, 'notFoundShare'>,

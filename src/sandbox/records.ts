@@ -1,4 +1,4 @@
-/** The records of service-interface.md, "Resources and their fields". Fields stand in the page's order. */
+/** The records of service-interface.md, "Resources and their fields", with fields in that order. */
 export interface PersonRecord {
   id: string
   email?: string
@@ -31,8 +31,8 @@ export interface CompanyRecord {
 }
 
 /**
- * One question in normal form. `key` names it: the same for every way of writing the same question, and
- * never the same for two questions.
+ * One lookup in canonical form. `key` is equal for all spellings of the same lookup, and different for different
+ * ones.
  */
 export type PersonLookup =
   | { readonly kind: 'email'; readonly key: string }

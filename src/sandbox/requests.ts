@@ -19,14 +19,14 @@ export type SandboxEndpoint = (typeof ENDPOINTS)[number]
 /** Emails in one bulk call (service-interface.md, Limits). */
 const MAX_BULK_EMAILS = 100
 
-/** A call that cannot be answered: 400 where it cannot be read, 422 where what it asks is not valid. */
+/** A rejected call: 400 if it cannot be parsed, 422 if its input is invalid. */
 interface RequestProblem {
   readonly status: 400 | 422
   readonly code: string
   readonly message: string
 }
 
-/** What a call asks. `inputs` are the keys it names, also where it cannot be answered. */
+/** A parsed call. `inputs` are the keys that it names, even if it is rejected. */
 export type SandboxRequest = { readonly inputs: readonly string[]; readonly webhookUrl?: URL } & (
   | { readonly kind: 'problem'; readonly problem: RequestProblem }
   | { readonly kind: 'person'; readonly lookup: PersonLookup }
@@ -55,12 +55,12 @@ function problem(
 const invalid = (message: string, inputs: readonly string[] = []) =>
   problem(422, 'invalid_input', message, inputs)
 
-/** The endpoint that answers at a path, whatever the method. */
+/** The endpoint at a path, whatever the method. */
 export function findEndpoint(path: string): SandboxEndpoint | undefined {
   return ENDPOINTS.find((endpoint) => endpoint.slice(endpoint.indexOf(' ') + 1) === path)
 }
 
-/** The fields of a JSON body, or the problem with it. */
+/** The fields of a JSON body, or what is wrong with it. */
 function parseFields(
   { contentType, body }: RawRequest,
   texts: readonly string[],
@@ -157,14 +157,14 @@ function parseShortPerson(fields: Fields): SandboxRequest {
   return email === undefined ? invalid('email is missing') : parsePersonByEmail(email)
 }
 
-/** A single lookup may say where its answer is delivered, should it be answered 202. */
+/** A single lookup may give the URL for its delivery, in case it is answered 202. */
 function withWebhook(question: SandboxRequest, text: string | undefined): SandboxRequest {
   if (text === undefined || question.kind !== 'person') return question
   const webhookUrl = parseWebhookUrl(text)
   return typeof webhookUrl === 'string' ? invalid(webhookUrl, question.inputs) : { ...question, webhookUrl }
 }
 
-/** What a call to an endpoint asks, or what is wrong with it. */
+/** Parses a call to an endpoint, or says what is wrong with it. */
 export function parseRequest(endpoint: SandboxEndpoint, call: RawRequest): SandboxRequest {
   const method = endpoint.slice(0, endpoint.indexOf(' '))
   if (call.method !== method)

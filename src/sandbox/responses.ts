@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createRng } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 
-/** What is sent back: a JSON value, or a text as it stands. */
+/** A response with a JSON value, or with text sent as it is. */
 export interface SandboxResponse {
   readonly status: number
   readonly body: object | string
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Every error has this body; its shape is not shown in service-interface.md (Errors 3). */
+/** Every error has this body; service-interface.md does not show its shape (Errors 3). */
 export function errorResponse(status: number, code: string, message: string, headers = {}): SandboxResponse {
   return { status, body: { error: { code, message } }, headers }
 }
@@ -26,7 +26,7 @@ const MALFORMED_RECORDS = [
   '{"id":7}',
 ] as const
 
-/** A 200 that is no record of a person or a company, however it is read. */
+/** A 200 whose body is not a record of a person or a company. */
 export function malformedRecord(seed: number, text: string): SandboxResponse {
   return { status: 200, body: createRng(seed, `not a record ${text}`).pick(MALFORMED_RECORDS) }
 }
@@ -34,7 +34,7 @@ export function malformedRecord(seed: number, text: string): SandboxResponse {
 let dateSecond = 0
 let dateText = ''
 
-/** The Date header, made once a second: it is on every response, and making it is not cheap. */
+/** The Date header, formatted once a second: every response has it, and formatting is slow. */
 function dateHeader(options: Pick<SandboxOptions, 'clockSkewMs'>): string {
   const second = Math.floor((Date.now() + options.clockSkewMs) / 1000)
   if (second !== dateSecond) {
@@ -60,10 +60,10 @@ export function sendResponse(
   response.writeHead(status, all).end(text)
 }
 
-/** The largest body that is read: a bulk call of 100 emails is under 40 kB. */
+/** The largest body that is read; a bulk call of 100 emails is under 40 kB. */
 const MAX_REQUEST_BYTES = 1024 * 1024
 
-/** Gives the whole body, or undefined when it is too large. A request that breaks off gives nothing. */
+/** Calls `done` with the body, or with undefined if it is too large. An aborted request never calls it. */
 export function readRequestBody(request: IncomingMessage, done: (body: Buffer | undefined) => void): void {
   const chunks: Buffer[] = []
   let size = 0
@@ -76,6 +76,6 @@ export function readRequestBody(request: IncomingMessage, done: (body: Buffer | 
     if (size > MAX_REQUEST_BYTES) done(undefined)
     else done(chunks.length > 1 ? Buffer.concat(chunks) : only)
   })
-  // Without a listener, a caller that goes away in the middle of its body would end this process.
+  // Without a listener, a client that disconnects during its body would end this process.
   request.on('error', () => undefined)
 }

@@ -7,7 +7,7 @@ import type { SandboxOptions } from './options.ts'
 import { findPerson, personRecord } from './people.ts'
 import type { CompanyLookup, PersonLookup } from './records.ts'
 
-/** One input of a job: what is asked, and how the caller wrote it. */
+/** One input of a job: the lookup, and the text that the client sent. */
 export interface JobInput {
   readonly lookup: PersonLookup | CompanyLookup
   readonly asWritten: string
@@ -29,7 +29,7 @@ export function toEmailInput(email: string): JobInput {
   return { lookup: { kind: 'email', key: canonicalEmail(email) ?? email }, asWritten: email }
 }
 
-/** The record of a person or a company, or undefined where the lookup matches nothing. */
+/** The record of a person or a company; undefined if there is no match. */
 export function findRecord(
   lookup: PersonLookup | CompanyLookup,
   options: SandboxOptions,
@@ -51,8 +51,8 @@ export function makeRequestId(
 }
 
 /**
- * What is given for a lookup that matches nothing: the interface does not say, so null, an object without
- * fields and one without a confidence all occur.
+ * The data of a result without a match. The interface does not define it, so null, an empty object and an object
+ * without a confidence all occur.
  */
 function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object | null {
   const { key, kind } = lookup
@@ -77,7 +77,7 @@ function shuffled(results: readonly DeliveryResult[], seed: number, text: string
     .map(({ result }) => result)
 }
 
-/** Whether the service refuses this email when it accepts a job. */
+/** Whether the service rejects this email when it accepts a job. */
 export function isRejectedInput(
   { lookup }: JobInput,
   options: Pick<SandboxOptions, 'refusedShare' | 'seed'>,
@@ -86,7 +86,7 @@ export function isRejectedInput(
   return refusedShare > 0 && createRng(seed, `refused ${lookup.key}`).below(refusedShare)
 }
 
-/** The results that a job delivers: one per input, but for the faults that are made. */
+/** The results that a job delivers: one per input, except for injected faults. */
 export function createResults(
   job: ResultsJob,
   failed: boolean,

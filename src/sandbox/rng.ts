@@ -1,21 +1,20 @@
 import { setTimeout as wait } from 'node:timers/promises'
 
 /**
- * Chance that is the same every time: numbers that follow from a seed and a text alone, never from the
- * order of calls, the process or the clock. A run that is repeated, in another order or by two processes at
- * once, so meets the same records and the same faults.
+ * Deterministic random numbers: they depend only on a seed and a text, not on the order of calls, the process or the
+ * clock. A repeated run, in another order or in two processes at once, therefore meets the same records and faults.
  */
 
-/** Milliseconds: one value, or the two ends of a range (both included) from which each use draws. */
+/** Milliseconds: one value, or an inclusive range from which each use draws. */
 export type MsRange = number | readonly [number, number]
 
-/** A list that has at least one element, so that something can always be picked from it. */
+/** A list with at least one element, so that something can always be picked. */
 export type NonEmptyList<T> = readonly [T, ...T[]]
 
 export interface Rng {
-  /** The next number, 0 included, 1 not. */
+  /** The next number in [0, 1). */
   next(): number
-  /** True for the given share of all draws. */
+  /** True with the given probability. */
   below(share: number): boolean
   pick<T>(choices: NonEmptyList<T>): T
   /** A whole number, both ends included. */
@@ -37,12 +36,12 @@ function hash(text: string, seed: number, multiplier: number): number {
   return mix(bits ^ text.length)
 }
 
-/** 16 hex digits that follow from the seed and the text: an identifier (32 bits would collide at 100,000). */
+/** 16 hex digits derived from seed and text (32 bits would collide at 100,000 identifiers). */
 export function seededIdentifier(seed: number, text: string): string {
   return LANES.map((lane) => hash(text, seed, lane).toString(16).padStart(8, '0')).join('')
 }
 
-/** The stream of numbers that belongs to a seed and a text. */
+/** The random stream of a seed and a text. */
 export function createRng(seed: number, text: string): Rng {
   let state = hash(text, seed, LANES[0])
   const next = () => {
@@ -57,13 +56,13 @@ export function createRng(seed: number, text: string): Rng {
   }
 }
 
-/** One draw from a range of milliseconds. */
+/** Draws from a range of milliseconds. */
 export function drawMs(range: MsRange, seed: number, text: string): number {
   if (typeof range === 'number') return range
   return range[0] === range[1] ? range[0] : createRng(seed, text).between(range[0], range[1])
 }
 
-/** Waits; ends early, without an error, when the signal is aborted, so the caller looks at the signal after. */
+/** Waits, but ends early without an error when the signal aborts; the caller checks the signal afterwards. */
 export async function abortableDelay(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return
   await wait(ms, undefined, { signal }).catch(() => undefined)

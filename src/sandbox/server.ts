@@ -17,30 +17,30 @@ import type { SandboxEndpoint } from './requests.ts'
 import { createStatsRecorder } from './stats.ts'
 import type { SandboxStats } from './stats.ts'
 
-/** The enrichment service on this machine, running. */
+/** A running sandbox: the enrichment service on this machine. */
 export interface Sandbox {
-  /** The base address, without a slash at the end. */
+  /** Base URL, without a trailing slash. */
   readonly url: string
   readonly port: number
   readonly settings: SandboxOptions
   readonly keys: readonly string[]
   readonly webhookSecret: string
-  /** What was counted since the start or the last reset; `inputs` adds the counts of every input. */
+  /** Counts since the start or the last reset; `inputs` adds the counts of every input. */
   stats(options?: { inputs?: boolean }): SandboxStats
-  /** Clears the counts. Jobs, deliveries and the open windows of the limit go on. */
+  /** Clears the counts. Jobs, deliveries and open windows continue. */
   reset(): void
   /**
-   * Changes options while it runs; each replaces the one before, so `faults: {}` turns all off. Throws an
-   * Error that names a wrong one.
+   * Changes options while the sandbox runs. Each replaces its former value, so `faults: {}` disables all.
+   * @throws Error that names an invalid option
    */
   configure(options: Partial<SandboxOptions>): void
-  /** Resolves when the job has ended, with how; rejects for a job that it does not know. */
+  /** Resolves with the outcome when the job has ended; rejects for an unknown job. */
   delivered(jobId: string): Promise<JobOutcome>
-  /** Delivers the jobs that are pending at once, however long their delay: for a test that decides when. */
+  /** Delivers all pending jobs now, whatever their delay: for tests that control the order. */
   releaseJobs(): void
   /** Resolves when no job or delivery is pending. */
   idle(): Promise<void>
-  /** Closes at once: open connections are cut, jobs and deliveries that are pending never come. */
+  /** Closes at once: connections are cut, pending jobs and deliveries never arrive. */
   close(): Promise<void>
 }
 
@@ -84,7 +84,7 @@ const BODY_TOO_LARGE = {
   inputs: [],
 } as const
 
-/** Starts the sandbox. Rejects with an Error for a wrong option, or when it cannot listen there. */
+/** Starts the sandbox. Rejects for an invalid option, or if it cannot listen. */
 export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   let options: SandboxOptions = { ...DEFAULT_OPTIONS, ...validateOptions(given) }
   const settings = () => options
@@ -115,7 +115,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     recorder.request('other', 404)
     sendResponse(response, errorResponse(404, 'no_such_endpoint', `there is no ${path}`), options)
   })
-  // Longer than any client keeps a connection, so that it is never the one to close an idle one under a call.
+  // Longer than any client keeps a connection, so that the server never closes one just as a call starts.
   server.keepAliveTimeout = 120_000
   server.listen(options.port, options.host)
   await once(server, 'listening')

@@ -3,7 +3,7 @@ import type { PostOutcome } from './webhook-post.ts'
 import type { SandboxEndpoint } from './requests.ts'
 import type { WindowDecision } from './windows.ts'
 
-/** The calls of one window of one key; `key` is its position in the list of keys, from 1. Unix milliseconds. */
+/** Calls in one window of one key; `key` is its position in the list of keys, from 1. Unix milliseconds. */
 interface WindowStats {
   readonly key: number
   readonly starts_at: number
@@ -15,39 +15,39 @@ interface WindowStats {
 
 interface JobStats {
   accepted: number
-  /** Delivered with the status completed, or failed, and acknowledged. */
+  /** Acknowledged deliveries with the status completed, or failed. */
   completed: number
   failed: number
   given_up: number
   lost: number
-  /** Answered 202 with nowhere to deliver to. */
+  /** Answered 202 without a URL to deliver to. */
   nowhere: number
 }
 
 interface DeliveryStats {
-  /** Posts sent, of every kind. */
+  /** All posts that were sent. */
   attempts: number
   acknowledged: number
   retried: number
   duplicated: number
   badly_signed: number
-  /** Badly signed and yet answered 2xx: a receiver's defect. */
+  /** Wrongly signed and answered 2xx: a defect of the receiver. */
   badly_signed_accepted: number
   /** Posts by the receiver's status, or 'timeout', 'unreachable', 'closed'. */
   answers: Record<string, number>
 }
 
 export interface SandboxStats {
-  /** Calls by endpoint and status ('dropped' where the connection was dropped). */
+  /** Calls by endpoint and status ('dropped' if the connection was dropped). */
   readonly requests: Record<string, Record<string, number>>
-  /** Calls that the rate limit accepted and refused, in all. */
+  /** All calls that the rate limit accepted and rejected. */
   readonly calls: { readonly accepted: number; readonly refused: number }
   /** The latest windows, oldest first. */
   readonly windows: readonly WindowStats[]
   readonly inputs: InputStats
   readonly jobs: JobStats & { readonly pending: number }
   readonly deliveries: DeliveryStats
-  /** How often each fault was made. */
+  /** How often each fault was injected. */
   readonly faults: Readonly<Partial<Record<FaultName, number>>>
 }
 
@@ -81,11 +81,11 @@ function emptyCounts() {
 
 export type StatsRecorder = ReturnType<typeof createStatsRecorder>
 
-/** Counts what happens; a snapshot is a copy that later calls do not change. */
+/** Counts events; a snapshot is a copy that later calls do not change. */
 export function createStatsRecorder() {
   let counts = emptyCounts()
   return {
-    /** What is counted is reached through here, so that a reset replaces all of it at once. */
+    /** Getters, so that a reset replaces all counts at once. */
     get inputs() {
       return counts.inputs
     },
@@ -122,7 +122,7 @@ export function createStatsRecorder() {
         }
         counts.open.set(key, open)
         counts.windows.push(open)
-        // Cut rarely, because cutting copies the list.
+        // Trimmed rarely, because trimming copies the list.
         if (counts.windows.length > 2 * MAX_WINDOWS) counts.windows = counts.windows.slice(-MAX_WINDOWS)
       }
       open.limit = limit
@@ -147,15 +147,15 @@ export function createStatsRecorder() {
   }
 }
 
-/** How often one input was asked. */
+/** How often one input was requested. */
 export interface InputCounts {
-  /** Calls that named it, however they were answered. */
+  /** Calls that named it, whatever the answer. */
   tried: number
   /** Single lookups answered 200 with a record, 404 or 422. */
   single: number
   /** Jobs accepted with it. */
   bulk: number
-  /** Single lookups done whose answer did not reach the caller: the connection was gone. */
+  /** Single lookups whose answer did not reach the client, because the connection was gone. */
   unanswered: number
 }
 
@@ -165,13 +165,13 @@ export interface InputStats {
   readonly asked_singly: number
   readonly asked_in_bulk: number
   readonly unanswered: number
-  /** The most that one input was asked, singly and in bulk. */
+  /** The maximum for one input, single and bulk lookups together. */
   readonly max_asked: number
   readonly asked_more_than_once: number
-  /** The most that one input cost: asked or unanswered. */
+  /** The maximum that one input cost: answered or unanswered. */
   readonly max_paid: number
   readonly paid_more_than_once: number
-  /** The inputs asked or paid more than once, at most 1,000 of them. */
+  /** Inputs requested or billed more than once, at most 1,000. */
   readonly repeated: Readonly<Record<string, InputCounts>>
   /** Every input, on demand. */
   readonly all?: Readonly<Record<string, InputCounts>>
@@ -192,7 +192,7 @@ export function createInputCounter() {
     return found
   }
   return {
-    /** Counts a try of each input; gives how often the first of them was tried before. */
+    /** Counts a try of each input; returns how often the first of them was tried before. */
     tried(keys: readonly string[]): number {
       const before = keys[0] === undefined ? 0 : of(keys[0]).tried
       for (const key of keys) of(key).tried += 1

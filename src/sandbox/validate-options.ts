@@ -2,7 +2,7 @@ import { isFaultName } from './faults.ts'
 import { parseWebhookUrl } from './normalize.ts'
 import { DEFAULT_OPTIONS, SANDBOX_AUTH_STYLES, type SandboxOptions } from './options.ts'
 
-/** What an option must be, for the error, and the test of it. */
+/** The constraint on an option, in words and as a test. */
 interface OptionCheck {
   readonly expected: string
   readonly holds: (value: unknown) => boolean
@@ -96,15 +96,15 @@ function optionProblem(name: string, value: unknown): string | undefined {
     return `unknown option '${name}'; the options are ${Object.keys(DEFAULT_OPTIONS).join(', ')}`
   }
   const check = OPTION_CHECKS[name as keyof SandboxOptions]
-  // The value of a key or a secret is not repeated: an error may be logged.
+  // Keys and secrets are not repeated: an error may be logged.
   const found = name === 'keys' || name === 'webhookSecret' ? 'something else' : JSON.stringify(value)
   if (!check.holds(value)) return `${name}: expected ${check.expected}, found ${found}`
   return name === 'faults' && typeof value === 'object' && value !== null ? faultsProblem(value) : undefined
 }
 
 /**
- * The given options, when every one is known and has a value it can have. Throws an Error that names the
- * option, what was expected and what was found. An option that is undefined counts as not given.
+ * Returns the given options if all are known and valid. An undefined option counts as absent.
+ * @throws Error that names the option, what was expected and what was found
  */
 export function validateOptions(options: unknown): Partial<SandboxOptions> {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {

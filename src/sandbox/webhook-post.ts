@@ -1,7 +1,7 @@
 import { type Agent, request } from 'node:http'
 import { createHmac } from 'node:crypto'
 
-/** What became of one posted delivery: the receiver's status, or why there was none. */
+/** The outcome of one post: the receiver's status, or why there was none. */
 export type PostOutcome = number | 'timeout' | 'unreachable' | 'closed'
 
 export interface PostRequest {
@@ -33,7 +33,7 @@ export function postWebhook({
     response.resume()
     resolve(response.statusCode ?? 'unreachable')
   })
-  // From the connection on: the wait for one, behind other deliveries, is not the receiver's time.
+  // Timed from the connection on: waiting for one behind other deliveries is not the receiver's fault.
   sent.once('socket', () => {
     const timer = setTimeout(() => {
       resolve('timeout')
@@ -47,14 +47,14 @@ export function postWebhook({
 }
 
 /**
- * The value of `x-webhook-signature`: lowercase hexadecimal HMAC with SHA-256 over the bytes of the body
+ * The value of `x-webhook-signature`: lowercase hexadecimal HMAC-SHA-256 over the bytes of the body
  * (service-interface.md, Events 1).
  */
 export function signBody(body: Buffer, secret: string): string {
   return createHmac('sha256', secret).update(body).digest('hex')
 }
 
-/** A signature that a receiver must refuse: of another secret, cut short, or none; `choice` takes one. */
+/** A signature that a receiver must reject: of another secret, truncated, or absent, selected by `choice`. */
 export function badSignature(body: Buffer, secret: string, choice: number): string | undefined {
   const other = signBody(body, `not ${secret}`)
   return [other, signBody(body, secret).slice(0, 32), undefined][choice % 3]

@@ -1,6 +1,6 @@
 import type { SandboxOptions } from './options.ts'
 
-/** One fixed window of one key. Times are the true clock's milliseconds. */
+/** One fixed window of one key. Times are in milliseconds of true time. */
 export interface RateWindow {
   readonly startsAt: number
   readonly endsAt: number
@@ -9,7 +9,7 @@ export interface RateWindow {
   readonly bannedUntil: number
 }
 
-/** What was decided about one call, and the window as it is after it. */
+/** The decision on one call, and the window after it. */
 export interface WindowDecision {
   readonly accepted: boolean
   readonly window: RateWindow
@@ -26,7 +26,7 @@ export type WindowRules = Pick<
   readonly limit: number
 }
 
-/** The window that holds `now`: the open one, or a new and empty one. */
+/** The window that contains `now`: the open one, or a new one. */
 function windowAt(window: RateWindow | undefined, now: number, rules: WindowRules): RateWindow {
   if (window !== undefined && now < window.endsAt) return window
   const serverNow = now + rules.clockSkewMs
@@ -44,8 +44,8 @@ function windowAt(window: RateWindow | undefined, now: number, rules: WindowRule
 }
 
 /**
- * Counts one call at its arrival: accepted while the window has room, refused after that. A refused call
- * costs nothing of the next window, but refusals beyond `banAfter` ban the key.
+ * Counts one call on arrival: accepted while the window has room, rejected afterwards. A rejected call does not
+ * reduce the next window, but more than `banAfter` of them ban the key.
  */
 export function consume(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
   const { limit } = rules
@@ -71,7 +71,7 @@ export function consume(window: RateWindow | undefined, now: number, rules: Wind
   return { accepted: false, window: { ...open, refused, bannedUntil }, limit, remaining: 0, resetsAt }
 }
 
-/** The headers' view of a window without counting a call. */
+/** Reads a window for the headers, without counting a call. */
 export function peek(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
   const open = windowAt(window, now, rules)
   const remaining = Math.max(0, rules.limit - open.used)
@@ -96,7 +96,7 @@ export function limitHeaders(
   }
 }
 
-/** Retry-After for a refused call: never a moment too early, so seconds and dates are rounded up. */
+/** Retry-After of a rejected call. Never too early, so seconds and dates are rounded up. */
 export function retryAfterHeader(
   verdict: WindowDecision,
   now: number,

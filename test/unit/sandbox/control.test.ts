@@ -8,7 +8,7 @@ const plain = (sandbox: Sandbox, path: string) => call(sandbox, path, { headers:
 const change = (sandbox: Sandbox, body: unknown) => call(sandbox, '/_settings', { body, headers: {} })
 
 describe('GET /_stats', () => {
-  it('counts what was asked, as the test asked it', async () => {
+  it('counts calls as the test made them', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ limit: 9, windowMs: 60_000, notFoundShare: 0 })
     await person(sandbox, 'a@acme.com')
@@ -77,7 +77,7 @@ describe('GET /_stats', () => {
     expect(Object.keys(Object(stats.requests))).toEqual(['POST /v1/person/enrich'])
   })
 
-  it('begins again after POST /_reset, but the window goes on', async () => {
+  it('starts over after POST /_reset, but the window continues', async () => {
     const sandbox = await sandboxWith({ limit: 2, windowMs: 60_000 })
     await person(sandbox, 'a@acme.com')
     expect((await call(sandbox, '/_reset', { method: 'POST', headers: {} })).status).toBe(200)
@@ -109,7 +109,7 @@ describe('/_settings', () => {
     expect(response.text).not.toMatch(/a-long|short/)
   })
 
-  it('changes them for the calls that follow, from another process too', async () => {
+  it('changes them for later calls, from another process too', async () => {
     const sandbox = await sandboxWith()
     const response = await change(sandbox, { faults: { 503: 1 }, limit: 5 })
     expect(response.status).toBe(200)
@@ -142,7 +142,7 @@ describe('/_settings', () => {
     expect(sandbox.settings).toBe(before)
   })
 
-  it('refuses what is not JSON', async () => {
+  it('rejects other content types than JSON', async () => {
     const sandbox = await sandboxWith()
     const headers = { 'content-type': 'text/plain' }
     expect((await call(sandbox, '/_settings', { body: { limit: 1 }, headers })).status).toBe(400)
@@ -152,13 +152,13 @@ describe('/_settings', () => {
 })
 
 describe('starting', () => {
-  it('refuses a wrong option, and a port that is taken', async () => {
+  it('rejects an invalid option, and a port in use', async () => {
     await expect(startSandbox({ limit: -1 })).rejects.toThrow('Sandbox option limit: expected a whole number')
     const sandbox = await sandboxWith()
     await expect(startSandbox({ port: sandbox.port })).rejects.toThrow('EADDRINUSE')
   })
 
-  it('is described with all that is needed to use it', async () => {
+  it('is described with everything needed to use it', async () => {
     const sandbox = await sandboxWith({
       limit: 50,
       windowMs: 2_000,

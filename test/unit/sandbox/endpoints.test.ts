@@ -37,7 +37,7 @@ describe('E1, enrich a person', () => {
     })
   })
 
-  it('answers 404 where nothing matches', async () => {
+  it('answers 404 if nothing matches', async () => {
     const response = await person(await sandboxWith({ notFoundShare: 1 }), 'a@acme.com')
     expect(response.status).toBe(404)
     expect(response.json()).toMatchObject({ error: { code: 'not_found' } })
@@ -144,7 +144,7 @@ describe('E3, enrich a company', () => {
     expect((await call(sandbox, '/v1/company/enrich', { body: { domain: 'acme.com' } })).status).toBe(400)
   })
 
-  it('says the same about a company as the records of its people', async () => {
+  it('agrees with the records of the company’s people', async () => {
     const sandbox = await sandboxWith(all)
     const { id, name, domain } = (await company(sandbox, 'acme.com')).json()
     expect((await person(sandbox, 'x@acme.com')).json()).toMatchObject({ company: { id, name, domain } })
@@ -159,7 +159,7 @@ describe('E4, people in bulk', () => {
     expect(Object.keys(response.json())).toEqual(['job_id'])
   })
 
-  it('also answers one request_id per email, in their order, when it is told to', async () => {
+  it('also answers one request_id per email, in order, if configured', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ ...all, acceptedShape: 'job_id+request_ids' })
     const emails = emailsFrom(5)
@@ -198,7 +198,7 @@ describe('E4, people in bulk', () => {
     expect(response.text).toContain('delivers only to this machine')
   })
 
-  it('refuses to deliver over another protocol', async () => {
+  it('rejects another protocol for deliveries', async () => {
     const response = await bulk(await sandboxWith(all), ['a@acme.com'], 'https://127.0.0.1/hook')
     expect(response.status).toBe(422)
     expect(response.text).toContain('over http: only')

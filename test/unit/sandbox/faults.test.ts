@@ -22,7 +22,7 @@ const isSigned = ({ body, signature }: Received) =>
 const moment = (input: string, nth = 0): FaultPoint => ({ endpoint: 'POST /v1/person', inputs: [input], nth })
 
 describe('the draw of a fault', () => {
-  it.each(faultNames)('makes %s at its share, and never at 0 or always at 1', (fault) => {
+  it.each(faultNames)('injects %s at its share, never at 0 and always at 1', (fault) => {
     const made = (share: number) =>
       emailsFrom(10_000).filter((email) =>
         isFaultInjected(fault, moment(email), { seed: 1, faults: { [fault]: share }, plan: null }),
@@ -31,7 +31,7 @@ describe('the draw of a fault', () => {
     expect(Math.abs(made(0.05) - 500)).toBeLessThan(90)
   })
 
-  it('is another for a second try, another fault and another seed, and the same for the same', () => {
+  it('depends on the try, the fault and the seed only', () => {
     const settings = { seed: 1, faults: { 500: 0.5, 503: 0.5 }, plan: null }
     const draws = (fault: FaultName, nth: number, seed = 1) =>
       emailsFrom(200).map((email) => isFaultInjected(fault, moment(email, nth), { ...settings, seed }))
@@ -41,7 +41,7 @@ describe('the draw of a fault', () => {
     expect(draws('500', 0, 2)).not.toEqual(draws('500', 0))
   })
 
-  it('is left to the plan where it decides', async () => {
+  it('is overridden by the plan', async () => {
     const seen: string[] = []
     const sandbox = await sandboxWith({
       faults: { 500: 1 },
@@ -81,7 +81,7 @@ describe('faults of calls', () => {
     expect(faults).toEqual({ 500: 2, 503: 2, '503-retry-after': 2 })
   })
 
-  it('drop the connection before the call is counted: no work is done', async () => {
+  it('drop the connection before the call is counted or processed', async () => {
     const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 'drop-before': 1 } })
     await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
     const { calls, inputs, requests } = sandbox.stats()
@@ -90,7 +90,7 @@ describe('faults of calls', () => {
     expect(requests).toEqual({ 'POST /v1/person/enrich': { dropped: 1 } })
   })
 
-  it('drop the connection after the call is counted: its work is done and its answer lost', async () => {
+  it('drop the connection after the call is counted and processed: its answer is lost', async () => {
     const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 'drop-after': 1 } })
     await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
     sandbox.configure({ faults: {} })
@@ -101,7 +101,7 @@ describe('faults of calls', () => {
     expect(inputs.repeated).toEqual({ 'a@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 1 } })
   })
 
-  it('lose the 202 of a job that is done all the same', async () => {
+  it('lose the 202 of a job that is processed', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { 'drop-after': 1 } })
     await expect(bulk(sandbox, emailsFrom(3), receiver.url)).rejects.toThrow(connectionLost)
@@ -110,7 +110,7 @@ describe('faults of calls', () => {
     expect(sandbox.stats().inputs).toMatchObject({ asked_in_bulk: 3, unanswered: 0 })
   })
 
-  it('count an answer that its caller did not wait for', async () => {
+  it('count an answer that the client did not wait for', async () => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
     const plan = () => {
       arrive()
@@ -144,7 +144,7 @@ describe('faults of calls', () => {
     expect(sandbox.stats().inputs.asked_singly).toBe(0)
   })
 
-  it('meet the same inputs in every run, in whatever order they come', async () => {
+  it('hit the same inputs in every run, in any order', async () => {
     const statuses = async (emails: readonly string[]) => {
       const sandbox = await sandboxWith({ faults: { 500: 0.2, 503: 0.2 }, seed: 5 })
       const pairs = await Promise.all(
@@ -214,7 +214,7 @@ describe('faults of deliveries', () => {
     expect(receiver.received).toHaveLength(1)
   })
 
-  it('answer the 202 after an early delivery that was refused, without waiting for the retries', async () => {
+  it('answer the 202 after a rejected early delivery, without waiting for the retries', async () => {
     const receiver = await startReceiver(() => 500)
     const sandbox = await sandboxWith({ faults: { early: 1 }, retryDelaysMs: [3_600_000] })
     await submit(sandbox, ['a@acme.com'], receiver.url)
@@ -235,7 +235,7 @@ describe('faults of deliveries', () => {
     })
   })
 
-  it('sign badly at first, in every way, and well after that', async () => {
+  it('sign wrongly first, in every way, then correctly', async () => {
     const receiver = await startReceiver((delivery) => (isSigned(delivery) ? 200 : 401))
     const sandbox = await sandboxWith({ faults: { 'bad-signature': 1 } })
     for (const email of emailsFrom(20)) {
@@ -255,7 +255,7 @@ describe('faults of deliveries', () => {
     })
   })
 
-  it('count a receiver that takes a bad signature', async () => {
+  it('count a receiver that accepts a bad signature', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { 'bad-signature': 1 } })
     await sandbox.delivered(await submit(sandbox, ['a@acme.com'], receiver.url))
@@ -264,7 +264,7 @@ describe('faults of deliveries', () => {
 })
 
 describe('faults of jobs', () => {
-  it('fail a job without results, or with a part of them', async () => {
+  it('fail a job without results, or with some', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { 'job-failed': 1 }, notFoundShare: 0, requestIds: 'index' })
     const end = await sandbox.delivered(await submit(sandbox, emailsFrom(40), receiver.url))
@@ -280,7 +280,7 @@ describe('faults of jobs', () => {
     expect(sandbox.stats().jobs).toMatchObject({ failed: 2, completed: 0 })
   })
 
-  it('leave results out, add foreign ones, and mix their order', async () => {
+  it('omit results, add foreign ones, and shuffle them', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ requestIds: 'email', notFoundShare: 0 })
     const emails = emailsFrom(100)
@@ -316,7 +316,7 @@ describe('faults of jobs', () => {
   })
 })
 
-describe('faults as they are typed', () => {
+describe('parseFaults', () => {
   it('are read', () => {
     expect(parseFaults('')).toEqual({})
     expect(parseFaults('500=0.05, duplicate=10% ,late=.5,503-retry-after=1')).toEqual({

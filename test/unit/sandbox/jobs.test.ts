@@ -84,7 +84,7 @@ describe('a delivery', () => {
     ])
   })
 
-  it('is sent again, the same bytes, until it is acknowledged', async () => {
+  it('is retried with the same bytes until acknowledged', async () => {
     const answers = [500, 'hang', 302, 204] as const
     const receiver = await startReceiver((_, before) => answers[before] ?? 200)
     const sandbox = await sandboxWith({ ackTimeoutMs: 100, retryDelaysMs: [1, 1, 1, 1] })
@@ -101,7 +101,7 @@ describe('a delivery', () => {
     })
   })
 
-  it('frees the connection of a receiver that does not answer in time', async () => {
+  it('frees the connection of a receiver that times out', async () => {
     const { promise: isFreed, resolve: free } = Promise.withResolvers<boolean>()
     const silent = createServer((_, response) => response.on('close', () => free(true))).listen(
       0,
@@ -125,7 +125,7 @@ describe('a delivery', () => {
     expect(deliveries).toMatchObject({ attempts: 3, retried: 2, answers: { unreachable: 3 } })
   })
 
-  it('has an event_id and a job_id of its own in every job, in every sandbox', async () => {
+  it('has a unique event_id and job_id, across sandboxes', async () => {
     const receiver = await startReceiver()
     for (const sandbox of [await sandboxWith(), await sandboxWith()]) {
       for (const email of ['a@acme.com', 'a@acme.com']) await submit(sandbox, [email], receiver.url)
@@ -136,7 +136,7 @@ describe('a delivery', () => {
   })
 })
 
-it('delivers a great many jobs at once, each once', async () => {
+it('delivers many jobs at once, each once', async () => {
   const receiver = await startReceiver()
   const sandbox = await sandboxWith({ jobDelayMs: 50 })
   const ids = await Promise.all(emailsFrom(400).map((email) => submit(sandbox, [email], receiver.url)))
@@ -156,7 +156,7 @@ describe('waiting for jobs', () => {
     expect(sandbox.stats().jobs).toMatchObject({ accepted: 10, completed: 10, pending: 0 })
   })
 
-  it('fails for a job that does not exist', async () => {
+  it('rejects for an unknown job', async () => {
     await expect((await sandboxWith()).delivered('job_x')).rejects.toThrow('no job job_x')
   })
 
@@ -180,7 +180,7 @@ describe('waiting for jobs', () => {
   })
 })
 
-it('leaves nothing behind that would keep a process alive', async () => {
+it('keeps no process alive after closing', async () => {
   const program = `
     import { startSandbox } from ${JSON.stringify(new URL('../../../src/sandbox/server.ts', import.meta.url).href)}
     const hour = 3_600_000
@@ -195,7 +195,7 @@ it('leaves nothing behind that would keep a process alive', async () => {
     await sandbox.close()
     await ask
     console.log('closed')`
-  // Ended after a while, so that a failure leaves no process either.
+  // Ends after a while, so that a failure leaves no process either.
   const options = { timeout: 60_000 }
   const run = promisify(execFile)
   const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], options)
@@ -203,7 +203,7 @@ it('leaves nothing behind that would keep a process alive', async () => {
 })
 
 describe('a single lookup answered 202', () => {
-  it('is delivered as a job of one to the address that it gave', async () => {
+  it('is delivered as a job of one to its webhook URL', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ notFoundShare: 0 })
     const record = (await person(sandbox, 'a@acme.com')).json()
@@ -215,7 +215,7 @@ describe('a single lookup answered 202', () => {
     expect(receiver.received.map(({ event }) => event.results.map(({ data }) => data))).toEqual([[record]])
   })
 
-  it('is delivered to the registered address, or nowhere when there is none', async () => {
+  it('is delivered to the registered URL, or nowhere if there is none', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { 202: 1 }, webhookUrl: receiver.url })
     await call(sandbox, '/v1/company/enrich?domain=acme.com')
@@ -228,13 +228,13 @@ describe('a single lookup answered 202', () => {
     expect(sandbox.stats().inputs).toMatchObject({ tried: 2, asked_in_bulk: 1, asked_singly: 0 })
   })
 
-  it('is refused when its address is on another machine', async () => {
+  it('is rejected if its URL is on another machine', async () => {
     const body = { email: 'a@acme.com', webhook_url: 'http://example.com/' }
     expect((await call(await sandboxWith(), '/v1/person/enrich', { body })).status).toBe(422)
   })
 })
 
-it('takes the loopback addresses by name and in version 6 too', async () => {
+it('accepts loopback by name and in IPv6', async () => {
   const sandbox = await sandboxWith({ retryDelaysMs: [] })
   const port = await closedPort()
   for (const host of ['localhost', '[::1]', '127.9.9.9']) {

@@ -2,7 +2,7 @@ import { beforeEach, afterEach, describe, expect, it, vi } from 'vitest'
 import { bulk, call, person, sandboxWith, startReceiver } from './support.ts'
 import type { Response } from './support.ts'
 
-// Only the calendar is held: timers and sockets run as they do.
+// Only Date is faked: timers and sockets run normally.
 const start = Date.UTC(2026, 0, 1, 12, 0, 0, 250)
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'], now: start })
@@ -19,7 +19,7 @@ const limitOf = ({ headers }: Response) => [
 const reset = (ms: number) => String(Math.ceil((start + ms) / 1000))
 
 describe('the rate limit', () => {
-  it('is told on every response, and refuses with 429 beyond it', async () => {
+  it('is sent on every response, and enforced with 429', async () => {
     const sandbox = await sandboxWith({ limit: 3, windowMs: 2_000 })
     const responses = []
     for (let at = 0; at < 4; at += 1) responses.push(await person(sandbox, `a${at}@acme.com`))
@@ -33,7 +33,7 @@ describe('the rate limit', () => {
     expect(responses[0]?.headers['retry-after']).toBeUndefined()
   })
 
-  it('starts a new window with the first call after the last has ended', async () => {
+  it('starts a new window with the first call after the previous one', async () => {
     const sandbox = await sandboxWith({ limit: 1, windowMs: 2_000 })
     await person(sandbox, 'a@acme.com')
     vi.setSystemTime(start + 1_999)
@@ -49,7 +49,7 @@ describe('the rate limit', () => {
     expect(sandbox.stats().calls).toEqual({ accepted: 2, refused: 1 })
   })
 
-  it('can have its windows on the clock', async () => {
+  it('can align windows with the clock', async () => {
     const sandbox = await sandboxWith({ limit: 1, windowMs: 1_000, windows: 'clock' })
     await person(sandbox, 'a@acme.com')
     vi.setSystemTime(start + 749)
@@ -58,7 +58,7 @@ describe('the rate limit', () => {
     expect((await person(sandbox, 'a@acme.com')).status).not.toBe(429)
   })
 
-  it('counts each key for itself', async () => {
+  it('counts each key separately', async () => {
     const sandbox = await sandboxWith({ limit: 1, windowMs: 60_000, keys: ['key-one', 'key-two'] })
     const other = { headers: { 'x-api-key': 'key-two' }, body: { email: 'a@acme.com' } }
     await person(sandbox, 'a@acme.com')
@@ -80,14 +80,14 @@ describe('the rate limit', () => {
     expect(limitOf(await person(sandbox, 'a@acme.com'))[1]).toBe('6')
   })
 
-  it('is silent without a limit', async () => {
+  it('sends no headers without a limit', async () => {
     const sandbox = await sandboxWith()
     const response = await person(sandbox, 'a@acme.com')
     expect(limitOf(response)).toEqual([undefined, undefined, undefined])
     expect(sandbox.stats()).toMatchObject({ calls: { accepted: 1, refused: 0 }, windows: [] })
   })
 
-  it('counts a 500 or a 503, or does not', async () => {
+  it('counts a 500 or a 503 if configured', async () => {
     const sandbox = await sandboxWith({ limit: 10, windowMs: 60_000, faults: { 500: 1 } })
     expect(limitOf(await person(sandbox, 'a@acme.com'))[1]).toBe('9')
     sandbox.configure({ errorsCount: false })
@@ -97,7 +97,7 @@ describe('the rate limit', () => {
     expect(sandbox.stats().calls.accepted).toBe(1)
   })
 
-  it('sends its headers on a share of the responses only, and Retry-After with every 429', async () => {
+  it('sends its headers on a share of responses, and Retry-After with every 429', async () => {
     const sandbox = await sandboxWith({ limit: 300, windowMs: 60_000, headersShare: 0.3 })
     const responses = await Promise.all(
       Array.from({ length: 400 }, (_, at) => person(sandbox, `a${at}@acme.com`)),
@@ -119,7 +119,7 @@ describe('the rate limit', () => {
     expect((await person(sandbox, 'a@acme.com')).headers.date).toBeUndefined()
   })
 
-  it('changes while it runs', async () => {
+  it('can change at run time', async () => {
     const sandbox = await sandboxWith({ limit: 1, windowMs: 60_000 })
     await person(sandbox, 'a@acme.com')
     sandbox.configure({ limit: 5 })

@@ -14,7 +14,7 @@ const many = (): (PersonRecord | undefined)[] =>
   Array.from({ length: count }, (_, at) => ofEmail(`p${at}@firm${at % 500}.com`))
 const share = <T>(all: readonly T[], is: (one: T) => boolean) => all.filter(is).length / all.length
 
-// Written down once. When this changes, every sandbox gives other records than before.
+// A snapshot: if it changes, every sandbox returns other records than before.
 const golden = {
   person: {
     id: 'per_0a4fd023edb1ffa5',
@@ -45,12 +45,12 @@ const golden = {
 }
 
 describe('a record', () => {
-  it('is made from the input alone: the same in another process, on another day', () => {
+  it('depends on the input alone', () => {
     expect(ofEmail('anna.berg@acme.com')).toEqual(golden.person)
     expect(findCompany({ kind: 'domain', key: 'acme.com' }, DEFAULT_OPTIONS)).toEqual(golden.company)
   })
 
-  it('is another with another seed', () => {
+  it('differs with another seed', () => {
     const other = personRecord({ kind: 'email', key: 'anna.berg@acme.com' }, { ...DEFAULT_OPTIONS, seed: 2 })
     expect(other.id).not.toBe(golden.person.id)
   })
@@ -69,7 +69,7 @@ describe('a record', () => {
     expect.hasAssertions()
   })
 
-  it('is the same whatever was asked before, by one sandbox or another', async () => {
+  it('does not depend on earlier calls', async () => {
     const emails = Array.from({ length: 30 }, (_, at) => `p${at}@acme.com`)
     const answers = async (order: readonly string[]) => {
       const sandbox = await sandboxWith()
@@ -86,7 +86,7 @@ describe('many records', () => {
   const all = many()
   const found = all.filter((record) => record !== undefined)
 
-  it('lack about one in eight, or another share', () => {
+  it('have no match for about one in eight, or another share', () => {
     expect(1 - found.length / count).toBeGreaterThan(0.115)
     expect(1 - found.length / count).toBeLessThan(0.135)
     const half = Array.from({ length: count }, (_, at) =>
@@ -113,7 +113,7 @@ describe('many records', () => {
     expect(Math.abs(share(found, (record) => record[field] === undefined) - expected)).toBeLessThan(0.02)
   })
 
-  it('lack one field whether or not they lack another', () => {
+  it('lack fields independently', () => {
     const both = share(found, ({ title, phone }) => title === undefined && phone === undefined)
     expect(Math.abs(both - 0.15 * 0.2775)).toBeLessThan(0.01)
     expect(share(found, ({ name }) => name?.full !== undefined && name.first === undefined)).toBeGreaterThan(
@@ -127,7 +127,7 @@ describe('many records', () => {
     expect(found.filter(({ last_updated: date }) => new Date(date).toISOString() !== date)).toEqual([])
   })
 
-  it('have identifiers of their own', () => {
+  it('have unique identifiers', () => {
     const ids = Array.from(
       { length: 100_000 },
       (_, at) => personRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
@@ -135,7 +135,7 @@ describe('many records', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  it('of companies have whole numbers and ranges that hold them', () => {
+  it('of companies have whole numbers and matching ranges', () => {
     const companies = Array.from({ length: 2_000 }, (_, at) => companyRecord(1, `firm${at}.com`))
     const wrong = companies.filter((record) => {
       const [low = '', high = '9999999'] = record.employee_range.replace('+', '').split('-')

@@ -7,7 +7,7 @@ import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { startSandbox } from '../../../src/sandbox/server.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
 
-/** A sandbox that is closed when the test ends. Jobs are delivered at once, and failed deliveries soon. */
+/** A sandbox that closes when the test ends. It delivers jobs at once and retries failed deliveries soon. */
 export async function sandboxWith(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ keys: ['key-one'], jobDelayMs: 0, retryDelaysMs: [1, 1], ...options })
   onTestFinished(() => sandbox.close())
@@ -18,14 +18,14 @@ export interface Response {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** The body as JSON; throws where it is none. */
+  /** Parses the body as JSON. */
   readonly json: () => Record<string, unknown>
 }
 
 export interface CallOptions {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly body?: unknown
-  /** Sent as it is, instead of `body`. */
+  /** Sent unchanged, instead of `body`. */
   readonly text?: string
   readonly headers?: Record<string, string>
   readonly signal?: AbortSignal
@@ -59,7 +59,7 @@ export const company = (sandbox: Sandbox, domain: string) =>
 export const bulk = (sandbox: Sandbox, emails: readonly string[], webhookUrl: string) =>
   call(sandbox, '/v1/person/bulk', { body: { emails, webhook_url: webhookUrl } })
 
-/** Submits a job that is accepted, and gives its identifier. */
+/** Submits a job and returns its identifier. */
 export async function submit(
   sandbox: Sandbox,
   emails: readonly string[],
@@ -130,7 +130,7 @@ export const emailsFrom = (count: number, domain = 'acme.com'): string[] =>
 /** What undici says when the connection was cut, or none could be made. */
 export const connectionLost = /other side closed|socket|ECONNRESET|ECONNREFUSED/
 
-/** 'answered' or 'cut', for a call that goes on while the test does something else. */
+/** 'answered' or 'cut', for a call that runs in the background. */
 export const endOf = (response: Promise<Response>): Promise<'answered' | 'cut'> =>
   response.then(
     () => 'answered',

@@ -29,7 +29,7 @@ function takeAll(gaps: readonly number[], applied: WindowRules): { now: number; 
   })
 }
 
-/** The calls of each window, in the order of the windows. */
+/** The calls of each window, in order. */
 function byWindow(calls: ReturnType<typeof takeAll>): ReturnType<typeof takeAll>[] {
   return [...Map.groupBy(calls, ({ verdict }) => verdict.window.startsAt).values()]
 }
@@ -37,7 +37,7 @@ function byWindow(calls: ReturnType<typeof takeAll>): ReturnType<typeof takeAll>
 const startOf = (calls: ReturnType<typeof takeAll>) => calls[0]?.verdict.window.startsAt ?? Number.NaN
 
 describe('fixed windows', () => {
-  it('accept exactly the limit, of calls at any times', () => {
+  it('accept exactly the limit', () => {
     fc.assert(
       fc.property(rules, waits, (applied, gaps) => {
         for (const calls of byWindow(takeAll(gaps, applied))) {
@@ -52,7 +52,7 @@ describe('fixed windows', () => {
     expect.hasAssertions()
   })
 
-  it('hold each of their calls, last as long as they should, and never overlap', () => {
+  it('contain their calls, have the right length, and never overlap', () => {
     fc.assert(
       fc.property(rules, waits, (applied, gaps) => {
         const windows = byWindow(takeAll(gaps, applied))
@@ -79,7 +79,7 @@ describe('fixed windows', () => {
     expect.hasAssertions()
   })
 
-  it('start on the clock of the service, however wrong it is', () => {
+  it('align with the clock of the service, even a wrong one', () => {
     fc.assert(
       fc.property(rules, waits, (applied, gaps) => {
         const windows = byWindow(takeAll(gaps, { ...applied, windows: 'clock' }))
@@ -90,7 +90,7 @@ describe('fixed windows', () => {
     expect.hasAssertions()
   })
 
-  it('follow a limit that is changed in the middle', () => {
+  it('follow a limit that changes within one', () => {
     const base = { windowMs: 1_000, windows: 'first', clockSkewMs: 0, banAfter: null, banMs: 0 } as const
     const first = consume(undefined, 0, { ...base, limit: 2 })
     const second = consume(first.window, 1, { ...base, limit: 2 })
@@ -99,7 +99,7 @@ describe('fixed windows', () => {
     expect(peek(second.window, 2, { ...base, limit: 1 })).toMatchObject({ remaining: 0 })
   })
 
-  it('ban a key that goes on after being refused', () => {
+  it('ban a key that continues after rejections', () => {
     const applied = {
       windowMs: 10,
       windows: 'first',
@@ -132,7 +132,7 @@ describe('headers', () => {
     })
   })
 
-  it('give Retry-After in seconds, as a date of the clock of the service, or not', () => {
+  it('give Retry-After in seconds, as a date on the clock of the service, or not at all', () => {
     const now = 1_700_000_000_000
     const options = { clockSkewMs: 60_000 }
     expect(retryAfterHeader(verdict, now, { ...options, retryAfter: 'seconds' })).toEqual({
