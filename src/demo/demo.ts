@@ -22,8 +22,8 @@ import { type DemoEnvironment, STATE_FOLDER, withDemoEnvironment } from './envir
 import type { Plan } from '../actions/plan/plan.ts'
 
 /**
- * The whole way on real parts: a Postgres, a CRM, the service, a plan, a run, and what came of it.
- * @throws DemoProblem where it can't be shown on this machine
+ * Shows the whole workflow with real parts: Postgres, a CRM, the service, a plan, a run, and its results.
+ * @throws DemoError if it cannot run on this machine
  */
 export async function showDemo(
   { flags }: Pick<Invocation, 'flags'>,
@@ -34,7 +34,7 @@ export async function showDemo(
   const began = performance.now()
   const typed = demoCommands(env)
   const stage = new Presenter(stdout, { silent: flags.json })
-  stage.title('Fillrate', 'a demo: real parts, made-up people, nothing leaves this machine')
+  stage.title('Fillrate', 'demo with real components and made-up people; nothing leaves this machine')
   return withDemoEnvironment(
     stage,
     context,
@@ -46,7 +46,7 @@ export async function showDemo(
       signal.throwIfAborted()
 
       stage.heading('The run', 'fillrate run')
-      if (stderr.isTTY) stage.text('Ctrl-C ends it with its state saved.\n')
+      if (stderr.isTTY) stage.text('Ctrl-C stops it and saves its state.\n')
       const view = new ProgressView(stderr)
       const story = await runDemo(world, {
         signal,
@@ -69,17 +69,17 @@ export async function showDemo(
   )
 }
 
-/** What was made: the state in the working folder, and the data where they had to go elsewhere. */
+/** The folders that the demo created: its own, and the data folder if that is elsewhere. */
 const listCreatedFolders = ({ state, postgres }: DemoEnvironment): string[] =>
   postgres.home.startsWith(state) ? [STATE_FOLDER] : [STATE_FOLDER, postgres.home]
 
-/** Rows that the service does not know or that could not be written are part of what is shown. Pure. */
+/** Rows without a match and rejected writes are expected, so they do not fail the demo. Pure. */
 export function demoExitCode({ run, typedValues }: Pick<DemoResult, 'run' | 'typedValues'>): ExitCode {
   if (run.status === 'interrupted') return Exit.interrupted
   return run.status === 'completed' && typedValues.changed === 0 ? Exit.done : Exit.failed
 }
 
-/** The demo as one object, for programs. */
+/** The demo as JSON. */
 export function toDemoJson(
   world: DemoEnvironment,
   size: DemoSettings,

@@ -17,25 +17,25 @@ import { createCrm } from './crm/crm.ts'
 import { type DemoPostgres, openPostgres } from './postgres/open.ts'
 import type { Presenter } from './presenter.ts'
 
-/** The demo's own folder, in the working folder. */
+/** The demo's folder, in the working directory. */
 export const STATE_FOLDER = '.fillrate'
 
-/** All that a demo needs, running. */
+/** The running parts of a demo. */
 export interface DemoEnvironment {
-  /** The path of the demo's own folder. */
+  /** Path of the demo's folder. */
   readonly state: string
   readonly postgres: DemoPostgres
-  /** Whether the CRM was made now. */
+  /** Whether the CRM was created by this demo. */
   readonly isNewCrm: boolean
   readonly service: Sandbox
   readonly app: App
-  /** For the demo's own look at the database, apart from the code that it shows. */
+  /** For the demo's own queries, independent of the code that it shows. */
   readonly client: pg.Client
 }
 
 /**
- * Builds the demo's world, acts in it, and takes it down again, however that ends. What is in the database stays.
- * @throws DemoProblem where something of it can't be had on this machine
+ * Starts the parts of the demo, calls `act`, and stops them again however it ends. The database keeps its data.
+ * @throws DemoError if a part cannot run on this machine
  */
 export async function withDemoEnvironment<T>(
   stage: Presenter,
@@ -49,7 +49,7 @@ export async function withDemoEnvironment<T>(
   const ending: (() => Promise<unknown>)[] = []
   try {
     const postgres = await stage.step(
-      'starting a Postgres of its own',
+      'starting an embedded Postgres',
       () => openPostgres(state, env),
       ({ version, address }) => `Postgres ${version} on ${address}, its data in .fillrate/postgres`,
     )
@@ -61,18 +61,18 @@ export async function withDemoEnvironment<T>(
     await client.connect()
     ending.push(() => client.end())
     const isNewCrm = await stage.step(
-      'making the CRM',
+      'creating the CRM',
       () => createCrm(client, settings),
       (isNew) =>
         isNew
-          ? `A CRM of ${pluralize(settings.accounts, 'company', 'companies')} and ${formatCount(settings.contacts)} people, as messy as real ones`
-          : 'The CRM of the last demo, as that one left it',
+          ? `A CRM of ${pluralize(settings.accounts, 'company', 'companies')} and ${formatCount(settings.contacts)} people, with realistic data quality`
+          : 'The CRM of the last demo',
     )
 
     await stage.step(
-      "making Fillrate's tables",
+      "creating Fillrate's tables",
       () => withStore(postgres.url, migrate),
-      () => "Fillrate's own tables, in the schema fillrate",
+      () => "Fillrate's tables, in the schema fillrate",
     )
     signal.throwIfAborted()
 
@@ -83,12 +83,12 @@ export async function withDemoEnvironment<T>(
         `An enrichment service on ${started.url.replace('http://', '')}, ${limitText(settings.limit, started.settings.windowMs)}`,
     )
     ending.push(() => service.close())
-    // The same service as that of the last demo, on whatever port: what it answered then counts.
+    // Treat it as the service of the last demo, whatever its port, so that stored answers count.
     await withStore(postgres.url, (db) => services.moveService(db, toServiceAddress(service.url)))
 
     const app = await openApp({
       config: demoConfig(settings),
-      // Only what is the demo's own: a database or a service of the user's is none of its business.
+      // Only the demo's own settings: never the user's database or service.
       environment: readEnvironment({
         DATABASE_URL: postgres.url,
         FILLRATE_BASE_URL: service.url,
@@ -100,12 +100,12 @@ export async function withDemoEnvironment<T>(
     ending.push(() => app.close())
     return await act({ state, postgres, isNewCrm, service, app, client })
   } finally {
-    // The last first; and whatever goes wrong with one, the others end too.
+    // In reverse order; a failure does not keep the others from stopping.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
 }
 
-/** Its real path: the home of Postgres is told by its own, too. */
+/** The real path, because the folder of Postgres is compared to it. */
 async function createStateFolder(cwd: string): Promise<string> {
   const state = join(cwd, STATE_FOLDER)
   await mkdir(state, { recursive: true })

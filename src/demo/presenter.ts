@@ -2,7 +2,7 @@ import type { Output } from '../cli/output.ts'
 import { formatDuration } from '../util/format.ts'
 import { pad, width, wrap } from '../cli/render/text.ts'
 
-/** Where the demo is told, step by step. A silent one, for `--json`, tells nothing. */
+/** Prints the demo step by step; prints nothing if silent, as with `--json`. */
 export class Presenter {
   readonly output: Output
   readonly #isSilent: boolean
@@ -26,7 +26,7 @@ export class Presenter {
     this.lines([`${paint('heading', name)}  ${what}`, ''])
   }
 
-  /** What comes next, and what one types to have it elsewhere, on a rule over the whole width. */
+  /** A section heading on a full-width rule, with the command that does the same. */
   heading(title: string, command = ''): void {
     const { paint, textColumns } = this.output
     const end = command === '' ? '' : ` ${command} ──`
@@ -35,7 +35,7 @@ export class Presenter {
     this.lines(['', `${paint('quiet', '──')} ${paint('heading', title)} ${paint('quiet', rule)}${after}`, ''])
   }
 
-  /** Something that takes a moment: named while it is done, and ticked off with what came of it. */
+  /** Shows a step while it runs, and ticks it off with its result. */
   async step<T>(name: string, act: () => Promise<T>, done: (result: T) => string): Promise<T> {
     const began = performance.now()
     if (!this.#isSilent) this.output.live([`  … ${name}`])

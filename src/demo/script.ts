@@ -9,31 +9,31 @@ import type { FillRateChange } from './views/fill-rates.ts'
 import type { DemoEnvironment } from './environment.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
 
-/** What a demo did, and how it can be told that it did it. */
+/** The results of a demo, with evidence. */
 export interface DemoResult {
   readonly run: RunReport
   readonly fillRates: readonly FillRateChange[]
   readonly status: Status
-  /** Questions that were answered before the run. */
+  /** Lookups answered before the run. */
   readonly knownLookups: number
-  /** Deliveries that this run took. */
+  /** Deliveries received during this run. */
   readonly deliveries: number
   readonly service: SandboxStats
   readonly typedValues: ManualValues
   readonly examples: readonly ContactExample[]
 }
 
-/** How long deliveries are waited for when nothing else is left to do: longer than a job's deadline. */
+/** How long the run waits for deliveries when nothing else is left: longer than a job's deadline. */
 const WAIT_MS = 20_000
 
 const passOptions = (signal: AbortSignal) =>
   ({ sources: [], limit: null, where: null, route: 'auto', signal }) as const
 
-/** What a run would ask. */
+/** What a run would request. */
 export const planDemo = ({ app }: DemoEnvironment, signal: AbortSignal): Promise<Plan> =>
   app.plan(passOptions(signal))
 
-/** Runs once, and looks at the database and the service before and after. */
+/** Runs once, and inspects the database and the service before and after. */
 export async function runDemo(
   { app, client, service }: DemoEnvironment,
   options: { readonly signal: AbortSignal; readonly onProgress: (progress: RunProgress) => void },
@@ -83,10 +83,10 @@ export async function runDemo(
 
 const NO_COVERAGE: FillCounts = { eligible: 0, columns: [] }
 
-/** A contact before and after. */
+/** A contact before and after the run. */
 export interface ContactExample {
   readonly name: string
-  /** What it was asked by, as it stands in the CRM. */
+  /** The identifier of its lookup, as written in the CRM. */
   readonly asked_by: string
   readonly cells: readonly {
     readonly column: string
@@ -99,7 +99,7 @@ export interface ContactExample {
 const CONTACT_CELLS_SQL = `jsonb_build_object('title', title, 'phone', phone, 'seniority', seniority::text,
                                   'department', attributes ->> 'department')`
 
-/** Notes the contacts as they are now, in a table that ends with the client's connection. */
+/** Saves the contacts as they are now, in a temporary table of the client's connection. */
 export async function snapshotContacts(
   client: pg.Client,
 ): Promise<{ examples(run: number): Promise<ContactExample[]> }> {
@@ -115,7 +115,7 @@ export async function snapshotContacts(
   }
 }
 
-/** One of each kind: something typed that stays, and the ways of asking. */
+/** One example of each kind: a manually entered value that stays, and each way of lookup. */
 const EXAMPLES_SQL = `
   with written as (
     select c.*, b.cells as cells_before, a.name as account, l.kind as asked
@@ -153,22 +153,22 @@ const EXAMPLES_SQL = `
            where o.value <> 'null' or n.value <> 'null') as cells
     from chosen order by kind`
 
-/** Proof that what was in the CRM before is in it still. */
+/** Evidence that no manually entered value was changed. */
 export interface ManualValues {
   /** Cells that were not blank before. */
   readonly values: number
   readonly before: string
   readonly after: string
-  /** Of them, those that hold another value now, or none. */
+  /** Number of those cells that hold another value now, or none. */
   readonly changed: number
 }
 
-/** What no person types: what the database sets, and what a run sets when it writes a row. */
+/** Columns that people do not fill: set by the database, or by a run. */
 const SYSTEM_COLUMNS = ['id', 'created_at', 'updated_at', 'enriched_at', 'match_confidence']
 
 /**
- * Every cell of both tables that is not blank, keys inside a jsonb column each by itself. Written apart from Fillrate's
- * own SQL on purpose: what it checks must not be what it is checked by.
+ * Every non-blank cell of both tables, with each key of a jsonb column as a cell. Independent of Fillrate's own SQL,
+ * because it verifies that.
  */
 const MANUAL_CELLS_SQL = `
   select r.tab, r.id, c.key || coalesce('.' || k.key, '') as col, coalesce(k.value, c.value) as value
@@ -185,12 +185,12 @@ const MANUAL_CELLS_SQL = `
 const CHECKSUM_SQL =
   "md5(string_agg(tab || ' ' || id || ' ' || col || ' ' || value, e'\\n' order by tab, id, col))"
 
-/** Notes all values that are there now, in a table that ends with the client's connection. */
+/** Saves all current values in a temporary table of the client's connection. */
 export async function snapshotManualValues(client: pg.Client): Promise<{ check(): Promise<ManualValues> }> {
   const parameters = [SYSTEM_COLUMNS, BLANK_CHARACTERS]
   await client.query('drop table if exists typed_values')
   await client.query(`create temp table typed_values as ${MANUAL_CELLS_SQL}`, parameters)
-  // Without its statistics the check would look up each value by itself.
+  // Without statistics the check would look up each value separately.
   await client.query('analyze typed_values')
   const noted = await client.query<{ values: number; checksum: string | null }>(
     `select count(*)::integer as values, ${CHECKSUM_SQL} as checksum from typed_values`,

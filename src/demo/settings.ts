@@ -3,22 +3,22 @@ import type { Config } from '../config/config.ts'
 import { parseConfig } from '../config/parse.ts'
 import { startSandbox, type Sandbox } from '../sandbox/server.ts'
 
-/** How large a demo is, and how long it waits. */
+/** The size and duration of a demo. */
 export interface DemoSettings {
-  /** Decides the companies, the people, the records and the faults. */
+  /** Determines the companies, the people, the records and the faults. */
   readonly seed: number
   readonly accounts: number
   readonly contacts: number
   /** Calls that the service allows in 2 s. */
   readonly limit: number
   /**
-   * After this long a job is given up and its members are asked singly. The sandbox forgets its jobs when a demo is
-   * interrupted, so the next one would wait for them in vain.
+   * Deadline of a job; afterwards its members are looked up singly. The sandbox loses its jobs when a demo is
+   * interrupted, so the next demo would wait for them in vain.
    */
   readonly jobDeadline: Duration
 }
 
-/** Large enough that the quota is felt, and over within a minute. */
+/** Large enough to reach the rate limit, and done within a minute. */
 export const FULL_DEMO: DemoSettings = {
   seed: 7,
   accounts: 800,
@@ -27,12 +27,12 @@ export const FULL_DEMO: DemoSettings = {
   jobDeadline: '15s',
 }
 
-/** Why the demo can't go on, and what to do about it; fit for a terminal as it is. */
+/** Why the demo cannot continue, and what to do about it. Printed as it is. */
 export class DemoError extends Error {
   override readonly name = 'DemoProblem'
 }
 
-/** The demo's configuration, as one would write it into fillrate.config.ts. */
+/** The demo's configuration, as in a fillrate.config.ts. */
 export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): Config =>
   parseConfig(
     defineConfig({
@@ -92,8 +92,8 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): 
   )
 
 /**
- * The enrichment service of the demo: the sandbox with a quota that is felt, and with what real services do wrong now
- * and then. It remembers nothing between two demos; the same question always gets the same answer.
+ * The enrichment service of the demo: the sandbox with a low rate limit and typical faults. It keeps no state between
+ * demos, but the same lookup always gets the same answer.
  */
 export function startDemoService({ seed, limit }: DemoSettings): Promise<Sandbox> {
   return startSandbox({
@@ -104,7 +104,7 @@ export function startDemoService({ seed, limit }: DemoSettings): Promise<Sandbox
     windowMs: 2_000,
     latencyBeforeMs: [5, 20],
     latencyAfterMs: [20, 120],
-    // Which result belongs to which email can then be told, in whatever order and however early they come.
+    // Matches results to emails in any order, however early they arrive.
     requestIds: 'email',
     jobDelayMs: [500, 2_000],
     retryDelaysMs: [300, 1_000, 2_000, 5_000],
@@ -119,7 +119,7 @@ export function startDemoService({ seed, limit }: DemoSettings): Promise<Sandbox
       'missing-result': 0.005,
       shuffle: 0.5,
     },
-    // A job answered 500 may have been taken, so it waits for its deadline; the demo has not that much time.
+    // A job answered 500 may have been accepted and waits for its deadline, which takes too long for a demo.
     plan: (fault, moment) =>
       moment.endpoint === 'POST /v1/person/bulk' && fault === '500' ? false : undefined,
   })

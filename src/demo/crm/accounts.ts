@@ -16,7 +16,7 @@ import {
   typedIndustries,
 } from './words.ts'
 
-/** A row of crm.accounts, as it is before anything is enriched. */
+/** A row of crm.accounts before enrichment. */
 export interface CrmAccount {
   readonly id: number
   readonly name: string
@@ -32,17 +32,17 @@ export interface CrmAccount {
   readonly archived: boolean
 }
 
-/** A company that exists, whatever the CRM knows of it. */
+/** A company that exists, whatever the CRM knows about it. */
 export interface CrmCompany {
   readonly name: string
-  /** Under .example, which nobody can own (RFC 2606). */
+  /** Under .example, which is reserved (RFC 2606). */
   readonly host: string
 }
 
-/** Company number n. Two numbers are never the same company, up to the number of names. */
+/** Company number n. Different numbers give different companies, up to the number of names. */
 export function companyAt(seed: number, n: number): CrmCompany {
   const many = companyStarts.length * companyEnds.length
-  // Any step that shares no factor with the number of names goes through all of them before one comes again.
+  // A step coprime to the number of names visits all of them before one repeats.
   const place = (n * 1_009 + seed) % many
   const start = companyStarts[place % companyStarts.length] ?? ''
   const end = companyEnds[Math.floor(place / companyStarts.length)] ?? ''
@@ -53,7 +53,7 @@ export function companyAt(seed: number, n: number): CrmCompany {
   }
 }
 
-/** The accounts of the CRM: some companies are in it twice, and not all have a website. */
+/** The accounts of the CRM, some duplicated, some without a website. */
 export function createAccounts(
   seed: number,
   count: number,

@@ -16,7 +16,7 @@ import { contactNotes, leadSources, placeholderValues, typedTitles } from './wor
 
 export const SENIORITIES = ['Executive', 'VP', 'Director', 'Manager', 'Senior', 'Entry'] as const
 
-/** A row of crm.contacts, as it is before anything is enriched. */
+/** A row of crm.contacts before enrichment. */
 export interface CrmContact {
   readonly id: number
   readonly account_id: number | null
@@ -38,14 +38,14 @@ interface CrmPerson {
   readonly last: string
   readonly email: string
   readonly slug: string
-  /** The number of the account, from 0. */
+  /** Index of the account, from 0. */
   readonly account: number
 }
 
-/** What the CRM has of a person to find them by. */
+/** The identifiers of a person in the CRM. */
 type ContactIdentity = Pick<CrmContact, 'account_id' | 'first_name' | 'last_name' | 'email' | 'linkedin'>
 
-/** The contacts of the CRM. Some people are in it several times, each time written in another way. */
+/** The contacts of the CRM. Some people occur several times, each time spelled differently. */
 export function createContacts(seed: number, count: number, companies: readonly CrmCompany[]): CrmContact[] {
   const people: CrmPerson[] = []
   return Array.from({ length: count }, (_, n): CrmContact => {
@@ -73,7 +73,7 @@ function createPerson(seed: number, n: number, luck: Rng, companies: readonly Cr
   return { first, last, email: `${local}@${host}`, slug: `${f}-${l}-${suffix}`, account }
 }
 
-/** In letters that an address can hold. */
+/** Letters that an email address may contain. */
 const toAsciiLetters = (name: string): string =>
   name
     .normalize('NFD')
@@ -111,13 +111,13 @@ const CONTACT_IDENTITIES: Weighted<(luck: Rng, person: CrmPerson) => ContactIden
       email: writeEmail(luck, person.email),
     }),
   ],
-  // An address that is none, and a profile or a name to fall back on.
+  // An invalid address, with a profile or a name as fallback.
   [2, (luck, person) => ({ ...withProfile(luck, person), email: invalidEmail(luck, person) })],
   [1.5, (luck, person) => ({ ...withName(luck, person), email: invalidEmail(luck, person) })],
   [4, withProfile],
   [3, withName],
   [1, (luck, person) => ({ ...withName(luck, person), linkedin: writeInvalidProfile(luck, person.slug) })],
-  // Nobody can be found by these.
+  // Not usable for a lookup.
   [1.2, (luck, person) => ({ ...withoutName(luck, person), email: invalidEmail(luck, person) })],
   [0.8, (luck, person) => ({ ...withName(luck, person), account_id: null })],
   [1.5, withoutName],

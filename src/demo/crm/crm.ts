@@ -4,9 +4,9 @@ import { createAccounts } from './accounts.ts'
 import { SENIORITIES, createContacts } from './contacts.ts'
 
 /**
- * Makes the CRM in a database that has none: all of it in one transaction, so that one that is there is whole.
- * @returns whether it was made now
- * @throws DemoProblem where there is one of another version of the demo
+ * Creates the CRM in a database that has none, in one transaction, so that an existing CRM is complete.
+ * @returns whether it was created
+ * @throws DemoError if there is one of another version of the demo
  */
 export async function createCrm(
   client: pg.Client,
@@ -18,7 +18,7 @@ export async function createCrm(
   if (rows[0]) {
     if (rows[0].version === CRM_VERSION) return false
     throw new DemoError(
-      'The CRM in .fillrate was made by another version of the demo.\nTake it away to start anew: rm -rf .fillrate',
+      'The CRM in .fillrate was created by another version of the demo.\nRemove it to start over: rm -rf .fillrate',
     )
   }
   const { accounts, companies } = createAccounts(size.seed, size.accounts)
@@ -32,10 +32,10 @@ export async function createCrm(
   return true
 }
 
-/** Changed with the tables or the people in them: a CRM made by another version is not taken for this one. */
+/** Changed with the tables or their content: a CRM of another version is not reused. */
 export const CRM_VERSION = 'fillrate demo 1'
 
-/** Tables as other people make them, with types that not every value fits. */
+/** Typical CRM tables, with column types that not every value fits. */
 export const TABLES_SQL = `
 create schema crm;
 create type crm.seniority as enum (${SENIORITIES.map((one) => `'${one}'`).join(', ')});
@@ -81,7 +81,7 @@ create index contacts_by_account on crm.contacts (account_id);
 comment on schema crm is '${CRM_VERSION}';
 `
 
-/** One statement a table, however many rows: $1 holds them all as JSON. */
+/** One statement a table, with all rows as JSON in $1. */
 export const INSERT_ACCOUNTS_SQL = `
 insert into crm.accounts (id, name, website, industry, employees, revenue, founded, city, country, technologies,
                           attributes, archived_at)
@@ -100,7 +100,7 @@ select id, account_id, first_name, last_name, email, linkedin, title, phone, sen
        linkedin text, title text, phone text, seniority crm.seniority, attributes jsonb, lead_score integer, notes text,
        deleted boolean)`
 
-/** Identities go on after the rows that brought their own; and without statistics the first plans would be guesses. */
+/** Continues the identity sequences after the inserted rows, and collects statistics for the first query plans. */
 export const FINISH_SQL = `
 select setval(pg_get_serial_sequence('crm.accounts', 'id'), (select max(id) from crm.accounts)),
        setval(pg_get_serial_sequence('crm.contacts', 'id'), (select max(id) from crm.contacts));

@@ -1,10 +1,8 @@
 import type { NonEmptyList, Rng } from '../../sandbox/rng.ts'
 
-/** The many ways in which people and their programs write the same thing. */
-
 type Variant = (text: string) => string
 
-/** Spaces that come along when a value is copied: plain, no-break, of no width. */
+/** Stray spaces of copied values: plain, no-break, zero-width. */
 const STRAY_SPACES: Weighted<Variant> = [
   [86, (text) => text],
   [5, (text) => ` ${text}`],
@@ -14,7 +12,7 @@ const STRAY_SPACES: Weighted<Variant> = [
   [1, (text) => `${text}\r\n`],
 ]
 
-/** The same to a reader, and to Fillrate. */
+/** The same value to a reader, and to Fillrate. */
 export const withStraySpaces = (chance: Rng, text: string): string => drawWeighted(chance, STRAY_SPACES)(text)
 
 const LETTER_CASES: Weighted<Variant> = [
@@ -48,7 +46,7 @@ const INVALID_EMAILS: NonEmptyList<(address: string, name: string) => string> = 
   () => 'no email',
 ]
 
-/** What was meant as an address and is none. */
+/** An invalid email address. */
 export const writeInvalidEmail = (chance: Rng, address: string, name: string): string =>
   chance.pick(INVALID_EMAILS)(address, name)
 
@@ -75,7 +73,7 @@ const INVALID_PROFILE_URLS: NonEmptyList<(slug: string) => string> = [
   (slug) => `https://twitter.com/${slug}`,
 ]
 
-/** A handle, a company's page, another network: nothing to ask by. */
+/** A handle, a company page, another network: not usable for a lookup. */
 export const writeInvalidProfile = (chance: Rng, slug: string): string =>
   chance.pick(INVALID_PROFILE_URLS)(slug)
 
@@ -107,7 +105,7 @@ const INVALID_WEBSITES: NonEmptyList<Variant> = [
   () => '192.0.2.10',
 ]
 
-/** Nothing that a company could be told by. */
+/** Not usable to identify a company. */
 export const writeInvalidWebsite = (chance: Rng, host: string): string => chance.pick(INVALID_WEBSITES)(host)
 
 const PHONE_FORMATS: NonEmptyList<(digits: string) => string> = [
@@ -129,13 +127,13 @@ const BLANK_VALUES: Weighted<string | null> = [
   [3, '\u200b'],
 ]
 
-/** Nothing, as forms and imports leave it: all of these are blank. */
+/** Blank values, as forms and imports leave them. */
 export const writeBlank = (chance: Rng): string | null => drawWeighted(chance, BLANK_VALUES)
 
-/** Values with how common each is, in parts of their sum. */
+/** Values with relative weights. */
 export type Weighted<T> = NonEmptyList<readonly [parts: number, value: T]>
 
-/** One of the values, as often as its share says. */
+/** Draws one of the values by its weight. */
 export function drawWeighted<T>(chance: Rng, shares: Weighted<T>): T {
   let left = chance.next() * shares.reduce((sum, [parts]) => sum + parts, 0)
   for (const [parts, value] of shares) {

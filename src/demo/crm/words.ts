@@ -1,6 +1,6 @@
 import type { NonEmptyList } from '../../sandbox/rng.ts'
 
-/** Company names are made of two of these, so that none is meant to be any company. */
+/** Company names combine two of these, so that none refers to an existing company. */
 
 // prettier-ignore
 export const companyStarts: NonEmptyList<string> = [
@@ -30,10 +30,10 @@ export const legalForms: NonEmptyList<string> = [
   ' LLC',
 ]
 
-/** What people type into a field that they must fill: values, which nobody may overwrite. */
+/** What people enter into mandatory fields: real values, which must not be overwritten. */
 export const placeholderValues: NonEmptyList<string> = ['N/A', 'n/a', '-', '?', 'unknown', '0']
 
-/** As the people of a sales team type them. */
+/** Titles as a sales team enters them. */
 // prettier-ignore
 export const typedTitles: NonEmptyList<string> = [
   'CEO', 'CTO', 'Head of Sales', 'head of it', 'Sales', 'Owner', 'Founder & CEO', 'Buyer', 'Office Manager',

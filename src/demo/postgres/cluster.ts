@@ -5,14 +5,14 @@ import { DemoError } from '../settings.ts'
 import { binariesIn, type Binaries } from './binaries.ts'
 import { runProgram, type SystemAccount } from './program.ts'
 
-/** The one role of the cluster. */
+/** The only role of the cluster. */
 export const CLUSTER_ROLE = 'fillrate'
 
 export const dataFolder = (home: string): string => join(home, 'data')
 const passwordFile = (home: string): string => join(home, 'password')
 const copiedBinaries = (home: string): string => join(home, 'native')
 
-/** Room for 5,000 people and many connections. Reached over loopback alone: no socket that others could find in /tmp. */
+/** Enough for 5,000 people and many connections. Loopback only, without a socket in /tmp. */
 const CLUSTER_SETTINGS = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -28,9 +28,9 @@ log_timezone = 'UTC'
 `
 
 /**
- * Makes a new cluster in an empty folder: its data, a password of its own, and a copy of the programs where the account
- * can't reach the installed ones.
- * @throws DemoProblem with what initdb said
+ * Creates a cluster in an empty folder: data, password, and a copy of the programs if the account cannot read the
+ * installed ones.
+ * @throws DemoError with the output of initdb
  */
 export async function createCluster(
   home: string,
@@ -60,12 +60,12 @@ export async function createCluster(
       `--username=${CLUSTER_ROLE}`,
       `--pwfile=${passwordFile(home)}`,
       '--auth=scram-sha-256',
-      // The same on every machine, whatever locales it has.
+      // Independent of the machine's locales.
       '--encoding=UTF8',
       '--locale=C',
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
-      // What a power cut in the next seconds would spoil is made again in two.
+      // Data lost in a power cut within seconds is recreated in two.
       '--no-sync',
       '--no-instructions',
     ],
@@ -73,33 +73,33 @@ export async function createCluster(
   )
   if (code !== 0)
     throw new DemoError(
-      `The embedded Postgres could not make its data folder ${dataFolder(home)}:\n${startError ?? output}`,
+      `The embedded Postgres could not create its data folder ${dataFolder(home)}:\n${startError ?? output}`,
     )
   await appendFile(join(dataFolder(home), 'postgresql.conf'), CLUSTER_SETTINGS)
 }
 
-/** The programs that this cluster is run with. */
+/** The programs that this cluster runs with. */
 export async function findClusterBinaries(home: string, installed: Binaries): Promise<Binaries> {
   return (await isFolder(copiedBinaries(home))) ? binariesIn(copiedBinaries(home), installed) : installed
 }
 
-/** @throws DemoProblem where the folder holds no cluster, or one of another version */
+/** @throws DemoError if the folder holds no cluster, or one of another version */
 export async function readPassword(home: string, version: string): Promise<string> {
-  const again = `Take it away to start anew: rm -rf ${home}`
+  const again = `Remove it to start over: rm -rf ${home}`
   const made = await readClusterFile(join(dataFolder(home), 'PG_VERSION'))
   const password = await readClusterFile(passwordFile(home))
   if (made === null || password === null)
-    throw new DemoError(`${home} does not hold the demo's Postgres, or only a part of it.\n${again}`)
+    throw new DemoError(`${home} does not contain the demo's Postgres, or only a part of it.\n${again}`)
   if (made.trim() !== version)
     throw new DemoError(
-      `${home} was made by Postgres ${made.trim()}, and the embedded one is ${version} now.\n${again}`,
+      `${home} was created by Postgres ${made.trim()}, but the embedded version is ${version} now.\n${again}`,
     )
   return password.trim()
 }
 
 /**
- * The major version of the programs, told by themselves.
- * @throws DemoProblem where they don't run on this machine
+ * The major version that the programs report.
+ * @throws DemoError if they do not run on this machine
  */
 export async function requireVersion(
   binaries: Binaries,
@@ -112,7 +112,7 @@ export async function requireVersion(
     startError === 'ENOENT'
       ? 'It is built for glibc; on Alpine and other systems with musl it does not run.'
       : startError === 'EACCES'
-        ? 'It may not be executed there: is the folder closed to others, or mounted noexec?'
+        ? 'It may not be executed there: is the folder inaccessible, or mounted noexec?'
         : 'If the package was installed without its scripts, run: npm rebuild'
   throw new DemoError(
     `The embedded Postgres does not run on this machine: ${binaries.postgres}\n${startError ?? output}\n${hint}`,
@@ -127,7 +127,7 @@ const runVersion = (
 const isFolder = async (path: string): Promise<boolean> =>
   (await stat(path).catch(() => null))?.isDirectory() ?? false
 
-/** Null where the file is not there. */
+/** Null if the file does not exist. */
 async function readClusterFile(path: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8')

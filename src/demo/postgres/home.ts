@@ -14,16 +14,16 @@ import {
 import { join } from 'node:path'
 import { type SystemAccount, canEnter } from './program.ts'
 
-/** Where the home goes when the working folder is closed to the account that Postgres runs as. Both outlive a logout. */
+/** Used if the Postgres account cannot enter the working directory. Both survive a logout. */
 const SHARED_FOLDERS = ['/var/tmp', '/tmp'] as const
 
-/** Of a folder that is being made, in `.fillrate`. */
+/** Prefix of a folder under construction in `.fillrate`. */
 const UNFINISHED_PREFIX = 'postgres-new-'
 const ABANDONED_AFTER_MS = 10 * 60_000
 
 /**
- * The folder of the embedded Postgres, `.fillrate/postgres`: made whole beside it and then moved into its place, so that
- * a kill at any moment leaves either all of it or nothing.
+ * The folder of the embedded Postgres, `.fillrate/postgres`. It is built beside its place and then moved, so that a
+ * kill leaves all of it or nothing.
  *
  * @param make fills the new folder
  */
@@ -46,14 +46,14 @@ export async function openHome(
     else await symlink(folder, home)
   } catch (error) {
     await rm(folder, { recursive: true, force: true })
-    // Another demo was faster: then it is that one's.
+    // Another demo was faster; use its folder.
     if (!isTaken(error)) throw error
   }
-  // The real place: the way to the link may be closed to the account, where the place itself is not.
+  // The path through the link may be closed to the account, although the target is not.
   return realpath(home)
 }
 
-/** A link whose target is gone, as after a clean-up of /var/tmp, is taken away. */
+/** Removes a link whose target is gone, as after a clean-up of /var/tmp. */
 async function exists(home: string): Promise<boolean> {
   if (await stat(home).catch(() => null)) return true
   if (await lstat(home).catch(() => null)) await unlink(home)
@@ -70,7 +70,7 @@ async function createFolder(
   return makePassable(await mkdtemp(join(outside ?? state, 'fillrate-')), account)
 }
 
-/** Others may pass through, but not look around. */
+/** Others may pass through the folder, but not list it. */
 async function makePassable(folder: string, account: SystemAccount | null): Promise<string> {
   if (account !== null) await chmod(folder, 0o711)
   return folder
@@ -84,7 +84,7 @@ async function findFirst<T>(
   return undefined
 }
 
-/** What a demo left that was killed while it made its folder. */
+/** Removes folders left by demos killed while creating them. */
 async function removeUnfinished(state: string): Promise<void> {
   for (const name of await readdir(state)) {
     if (!name.startsWith(UNFINISHED_PREFIX)) continue

@@ -23,33 +23,32 @@ import {
 } from './server.ts'
 import { openHome } from './home.ts'
 
-/** The demo's own Postgres, running. */
+/** The demo's running Postgres. */
 export interface DemoPostgres {
-  /** Of the database `crm`. Holds the password. */
+  /** URL of the database `crm`, with the password. */
   readonly url: string
   /** `127.0.0.1:34123`. */
   readonly address: string
-  /** Where its data and its password are: in the demo's folder, or outside where Postgres can't get into that. */
+  /** Holds data and password: in the demo's folder, or elsewhere if Postgres cannot enter that. */
   readonly home: string
-  /** Its major version. */
+  /** The major version. */
   readonly version: string
-  /** True where the server's data were made now: there is nothing in it yet. */
+  /** Whether this demo created it; it is then empty. */
   readonly isNew: boolean
-  /** Stops it; its data stay. */
+  /** Stops the server; its data stay. */
   stop(): Promise<void>
 }
 
-/** Held, on a connection of its own, for as long as a demo runs: the server lets go of it when that demo dies. */
+/** Advisory lock, held on its own connection while a demo runs: the server releases it when the demo dies. */
 const LOCK = 0x66696c6c
 const MAX_TRIES = 5
 const ANSWER_TIMEOUT_MS = 20_000
 
 /**
- * Opens the embedded Postgres of a folder: made at first, and used again ever after. One that a killed demo left running
- * is stopped first.
+ * Opens the embedded Postgres of a folder, created on first use. Stops one that a killed demo left running.
  *
  * @param state the folder `.fillrate`
- * @throws DemoProblem where it can't run, or another demo runs in this folder
+ * @throws DemoError if it cannot run, or another demo runs in this folder
  */
 export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promise<DemoPostgres> {
   const installed = await findBinaries({ platform: process.platform, arch: process.arch })
@@ -76,11 +75,11 @@ export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promi
     if (opened !== null) return { ...opened, home, version, isNew }
   }
   throw new DemoError(
-    `The embedded Postgres of ${state} could not be started: another process got in its way ${MAX_TRIES} times.`,
+    `The embedded Postgres of ${state} could not be started: another process interfered ${MAX_TRIES} times.`,
   )
 }
 
-/** Makes the server that was just started ours, or leaves it to the demo that was faster. */
+/** Claims the server just started; null if another demo was faster. */
 async function claimServer(
   options: PostgresServerOptions,
   password: string,
@@ -105,7 +104,7 @@ async function claimServer(
   return { url: databaseUrl(postmaster.port, password, 'crm'), address: `127.0.0.1:${postmaster.port}`, stop }
 }
 
-/** Ends the server that a killed demo left behind; waits for one that is ending by itself. */
+/** Stops the server that a killed demo left behind; waits for one that is shutting down. */
 async function stopLeftoverServer(
   options: PostgresServerOptions,
   password: string,
@@ -116,7 +115,7 @@ async function stopLeftoverServer(
   if (postmaster === null) return
   const isThere = (): Promise<boolean> => isServerRunning(data, postmaster, options.env)
   if (!(await isThere())) {
-    // Postgres itself would take it for a server where its number belongs to another process of the same user.
+    // Postgres would mistake another process of the same user with this number for its server.
     await rm(join(data, 'postmaster.pid'), { force: true })
     return
   }
@@ -132,8 +131,8 @@ async function stopLeftoverServer(
 }
 
 /**
- * Takes the lock on a connection of its own.
- * @returns null where the server does not answer: it is starting up or shutting down, or another demo stops it just now
+ * Takes the lock on its own connection.
+ * @returns null if the server does not answer: it is starting up or shutting down
  */
 async function takeLock(port: number, password: string, state: string): Promise<pg.Client | null> {
   const client = new pg.Client({
@@ -141,7 +140,7 @@ async function takeLock(port: number, password: string, state: string): Promise<
     application_name: 'fillrate demo',
     connectionTimeoutMillis: 5_000,
   })
-  // A server that stops ends its connections; without a listener that would end the process.
+  // A stopping server ends its connections; without a listener, that would end the process.
   client.on('error', () => {})
   let isMine: boolean | undefined
   try {
@@ -159,6 +158,6 @@ async function takeLock(port: number, password: string, state: string): Promise<
   )
 }
 
-// sslmode: PGSSLMODE may be set in the environment, for another server.
+// sslmode: PGSSLMODE may be set in the environment for another server.
 const databaseUrl = (port: number, password: string, database: string): string =>
   `postgres://${CLUSTER_ROLE}:${password}@127.0.0.1:${port}/${database}?sslmode=disable`

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { stat } from 'node:fs/promises'
 import { DemoError } from '../settings.ts'
 
-/** As whom a program runs, where it is somebody else than we are. */
+/** The account that a program runs as, if not our own. */
 export interface SystemAccount {
   readonly uid: number
   readonly gid: number
@@ -13,21 +13,21 @@ export interface SystemAccount {
 export interface ProgramOptions {
   readonly env: NodeJS.ProcessEnv
   readonly account: SystemAccount | null
-  /** Not read, for a program whose children go on holding its output open. */
+  /** Ignored for a program whose children keep its output open. */
   readonly output?: 'read' | 'ignore'
 }
 
 export interface ProgramResult {
-  /** Null where a signal ended it. */
+  /** Null if a signal ended it. */
   readonly code: number | null
   readonly output: string
-  /** Why it could not be started at all: ENOENT, EACCES. */
+  /** Why it could not start: ENOENT, EACCES. */
   readonly startError: string | null
 }
 
 /**
- * Runs a program to its end. In a session of its own: a Ctrl-C in the terminal goes to all of the foreground, and would
- * end in the middle what is to be finished in order.
+ * Runs a program to its end, in its own session: a Ctrl-C goes to the whole foreground group and would interrupt an
+ * orderly shutdown.
  */
 export async function runProgram(
   file: string,
@@ -41,7 +41,7 @@ export async function runProgram(
     stdio: ['ignore', pipe, pipe],
     detached: true,
     windowsHide: true,
-    // Where an account of its own runs the program, our working folder may be closed to it.
+    // Another account may not be allowed to enter our working directory.
     ...(account !== null && { cwd: '/' }),
   })
   const ended = new Promise<Pick<ProgramResult, 'code' | 'startError'>>((resolve) => {
@@ -58,7 +58,10 @@ export async function runProgram(
 const read = (stream: Readable | null): Promise<string> =>
   stream === null ? Promise.resolve('') : text(stream)
 
-/** PGDATA, PGPORT, PGOPTIONS and the like are about another server. LC_ALL: messages are read here, so in English. */
+/**
+ * Removes PGDATA, PGPORT, PGOPTIONS and the like, which concern another server. LC_ALL: messages are parsed, so in
+ * English.
+ */
 export function withoutPostgresSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('PG'))),
@@ -66,12 +69,12 @@ export function withoutPostgresSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessE
   }
 }
 
-/** Postgres refuses to run as root. Both exist on most machines, so that none need be made for a demo. */
+/** Postgres does not run as root. Most machines have these accounts, so none need be created. */
 const CANDIDATES = ['postgres', 'nobody'] as const
 
 /**
- * As whom Postgres runs: as we are, or as an unprivileged account where we are root.
- * @throws DemoProblem where there is no such account
+ * The account that Postgres runs as: ours, or an unprivileged one if we are root.
+ * @throws DemoError if there is no such account
  */
 export async function findServerAccount(env: NodeJS.ProcessEnv): Promise<SystemAccount | null> {
   if (process.getuid?.() !== 0) return null
@@ -81,11 +84,11 @@ export async function findServerAccount(env: NodeJS.ProcessEnv): Promise<SystemA
     if (uid !== null && gid !== null) return { uid, gid }
   }
   throw new DemoError(
-    'Postgres does not run as root, and this machine has neither a user postgres nor a user nobody to run it as.\nRun the demo as another user, or make one: useradd postgres',
+    `Postgres does not run as root, and this machine has no user ${CANDIDATES.join(' or ')} to run it as.\nRun the demo as another user, or create one: useradd postgres`,
   )
 }
 
-/** As whom the server of this data folder runs: as its owner, who may be another than for a new one. */
+/** The account of an existing data folder is its owner, who may differ from the one for a new folder. */
 export async function findDataOwner(
   data: string,
   account: SystemAccount | null,
@@ -99,7 +102,7 @@ async function readUserId(user: string, which: '-u' | '-g', env: NodeJS.ProcessE
   return code === 0 && /^\d+$/.test(output) ? Number(output) : null
 }
 
-/** Whether the account may pass through the folder and all that are above it. Asked of the system, which also knows ACLs. */
+/** Whether the account may enter the folder and all above it. The shell checks, because it also respects ACLs. */
 export async function canEnter(
   folder: string,
   account: SystemAccount,

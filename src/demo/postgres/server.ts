@@ -17,10 +17,10 @@ export interface PostgresServerOptions {
 const WAIT_SECONDS = '60'
 
 /**
- * Starts the server on a free port of loopback, in a session of its own, so that a Ctrl-C in the terminal does not reach
- * it while a run still saves its state.
- * @returns false where the port or the folder was taken meanwhile: then it is worth another try
- * @throws DemoProblem with what the server said
+ * Starts the server on a free loopback port, in its own session, so that a Ctrl-C does not reach it while a run saves
+ * its state.
+ * @returns false if the port or the folder was taken in the meantime: try again
+ * @throws DemoError with the server's output
  */
 export async function startServer(options: PostgresServerOptions): Promise<boolean> {
   const data = dataFolder(options.home)
@@ -29,7 +29,7 @@ export async function startServer(options: PostgresServerOptions): Promise<boole
   const { code, output, startError } = await runProgram(
     options.binaries.pgCtl,
     ['start', '-D', data, '-l', log, '-o', `-p ${await freePort()}`, '-w', '-t', WAIT_SECONDS, '-s'],
-    // On Windows the server would hold the output of pg_ctl open.
+    // On Windows the server would keep the output of pg_ctl open.
     { ...options, output: process.platform === 'win32' ? 'ignore' : 'read' },
   )
   if (code === 0) return true
@@ -40,7 +40,10 @@ export async function startServer(options: PostgresServerOptions): Promise<boole
   )
 }
 
-/** Stops the server and waits for it; connections are ended, what is committed is safe. Fine where it has ended already. */
+/**
+ * Stops the server and waits for it. Connections are closed, committed data are safe. No error if it is stopped
+ * already.
+ */
 export async function stopServer(options: PostgresServerOptions): Promise<void> {
   await runProgram(
     options.binaries.pgCtl,
@@ -60,20 +63,20 @@ function freePort(): Promise<number> {
   })
 }
 
-/** Waits for the end of its input, and ends the server then, unless another has taken its place. */
+/** Waits for the end of its input, then stops the server, unless another one has replaced it. */
 const GUARD_SCRIPT = 'read -r _; [ "$(head -n 1 "$1")" = "$2" ] && kill -INT "$2"'
 
 export interface ServerGuard {
-  /** The server is stopped: nothing to guard any more. */
+  /** The server is stopped; ends the guard. */
   dismiss(): void
 }
 
 /**
- * Sees to it that the server ends when we do, even by SIGKILL: a shell holds the other end of a pipe, which the system
- * closes with us. Without it, a killed demo leaves a server behind that nobody knows of.
+ * Stops the server when this process ends, even by SIGKILL: a shell holds the other end of a pipe, which the system
+ * closes with the process. Otherwise a killed demo would leave a stray server.
  */
 export function guardServer(data: string, { pid }: Postmaster): ServerGuard {
-  // On Windows there is no shell for it; the next demo ends such a server.
+  // Windows has no such shell; the next demo stops the server.
   if (process.platform === 'win32') return { dismiss: () => {} }
   const shell = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', join(data, 'postmaster.pid'), String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -88,19 +91,19 @@ export function guardServer(data: string, { pid }: Postmaster): ServerGuard {
   return { dismiss: () => void shell.kill('SIGKILL') }
 }
 
-/** The server that says, in the data folder, that it runs there. */
+/** The server recorded in the data folder. */
 export interface Postmaster {
   readonly pid: number
   readonly port: number
 }
 
-/** What `postmaster.pid` says: the process on its first line, the port on its fourth. It outlives a crash. */
+/** Reads `postmaster.pid`: the process on its first line, the port on its fourth. The file outlives a crash. */
 export async function readPostmaster(data: string): Promise<Postmaster | null> {
   const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => null)
   return text === null ? null : parsePostmaster(text)
 }
 
-/** Pure. Null for a file that was only half written. */
+/** Null for a partly written file. Pure. */
 export function parsePostmaster(text: string): Postmaster | null {
   const lines = text.split(/\r?\n/)
   const [pid, port] = [Number(lines[0]), Number(lines[3])]
@@ -108,8 +111,8 @@ export function parsePostmaster(text: string): Postmaster | null {
 }
 
 /**
- * Whether the process is there and is the server of this folder. After a crash its number may belong to another
- * process, above all in a container, where numbers are low and come again.
+ * Whether the process exists and is the server of this folder. After a crash its number may belong to another
+ * process, especially in a container, where numbers are low and reused.
  */
 export async function isServerRunning(
   data: string,
@@ -117,11 +120,11 @@ export async function isServerRunning(
   env: NodeJS.ProcessEnv,
 ): Promise<boolean> {
   if (!isAlive(pid)) return false
-  // A server works in its data folder.
+  // A server's working directory is its data folder.
   const folder = await readlink(`/proc/${pid}/cwd`).catch(() => null)
   if (folder !== null) return folder === (await realpath(data))
   const { code, output } = await runProgram('ps', ['-o', 'args=', '-p', String(pid)], { env, account: null })
-  // Without /proc and ps it is believed: the server is asked next.
+  // Without /proc and ps, assume it is; the connection attempt decides.
   return code === 0 ? output.includes(data) : true
 }
 
@@ -130,7 +133,7 @@ export function isAlive(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // EPERM: it is there, and somebody else's.
+    // EPERM: it exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -4,7 +4,7 @@ import { formatCount, formatPercent } from '../../util/format.ts'
 import { pad, width } from '../../cli/render/text.ts'
 import { table } from '../../cli/render/table.ts'
 
-/** The coverage of a source when the run began and when it had ended. */
+/** The fill rates of a source before and after the run. */
 export interface FillRateChange {
   readonly source: string
   readonly before: FillCounts
@@ -20,7 +20,7 @@ interface FillRateLine {
 
 const BAR_WIDTH = 26
 
-/** What was filled, column by column, with a bar of what was there, what came, and what is still blank. */
+/** What was filled, column by column, with a bar for cells filled before, filled now, and still blank. */
 export function fillRateChangeLines(all: readonly FillRateChange[], output: Output): string[] {
   const names = Math.max(
     ...all.flatMap(({ source, after }) => [source, ...after.columns.map((one) => one.column)]).map(width),
@@ -44,7 +44,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
       ),
       '',
     ]),
-    output.paint('quiet', `  ${BEFORE} there before   ${GAINED} filled now   ${BLANK} still blank`),
+    output.paint('quiet', `  ${BEFORE} filled before   ${GAINED} filled now   ${BLANK} still blank`),
   ]
 }
 
@@ -61,7 +61,7 @@ const toTableLines = ({ before, after }: FillRateChange): FillRateLine[] =>
 
 const [BEFORE, GAINED, BLANK] = ['▓', '█', '░']
 
-/** Told apart by the characters, not by colour. */
+/** Uses different characters, so that it works without colour. */
 function gainBar({ before, after }: FillRateLine): string {
   const there = Math.round(before * BAR_WIDTH)
   const filled = Math.max(there, Math.round(after * BAR_WIDTH))

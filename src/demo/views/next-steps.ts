@@ -3,13 +3,16 @@ import { pad, width, wrap } from '../../cli/render/text.ts'
 
 type CommandStep = readonly [type: string, what: string]
 
-/** How things are typed here. */
+/** The commands as typed in this installation. */
 export interface DemoCommands {
   readonly again: string
   readonly own: readonly CommandStep[]
 }
 
-/** In a checkout everything goes through npm. @param env npm says in it which script it runs */
+/**
+ * In a checkout, commands run through npm.
+ * @param env npm sets the name of the running script in it
+ */
 export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   const inCheckout = env['npm_lifecycle_event'] === 'start' || env['npm_lifecycle_event'] === 'fillrate'
   const command = (words: string): string =>
@@ -17,28 +20,28 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   const example = 'fillrate.config.example.ts'
   const files: CommandStep[] = inCheckout
     ? [
-        [`cp ${example} fillrate.config.ts`, 'your tables and columns'],
-        ['cp .env.example .env', 'database, service and key'],
+        [`cp ${example} fillrate.config.ts`, 'map your tables and columns'],
+        ['cp .env.example .env', 'set database, service and key'],
       ]
     : [
-        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'your tables and columns'],
-        ['fillrate help', 'the settings'],
+        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'map your tables and columns'],
+        ['fillrate help', 'list all settings'],
       ]
   return {
     again: inCheckout ? 'npm start' : 'fillrate demo',
     own: [
       ...files,
-      [command('check'), 'what is missing or wrong'],
-      [command('migrate'), 'makes a schema of its own'],
-      [command('plan'), 'what a run would cost'],
+      [command('check'), 'verify configuration, database and API access'],
+      [command('migrate'), "create Fillrate's schema"],
+      [command('plan'), 'estimate what a run costs'],
       [command('run --limit 100'), 'a first, small run'],
     ],
   }
 }
 
 /**
- * What to type next: the demo again, and then with a database of one's own.
- * @param folders that the demo has made
+ * The next commands: the demo again, then with the user's own database.
+ * @param folders created by the demo
  */
 export function demoNextStepLines(
   { again, own }: DemoCommands,
@@ -48,22 +51,22 @@ export function demoNextStepLines(
   return [
     ...stepLines(
       [
-        [again, 'again: it asks nothing again'],
-        [`rm -rf ${folders.join(' ')}`, 'takes all of it away'],
+        [again, 'run again: no lookups are repeated'],
+        [`rm -rf ${folders.join(' ')}`, 'remove everything'],
       ],
       output,
     ),
     '',
-    '  With a database of your own:',
+    '  With your own database:',
     '',
     ...stepLines(own, output),
   ]
 }
 
-/** A longer command has its meaning on the next line. */
+/** A longer command has its description on the next line. */
 const MAX_BESIDE_WIDTH = 50
 
-/** What to type, with what it does beside it, or under it where there is no room. */
+/** Commands with their descriptions beside them, or below if there is no room. */
 function stepLines(list: readonly CommandStep[], output: Output): string[] {
   const { paint, textColumns } = output
   const longest = Math.max(...list.map(([type]) => width(type)).filter((one) => one <= MAX_BESIDE_WIDTH))

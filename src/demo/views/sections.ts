@@ -19,18 +19,18 @@ import { cut } from '../../cli/render/text.ts'
 export function showFaults(stage: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`
   stage.text(
-    `The service goes wrong on purpose: it answers ${often((faults['500'] ?? 0) + (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0))} of the calls with ` +
+    `The service fails on purpose: it answers ${often((faults['500'] ?? 0) + (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0))} of the calls with ` +
       `500 or 503, fails ${often(faults['job-failed'])} of the jobs, delivers ${often(faults.duplicate)} of them twice, ` +
       `${often(faults.early)} too early and ${often(faults['bad-signature'])} with a wrong signature, and leaves results out.`,
   )
 }
 
 export function showPlan(stage: Presenter, plan: Plan): void {
-  stage.heading('What a run would ask', 'fillrate plan')
+  stage.heading('What a run would request', 'fillrate plan')
   stage.lines(planLines(compactPlan(plan), stage.output, { budget: 'unlimited', bulkOff: null }))
 }
 
-/** The run itself, and where it had nothing to do, why. */
+/** The run, and if it had nothing to do, the reason. */
 export function showRun(
   stage: Presenter,
   { run, status, knownLookups }: DemoResult,
@@ -47,8 +47,8 @@ export function showRun(
   if (run.rows.picked > 0 || run.status !== 'completed') return
   stage.lines([''])
   stage.text(
-    `It asked nothing again: ${pluralize(knownLookups, 'question was', 'questions were')} answered in a demo before this one, and none is due. ` +
-      'All rows that were ever picked, by how they ended:',
+    `No lookup was repeated: ${pluralize(knownLookups, 'lookup was', 'lookups were')} answered in an earlier demo, and none is due for a refresh. ` +
+      'All rows ever picked, by state:',
   )
   stage.lines(['', ...rowLines(sumRowStates(status), stage.output, 'ever picked')])
 }
@@ -58,7 +58,7 @@ export function showInterrupted(stage: Presenter, { run }: DemoResult, { again }
   const lost =
     out === 0
       ? ''
-      : ` The sandbox has forgotten the ${pluralize(out, 'job')} that ${out === 1 ? 'was' : 'were'} out, which a real service would not: those people are asked one by one.`
+      : ` The sandbox has lost the ${pluralize(out, 'job')} in progress, which a real service would not: those people are looked up one by one.`
   const { paint } = stage.output
   stage.lines([
     `${paint('heading', `Run ${run.run}`)} ${paint('warn', 'interrupted')} after ${formatDuration(run.duration_ms)}, its state is saved`,
@@ -66,7 +66,7 @@ export function showInterrupted(stage: Presenter, { run }: DemoResult, { again }
     ...rowLines(run.rows, stage.output),
     '',
   ])
-  stage.text(`${again} carries on where it was, and asks nothing twice.${lost}`)
+  stage.text(`${again} continues where it stopped and repeats no lookup.${lost}`)
 }
 
 function sumRowStates(status: DemoResult['status']): { picked: number } & Record<RowState, number> {
@@ -78,7 +78,7 @@ function sumRowStates(status: DemoResult['status']): { picked: number } & Record
 }
 
 export function showFillRates(stage: Presenter, { fillRates, run }: DemoResult): void {
-  stage.heading(run.cells.written === 0 ? 'How it stands' : 'What was filled', 'fillrate status')
+  stage.heading(run.cells.written === 0 ? 'Fill rates' : 'What was filled', 'fillrate status')
   stage.lines(fillRateChangeLines(fillRates, stage.output))
 }
 
@@ -91,12 +91,12 @@ export function showServiceStats(stage: Presenter, { service, run, deliveries }:
 export function showManualValues(stage: Presenter, { typedValues, examples }: DemoResult): void {
   const { paint } = stage.output
   const { values, before, after, changed } = typedValues
-  stage.heading('What people typed stays')
+  stage.heading('Manually entered values are unchanged')
   const ends = (checksum: string): string => `${checksum.slice(0, 8)}…`
   stage.lines([
     changed === 0
-      ? `  ${paint('good', '✓')} ${pluralize(values, 'value')} in the CRM before the run, and none was touched.`
-      : `  ${paint('bad', '✗')} ${formatCount(changed)} of ${pluralize(values, 'value')} that were in the CRM before the run are not there now.`,
+      ? `  ${paint('good', '✓')} ${pluralize(values, 'value')} in the CRM before the run, none changed.`
+      : `  ${paint('bad', '✗')} ${formatCount(changed)} of ${pluralize(values, 'value')} that were in the CRM before the run have changed.`,
     `    Their checksum: ${ends(before)} before, ${ends(after)} after.`,
   ])
   if (examples.length > 0)
@@ -109,14 +109,14 @@ export function showManualValues(stage: Presenter, { typedValues, examples }: De
 }
 
 export function showNextSteps(stage: Presenter, typed: DemoCommands, folders: readonly string[]): void {
-  stage.heading('What to type next')
+  stage.heading('Next steps')
   stage.lines(demoNextStepLines(typed, folders, stage.output))
 }
 
-/** Reasons of each source that are told by name. */
+/** Reasons of each source that are listed by name. */
 const NAMED_REASONS = 2
 
-/** The plan with only the most common reasons why a row can't be asked about; the others together. Pure. */
+/** The plan with only the most common reasons for invalid inputs; the others are summed up. Pure. */
 export function compactPlan(plan: Plan): Plan {
   return {
     ...plan,
@@ -136,31 +136,31 @@ export function compactPlan(plan: Plan): Plan {
   }
 }
 
-/** What the service counted by itself, and what it did wrong on purpose. */
+/** What the service counted, and the faults it injected. */
 export function serviceStatsLines(
   stats: SandboxStats,
   options: { readonly calls: number; readonly deliveries: number },
   output: Output,
 ): string[] {
   const { calls, inputs, deliveries, faults, jobs } = stats
-  if (calls.accepted + calls.refused === 0 && options.calls === 0) return ['  Nothing: it was not called.']
+  if (calls.accepted + calls.refused === 0 && options.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
   const received = deliveries.answers['200'] ?? 0
   const list: Field[] = [
     [
       'Calls',
-      `${pluralize(calls.accepted, 'call')}, ${calls.accepted === options.calls ? 'the same as Fillrate counts' : `where Fillrate counts ${formatCount(options.calls)}`}`,
+      `${pluralize(calls.accepted, 'call')}, ${calls.accepted === options.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(options.calls)}`}`,
       calls.refused === 0
         ? 'none over the limit'
         : `${formatCount(calls.refused)} over the limit, answered 429`,
     ],
-    ['Questions', `${formatCount(inputs.distinct)} different ones`, describeRepeats(stats)],
+    ['Lookups', `${formatCount(inputs.distinct)} distinct`, describeRepeats(stats)],
   ]
   if (failures[500] + failures[503] > 0)
     list.push([
       'Failures',
       `${sum({ a: failures[500], b: failures[503] }, { a: 'calls answered 500', b: 'answered 503' })}`,
-      'each tried again later',
+      'each retried later',
     ])
   if (deliveries.attempts > 0)
     list.push([
@@ -171,31 +171,31 @@ export function serviceStatsLines(
           repeats: Math.max(0, received - options.deliveries),
           refused: deliveries.answers['401'] ?? 0,
         },
-        { stored: 'taken', repeats: 'repeated and dropped', refused: 'badly signed and refused' },
+        { stored: 'accepted', repeats: 'duplicates dropped', refused: 'rejected for a wrong signature' },
         ' + ',
       )}`,
       sum(
         { early: faults.early ?? 0, failed: jobs.failed },
-        { early: 'came before the job was accepted', failed: 'told of a failed job' },
+        { early: 'arrived before the job was accepted', failed: 'reported a failed job' },
       ),
     ])
   return fields(list, output)
 }
 
-/** Why a question was asked a second time: the service did not answer it the first time. */
+/** Why lookups were repeated: the service had not answered them. */
 function describeRepeats({ inputs, jobs, faults }: SandboxStats): string {
-  if (inputs.asked_more_than_once === 0) return 'none asked twice'
+  if (inputs.asked_more_than_once === 0) return 'none repeated'
   const why = sum(
     { failed: jobs.failed, missing: faults['missing-result'] ?? 0 },
-    { failed: jobs.failed === 1 ? 'failed job' : 'failed jobs', missing: 'results were left out' },
+    { failed: jobs.failed === 1 ? 'failed job' : 'failed jobs', missing: 'missing results' },
     ', ',
   )
-  return `${formatCount(inputs.asked_more_than_once)} asked again, because the service gave no answer: ${why}`
+  return `${formatCount(inputs.asked_more_than_once)} repeated, because the service gave no answer: ${why}`
 }
 
 const INDENT = '    '
 
-/** Rows side by side, as they were and as they are. Blanks are shown as what they are, because they differ. */
+/** Rows before and after. Blank values are shown literally, because they differ. */
 export function exampleLines(examples: readonly ContactExample[], output: Output): string[] {
   const { paint } = output
   const lines = examples.flatMap(({ cells }) =>
@@ -213,7 +213,7 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
       { title: 'before', text: (line) => line.before, least: 8 },
       {
         title: 'after',
-        text: (line) => (line.kept ? `${line.after}  (stays)` : line.after),
+        text: (line) => (line.kept ? `${line.after}  (unchanged)` : line.after),
         least: 8,
         style: (line) => (line.kept ? null : 'good'),
       },
@@ -224,13 +224,13 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
   return [
     head,
     ...examples.flatMap(({ name, asked_by: askedBy, cells }) => [
-      cut(`  ${paint('heading', name)}  ${paint('quiet', 'asked by')} ${formatCell(askedBy)}`, edge),
+      cut(`  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(askedBy)}`, edge),
       ...body.splice(0, cells.length),
     ]),
   ]
 }
 
-/** In quotes where it could not be told from nothing, or has spaces at its ends. */
+/** Quoted if it looks empty, or has spaces at its ends. */
 function formatCell(value: string | null): string {
   if (value === null) return 'NULL'
   return value === value.trim() && value !== '' && !/[\u200b\ufeff]/.test(value)

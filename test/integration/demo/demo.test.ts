@@ -54,7 +54,7 @@ const demo = async (folder: string) => {
 const sumOf = (states: Record<string, number>, total: string): number =>
   Object.entries(states).reduce((sum, [state, rows]) => (state === total ? sum : sum + rows), 0)
 
-test.concurrent('it fills what is blank, touches nothing else, and asks nothing when it is run again', async ({
+test.concurrent('fills blank cells only, and repeats no lookup when run again', async ({
   onTestFinished,
 }) => {
   const folder = await newFolder(onTestFinished)
@@ -74,7 +74,7 @@ test.concurrent('it fills what is blank, touches nothing else, and asks nothing 
   expect(columns.every(({ before, after }) => after > before)).toBe(true)
   expect(columns.reduce((sum, { before, after }) => sum + after - before, 0)).toBe(first.run.cells.written)
 
-  // The service counts the same calls, and no question twice but those that it left unanswered itself.
+  // The service counts the same calls, and repeats only of lookups that it left unanswered.
   const { person, company, bulk, throttled } = first.run.requests
   const { calls, inputs, jobs, faults, deliveries } = first.service.counts
   expect({ ...calls, throttled }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
@@ -97,11 +97,11 @@ test.concurrent('it fills what is blank, touches nothing else, and asks nothing 
   )
 
   const shown = await showSmallDemo({ folder, json: false })
-  expect(shown.stdout).toContain('It asked nothing again')
-  expect(shown.stdout).toContain('Nothing: it was not called.')
+  expect(shown.stdout).toContain('No lookup was repeated')
+  expect(shown.stdout).toContain('No calls.')
 })
 
-test.concurrent('interrupted, it saves its state and gives Postgres back; run again, it carries on', async ({
+test.concurrent('saves its state and stops Postgres when interrupted; the next demo continues', async ({
   onTestFinished,
 }) => {
   const folder = await newFolder(onTestFinished)
@@ -126,9 +126,7 @@ test.concurrent('interrupted, it saves its state and gives Postgres back; run ag
   expect(rest.typed_values.changed).toBe(0)
 })
 
-test.concurrent('killed, it leaves nothing behind that the next one could not use', async ({
-  onTestFinished,
-}) => {
+test.concurrent('a killed demo leaves a state that the next one can use', async ({ onTestFinished }) => {
   const folder = await newFolder(onTestFinished)
   const script = new URL('killed-demo.ts', import.meta.url).pathname
   const child = spawn(process.execPath, [script, folder], { stdio: 'inherit' })

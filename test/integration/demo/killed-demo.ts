@@ -1,6 +1,6 @@
 import { showSmallDemo } from './small-demo.ts'
 
-/** A demo that is killed in the middle of its run, when its jobs are done and single calls are on the wire. */
+/** A demo killed during its run, when its jobs are done and single calls are in flight. */
 await showSmallDemo({
   folder: process.argv[2] ?? '',
   json: true,

@@ -10,7 +10,7 @@ import { openPostgres } from '../../../src/demo/postgres/open.ts'
 import { isAlive, isServerRunning, parsePostmaster } from '../../../src/demo/postgres/server.ts'
 import { removeDemo } from './remove.ts'
 
-// mkdtemp makes a folder that nobody else may enter: as root, Postgres could not live in it.
+// Only its owner may enter a folder of mkdtemp: as root, Postgres could not use it.
 let folder = ''
 let state = ''
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => removeDemo(folder))
 
-test('it is made once, and what is in it is there the next time', async () => {
+test('is created once and keeps its data', async () => {
   const first = await openPostgres(state, process.env)
   await query(first.url, 'create table kept (n int); insert into kept values (7)')
   expect(first.isNew).toBe(true)
@@ -32,7 +32,7 @@ test('it is made once, and what is in it is there the next time', async () => {
   await expect(query(second.url, 'select 1')).rejects.toThrow(/ECONNREFUSED/)
 })
 
-test('it is Postgres 18, reached over loopback with its own password alone', async () => {
+test('is Postgres 18 on loopback, with its own password', async () => {
   const postgres = await openPostgres(state, process.env)
   onTestFinished(() => postgres.stop())
   const settings = await query(
@@ -46,14 +46,14 @@ test('it is Postgres 18, reached over loopback with its own password alone', asy
   await expect(query(wrong.href, 'select 1')).rejects.toThrow(/password authentication failed/)
 })
 
-test('a second demo in the folder is refused while the first runs', async () => {
+test('rejects a second demo in the folder while the first runs', async () => {
   const first = await openPostgres(state, process.env)
   onTestFinished(() => first.stop())
   await expect(openPostgres(state, process.env)).rejects.toThrow(/Another demo runs in this folder/)
   expect(await query(first.url, 'select 1 as one')).toEqual([{ one: 1 }])
 })
 
-test('of two that start at once one runs, and the other is refused', async () => {
+test('of two that start at once, one runs and the other is rejected', async () => {
   const both = await Promise.allSettled([openPostgres(state, process.env), openPostgres(state, process.env)])
   const opened = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   onTestFinished(async () => {
@@ -63,7 +63,7 @@ test('of two that start at once one runs, and the other is refused', async () =>
   expect(both.find((one) => one.status === 'rejected')?.reason).toMatchObject({ name: 'DemoProblem' })
 })
 
-test('the server ends with a demo that is killed, and the next one starts at once', async () => {
+test('the server stops with a killed demo, and the next one starts at once', async () => {
   const { child, url } = await startChild()
   const pid = await postmasterPid()
   child.kill('SIGKILL')
@@ -75,14 +75,14 @@ test('the server ends with a demo that is killed, and the next one starts at onc
   await expect(query(url, 'select 1')).rejects.toThrow(/ECONNREFUSED/)
 })
 
-test('nobody need start it again for the server of a killed demo to end', async () => {
+test('the server of a killed demo stops without another demo', async () => {
   const { child } = await startChild()
   const pid = await postmasterPid()
   child.kill('SIGKILL')
   await expect.poll(() => isTheServer(pid)).toBe(false)
 })
 
-test('it starts after the server itself was killed, whoever has its number now', async () => {
+test('starts after the server was killed and its process number reused', async () => {
   const { child } = await startChild()
   const pid = await postmasterPid()
   process.kill(pid, 'SIGKILL')
@@ -99,12 +99,12 @@ test('it starts after the server itself was killed, whoever has its number now',
   expect(await query(next.url, 'select n from kept')).toEqual([{ n: 7 }])
 })
 
-test('a folder that is only a part of it is told of, and not touched', async () => {
+test('an incomplete folder is reported and left unchanged', async () => {
   const broken = await mkdtemp(join(tmpdir(), 'fillrate-demo-'))
   onTestFinished(() => rm(broken, { recursive: true }))
   await writeFile(join(broken, 'postgres'), '')
   await expect(openPostgres(broken, process.env)).rejects.toThrow(
-    /does not hold the demo's Postgres.*\nTake it away/,
+    /does not contain the demo's Postgres.*\nRemove it/,
   )
 })
 
@@ -119,7 +119,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-/** Another process that has the Postgres open. */
+/** Another process that holds the Postgres open. */
 async function startChild(): Promise<{ child: ChildProcess; url: string }> {
   const script = new URL('open-postgres.ts', import.meta.url).pathname
   const child = spawn(process.execPath, [script, state], { stdio: ['ignore', 'pipe', 'inherit'] })

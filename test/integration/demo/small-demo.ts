@@ -2,7 +2,7 @@ import { showDemo } from '../../../src/demo/demo.ts'
 import type { DemoSettings } from '../../../src/demo/settings.ts'
 import { Output } from '../../../src/cli/output.ts'
 
-/** Seconds instead of half a minute. */
+/** Takes seconds instead of half a minute. */
 export const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }
 
 export interface ShownDemo {
@@ -24,7 +24,7 @@ export async function showSmallDemo(options: {
       { isTTY: true, columns: 80, write: (text: string) => options.onFrame?.(text) },
       { color: false },
     ),
-    // What belongs to another database and another service must not reach the demo.
+    // Settings for another database and service must not reach the demo.
     env: {
       ...process.env,
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',

@@ -17,14 +17,14 @@ const questions = contacts.map((contact) =>
   }),
 )
 
-test('the same seed makes the same CRM, another seed another', () => {
+test('a seed determines the CRM', () => {
   const again = createAccounts(FULL_DEMO.seed, FULL_DEMO.accounts)
   expect(again.accounts).toEqual(accounts)
   expect(createContacts(FULL_DEMO.seed, FULL_DEMO.contacts, again.companies)).toEqual(contacts)
   expect(createAccounts(FULL_DEMO.seed + 1, FULL_DEMO.accounts).accounts).not.toEqual(accounts)
 })
 
-test('it has as many rows as it was asked for, each with a key of its own', () => {
+test('has the requested number of rows with unique keys', () => {
   expect(new Set(accounts.map((account) => account.id)).size).toBe(FULL_DEMO.accounts)
   expect(new Set(contacts.map((contact) => contact.id)).size).toBe(FULL_DEMO.contacts)
   expect(contacts.every(({ account_id: id }) => id === null || (id >= 1 && id <= FULL_DEMO.accounts))).toBe(
@@ -37,32 +37,32 @@ test('no two companies share a name or a host', () => {
   expect(new Set(made).size).toBe(made.length)
 })
 
-test('all that looks like an address is under .example, which nobody can own', () => {
+test('every host is under .example, which is reserved', () => {
   const hosts = contacts.flatMap(({ email }) => email?.match(/(?<=@|@\.)[\p{L}\d-]+(\.[\p{L}\d-]+)*/gu) ?? [])
   const valid = hosts.filter((host) => host.includes('.'))
   expect(valid.length).toBeGreaterThan(3_000)
   expect(valid.filter((host) => !/\.example$/i.test(host))).toEqual([])
 })
 
-test('people are asked for in every way, and some cannot be asked for at all', () => {
+test('people have every kind of identifier, and some have none', () => {
   const counts = Object.groupBy(questions, ({ lookup }) => lookup?.kind ?? 'none')
   expect(counts.email?.length).toBeGreaterThan(3_500)
   expect(counts.linkedin_url?.length).toBeGreaterThan(200)
   expect(counts.name_company?.length).toBeGreaterThan(150)
   expect(counts.none?.length).toBeGreaterThan(100)
-  // An address that is none, and a profile or a name that is asked by instead.
+  // An invalid address, with a profile or a name as fallback.
   expect(questions.filter(({ lookup, notes }) => lookup !== null && notes.length > 0).length).toBeGreaterThan(
     100,
   )
 })
 
-test('people and companies are in it several times', () => {
+test('contains duplicates of people and companies', () => {
   const keys = questions.flatMap(({ lookup }) => (lookup === null ? [] : [lookup.key]))
   expect(keys.length - new Set(keys).size).toBeGreaterThan(200)
   expect(companies.length - new Set(companies.map(({ host }) => host)).size).toBeGreaterThan(10)
 })
 
-test('what nobody may overwrite is among it, and so is every form of blank', () => {
+test('contains manually entered values and every form of blank', () => {
   const titles = new Set(contacts.map(({ title }) => title))
   for (const value of ['N/A', '0', '?', 'CEO', '', ' ', '\u00a0', '\u200b', null])
     expect(titles).toContain(value)

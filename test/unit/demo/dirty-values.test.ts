@@ -8,7 +8,7 @@ import { createRng } from '../../../src/sandbox/rng.ts'
 
 const luck = fc.integer({ min: 0, max: 1_000_000 }).map((n) => createRng(1, `test ${n}`))
 
-test('however an address is written, it is the same question', () => {
+test('all spellings of an address give the same lookup', () => {
   fc.assert(
     fc.property(
       luck,
@@ -22,7 +22,7 @@ test('however an address is written, it is the same question', () => {
   )
 })
 
-test('however a profile is written, it is the same question', () => {
+test('all spellings of a profile URL give the same lookup', () => {
   fc.assert(
     fc.property(luck, (luck) => {
       expect(normalizeProfileUrl(writing.writeProfile(luck, 'anna-berg-4f1c2a'))).toMatchObject({
@@ -33,7 +33,7 @@ test('however a profile is written, it is the same question', () => {
   )
 })
 
-test('however a website is written, it is the same company', () => {
+test('all spellings of a website give the same company', () => {
   fc.assert(
     fc.property(luck, fc.constantFrom('alderbridge.example', 'mühlhaven.example'), (luck, host) => {
       const key = normalizeDomain(host)
@@ -43,7 +43,7 @@ test('however a website is written, it is the same company', () => {
   )
 })
 
-test('what is spoilt is never asked', () => {
+test('invalid values give no lookup', () => {
   fc.assert(
     fc.property(luck, (luck) => {
       const email = writing.writeInvalidEmail(luck, 'anna@alderbridge.example', 'Anna Berg')
@@ -56,7 +56,7 @@ test('what is spoilt is never asked', () => {
   )
 })
 
-test('nothing is blank in all its forms', () => {
+test('all blank forms count as blank', () => {
   fc.assert(
     fc.property(luck, (luck) => {
       expect(normalizeEmail(writing.writeBlank(luck))).toBeNull()

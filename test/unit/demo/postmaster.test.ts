@@ -21,7 +21,7 @@ test.each([
   expect(parsePostmaster(text)).toBeNull()
 })
 
-test('a process that has the number of a dead server is not taken for it', async () => {
+test('a process with the number of a dead server is not mistaken for it', async () => {
   const data = await mkdtemp(join(tmpdir(), 'fillrate-data-'))
   onTestFinished(() => rm(data, { recursive: true }))
   expect(isAlive(process.pid)).toBe(true)

@@ -61,7 +61,7 @@ test('nothing on the screen is wider than 80 columns', () => {
   expect(lines.filter((line) => width(line) > 80)).toEqual([])
 })
 
-test('blanks are shown as what they are, and what stays is said to stay', () => {
+test('blank values are shown literally, and unchanged ones are marked', () => {
   const cells = [
     { column: 'title', before: '\u00a0', after: 'VP of Sales' },
     { column: 'phone', before: null, after: '+4712345678' },
@@ -70,23 +70,23 @@ test('blanks are shown as what they are, and what stays is said to stay', () => 
   const lines = exampleLines([{ name: 'Anna Berg', asked_by: ' a@b.example', cells }], terminal().output)
   expect(lines.map((line) => line.trim().replace(/ {2,}/g, ' | '))).toEqual([
     'column | before | after',
-    'Anna Berg | asked by " a@b.example"',
+    'Anna Berg | looked up by " a@b.example"',
     String.raw`title | "\u00a0" | VP of Sales`,
     'phone | NULL | +4712345678',
-    'department | N/A | N/A | (stays)',
+    'department | N/A | N/A | (unchanged)',
   ])
 })
 
-test('rare reasons are told together, and every row is still counted', () => {
+test('rare reasons are summed up, and every row is counted', () => {
   const source = {
     source: 'contacts',
     invalid_input: { a: 5, b: 40, c: 2, d: 30 },
   } as unknown as Plan['sources'][number]
-  const [told] = compactPlan({ sources: [source] } as unknown as Plan).sources
-  expect(told?.invalid_input).toEqual({ b: 40, d: 30, '2 other reasons': 7 })
+  const [compact] = compactPlan({ sources: [source] } as unknown as Plan).sources
+  expect(compact?.invalid_input).toEqual({ b: 40, d: 30, '2 other reasons': 7 })
 })
 
-test('the deliveries add up, and a question that was asked twice is explained', () => {
+test('the deliveries add up, and repeated lookups are explained', () => {
   const recorder = createStatsRecorder()
   for (const posted of [200, 200, 200, 401, 401] as const) recorder.answer(posted)
   recorder.jobs.accepted = 2
@@ -101,21 +101,21 @@ test('the deliveries add up, and a question that was asked twice is explained', 
     { calls: 9, deliveries: 2 },
     terminal().output,
   ).join('\n')
-  expect(text).toContain('9 calls, the same as Fillrate counts')
-  expect(text).toContain('5 = 2 taken + 1 repeated and dropped + 2 badly signed and refused')
-  expect(text).toMatch(/1 asked again, because the service gave no answer: 1 failed\s+job/)
+  expect(text).toContain('9 calls, the same number as Fillrate counted')
+  expect(text).toMatch(/5 = 2 accepted \+ 1 duplicates dropped \+ 2 rejected for a wrong\s+signature/)
+  expect(text).toMatch(/1 repeated, because the service gave no answer: 1 failed\s+job/)
 })
 
-test('where the two counts differ, it says so', () => {
+test('a difference between the two counts is reported', () => {
   const text = serviceStatsLines(
     createStatsRecorder().snapshot(0, false),
     { calls: 3, deliveries: 0 },
     terminal().output,
   ).join('\n')
-  expect(text).toContain('0 calls, where Fillrate counts 3')
+  expect(text).toContain('0 calls, but Fillrate counted 3')
 })
 
-test('what to type next is typed as the demo was', () => {
+test('the next commands are typed as the demo was', () => {
   const lines = demoNextStepLines(
     demoCommands({ npm_lifecycle_event: 'start' }),
     ['.fillrate'],
@@ -130,7 +130,7 @@ test('what to type next is typed as the demo was', () => {
   ).toMatch(/^ {2}fillrate check/m)
 })
 
-test('a step shows what it does and leaves what came of it; a failed one leaves nothing', async () => {
+test('a step shows its name, then its result; a failed step leaves nothing', async () => {
   const { output, written } = terminal()
   const stage = new Presenter(output, { silent: false })
   await stage.step(
@@ -146,7 +146,7 @@ test('a step shows what it does and leaves what came of it; a failed one leaves 
   expect(written().endsWith('\u001b[?25h\u001b[?2026l')).toBe(true)
 })
 
-test('a silent stage writes nothing', async () => {
+test('a silent presenter writes nothing', async () => {
   const { output, written } = terminal()
   const stage = new Presenter(output, { silent: true })
   stage.title('a', 'b')
@@ -156,7 +156,7 @@ test('a silent stage writes nothing', async () => {
   expect(written()).toBe('')
 })
 
-test('rows that were not found are part of the demo; a touched value or a failed run is not', () => {
+test('rows without a match do not fail the demo; a changed value or a failed run does', () => {
   const run = (status: RunReport['status']) => ({ status }) as RunReport
   const values = (changed: number) => ({ values: 9, before: 'a', after: 'a', changed })
   expect(demoExitCode({ run: run('completed'), typedValues: values(0) })).toBe(0)
