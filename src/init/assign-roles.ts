@@ -6,7 +6,7 @@ import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 
-/** Which field of a table holds what. */
+/** The field that holds each role of a table. */
 export type RoleFields = ReadonlyMap<ColumnRole, CandidateField>
 
 export const PERSON_ROLES: readonly ColumnRole[] = [
@@ -41,12 +41,12 @@ export const COMPANY_ROLES: readonly ColumnRole[] = [
   'twitter',
 ]
 
-/** Fewer points than this are a guess. */
+/** A match with fewer points is a guess. */
 const MIN_POINTS = 60
 
 /**
- * Gives each role the field that its name and its sampled values speak for most; a field has one role. Pure.
- * @param except names of columns that hold the keys of other rows
+ * Assigns each role the field with the most points from its name and its sampled values. A field has one role. Pure.
+ * @param except columns that hold the keys of other rows
  */
 export function assignRoles(
   { table, fields }: Pick<IntrospectedTable, 'table' | 'fields'>,
@@ -81,7 +81,7 @@ function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<st
 
 const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
 
-/** Whether a column of this type can hold it at all. What of it can be written is decided with the outputs. */
+/** Whether a column of this type can hold the role at all. Whether it can be written is decided with the outputs. */
 function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateField): boolean {
   switch (fit.kind) {
     case 'text':
@@ -101,14 +101,17 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateFiel
   }
 }
 
-/** What sampled values look like. Fewer than this prove nothing. */
+/** Fewer sampled values than this prove nothing. */
 const MIN_VALUES = 5
 
 const isEmail = (value: string): boolean => normalizeEmail(value)?.ok === true
 const isProfile = (value: string): boolean => normalizeProfileUrl(value)?.ok === true
 const isCompanyPage = (value: string): boolean => /linkedin\.com\/(?:company|school|showcase)\//i.test(value)
 
-/** A host or a URL; one of a network or of free mail is no company's own, but shows what the column is for. */
+/**
+ * A host or a URL. A social network's or a free mailer's host identifies no company, but shows what the column is
+ * for.
+ */
 function isSite(value: string): boolean {
   const read = normalizeDomain(value)
   return read?.ok === true || (read?.ok === false && /(?:free-mail|social) host|localhost/.test(read.reason))
@@ -124,14 +127,14 @@ const SALUTATIONS = new Set('mr mrs ms miss mx dr prof herr frau hr fru monsieur
 const isSalutation = (value: string): boolean =>
   SALUTATIONS.has(value.trim().toLowerCase().replace(/\.$/, ''))
 
-/** Of the values, the share that passes. Null where there are too few to say. */
+/** The share of values that pass; null if there are too few to judge. */
 export function matchShare(values: readonly string[], test: (value: string) => boolean): number | null {
   return values.length < MIN_VALUES ? null : values.filter(test).length / values.length
 }
 
 /**
- * What the values of a column say about what its name promises, in points to be added: they decide between two
- * candidates, and against one whose values are something else. Pure.
+ * Points to add for how well the sampled values match the role. They decide between two candidates, and reject a
+ * column whose values are something else. Pure.
  */
 export function scoreValues(role: ColumnRole, values: readonly string[]): number {
   switch (role) {
@@ -164,7 +167,7 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
   }
 }
 
-/** Many that fit speak for it, few against it, and none at all is proof. */
+/** Many matches count for the role, few count against it, and none at all rules it out. */
 function weighMatches(fitting: number | null): number {
   if (fitting === null) return 0
   if (fitting < 0.05) return -1_000
@@ -173,7 +176,7 @@ function weighMatches(fitting: number | null): number {
 
 const penalizeMismatch = (misfits: number | null): number => ((misfits ?? 0) > 0.6 ? -1_000 : 0)
 
-/** A column whose values are something, whatever it is called. */
+/** The role of a column by its values alone, whatever its name. */
 export function roleFromValues(values: readonly string[]): ColumnRole | null {
   const enough = values.length >= 2 * MIN_VALUES
   if (enough && values.filter(isEmail).length >= values.length * 0.7) return 'email'

@@ -6,19 +6,19 @@ import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable, TableOverview } from './introspect.ts'
 import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
 
-/** A table with what its columns seem to be, and whether its rows are people or companies. */
+/** A table with the roles of its columns, and whether its rows are people or companies. */
 export interface ClassifiedTable extends IntrospectedTable {
   /** Columns that hold the keys of other rows. */
   readonly references: ReadonlySet<string>
   readonly person: RoleFields
   readonly company: RoleFields
-  /** Both where it holds both; none where it holds neither. */
+  /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
-  /** Conditions that tell them apart, where the table has a column for it. */
+  /** Conditions that separate people from companies, if the table has a column for it. */
   readonly sides: PartyTypeFilter | null
-  /** Why it is not proposed although it looks like it; null where it does not look like it, or is proposed. */
+  /** Why a table that looks suitable is not proposed; null if it does not look suitable, or is proposed. */
   readonly objection: string | null
-  /** Whether it looks only a little like it: worth a word where nothing else was found. */
+  /** The table looks only a little suitable: reported if nothing else was found. */
   readonly isDoubtful: boolean
 }
 
@@ -28,8 +28,8 @@ export interface ClassifiedSchema {
 }
 
 /**
- * Says of each table what it is. Pure.
- * @param isNamed whether somebody asked for the table, so that it is one of people or of companies however little it looks it
+ * Classifies each table. Pure.
+ * @param isNamed whether the user named the table: it is then classified however weak the evidence
  */
 export function classifyTables(
   tables: readonly IntrospectedTable[],
@@ -66,7 +66,7 @@ function classifyTable(
   }
 }
 
-const UNCERTAIN_REASON = 'neither its name nor its columns say for sure that its rows are people or companies'
+const UNCERTAIN_REASON = 'neither its name nor its columns show clearly that its rows are people or companies'
 
 const isNearMiss = ({
   table,
@@ -88,7 +88,7 @@ function findKinds({ table, person, company, sides }: UnclassifiedTable, isNamed
   const isLike = (kind: SourceKind): boolean => {
     if (hints[kind] === 'none') return scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, picks[kind])
     if (!OWN_ROLES[kind].some((role) => picks[kind].has(role))) return false
-    // With a sure name little more is wanted: addresses, for instance, may be in another table.
+    // A strong name needs little else: email addresses, for instance, may be in another table.
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
   }
   const like = (['person', 'company'] as const).filter(isLike)
@@ -100,35 +100,34 @@ function findKinds({ table, person, company, sides }: UnclassifiedTable, isNamed
   return likelier
 }
 
-/** A row without any of these is a link between others. */
+/** A row without any of these links other rows. */
 const OWN_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
   person: ['email', 'profile', 'first_name', 'last_name', 'name'],
   company: ['domain', 'name'],
 }
 
-/** Something that only one of that kind has: names of a person, or a site with what a company does or how large it is. */
+/** What only one kind has: a person's names, or a website with an industry or a size. */
 const hasIdentity = (kind: SourceKind, picks: RoleFields): boolean =>
   kind === 'person'
     ? picks.has('last_name') && (picks.has('email') || picks.has('profile'))
     : picks.has('domain') && (picks.has('industry') || picks.has('employees'))
 
-/** A person's row may also hold what is to be known about the company: a lead of both. */
+/** A person's row may also hold facts about the company, as a lead does. */
 export const hasOwnFacts = (company: RoleFields): boolean =>
   company.has('domain') && (company.has('industry') || company.has('employees') || company.has('revenue'))
 
-/** @param isNamed whether somebody asked for the table: then they know what it holds */
+/** @param isNamed whether the user named the table, and so knows what it holds */
 function findRejection({ table }: Pick<IntrospectedTable, 'table'>, isNamed: boolean): string | null {
-  if (table.kind !== 'table')
-    return `a ${table.kind}: only in a table can rows be locked while they are written`
+  if (table.kind !== 'table') return `a ${table.kind}: rows can only be locked in a table`
   if (table.uniqueKeys.length === 0)
-    return 'it has no primary key and no unique index: nothing tells its rows apart'
+    return 'it has no primary key and no unique index: its rows cannot be identified'
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
   if (isNamed) return null
   const past = findHistoryWord(table.name)
-  if (past !== null) return `its name says that it keeps something else: '${past}'`
-  if (isStaffTable(table.name)) return 'its name says that it holds one’s own people'
+  if (past !== null) return `its name indicates other content: '${past}'`
+  if (isStaffTable(table.name)) return 'its name indicates your own staff'
   return hasLoginColumns(table.columns.map((column) => column.name))
-    ? 'it holds passwords: the users of an application'
+    ? 'it holds passwords, so its rows are application users'
     : null
 }
 
@@ -140,7 +139,7 @@ export const relationsBetween = (
 ): TableRelation[] =>
   world.relations.filter((one) => one.from.table.sql === from.table.sql && one.to.table.sql === to.table.sql)
 
-/** What a table's name says that its rows are: surely, or perhaps. */
+/** Table names that are strong or weak evidence for a kind. */
 const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   person: new Set('person contact lead prospect individual candidate member attendee people'.split(' ')),
   company: new Set('company account organization org firm business employer'.split(' ')),
@@ -152,7 +151,7 @@ const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   company: new Set('partner customer client party vendor supplier brand merchant record entity'.split(' ')),
 }
 
-/** How much each role says for a kind. */
+/** Points that each role adds for a kind. */
 const ROLE_POINTS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, number>>>>> = {
   person: {
     first_name: 1,
@@ -179,7 +178,7 @@ const ROLE_POINTS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRol
   },
 }
 
-/** From this on a table is taken for one of this kind. */
+/** A table with this many points is taken for the kind. */
 export const MIN_SCORE = 4
 
 export type NameHint = 'strong' | 'weak' | 'none'
@@ -190,7 +189,7 @@ export function nameHint(kind: SourceKind, table: string): NameHint {
   return WEAK_NAMES[kind].has(head) ? 'weak' : 'none'
 }
 
-/** How much name and columns of a table say that its rows are people, or companies. Pure. */
+/** How strongly the name and the columns of a table say that its rows are of the kind. Pure. */
 export function scoreTable(kind: SourceKind, table: string, picks: RoleFields): number {
   const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
   return [...picks.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
@@ -203,25 +202,25 @@ const HISTORY_WORDS = new Set(
   ),
 )
 
-/** The word in a table's name that says that it keeps something else than what there is now; null where there is none. */
+/** The word in a table's name that says it holds history, copies or temporary data; null if there is none. */
 export const findHistoryWord = (table: string): string | null =>
   splitIdentifier(table).find((word) => HISTORY_WORDS.has(word)) ?? null
 
-/** Those who work here are known already. */
+/** Employees are known already. */
 export const isStaffTable = (table: string): boolean => STAFF_WORDS.has(headNoun(table))
 
 const STAFF_WORDS = new Set('employee staff worker colleague'.split(' '))
 
-/** Columns by which an application lets people in: such a table is not one of people to be known better. */
+/** Columns used to sign in: a table of application users is not enriched. */
 export const hasLoginColumns = (columns: readonly string[]): boolean =>
   columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
 
 const LOGIN_WORDS = new Set('password passwd pwd passhash'.split(' '))
 
-/** Tables read closely; a database has thousands, and people and companies are in a few. */
+/** Tables that are read closely. A database has thousands; people and companies are in a few. */
 const MAX_TABLES = 60
 
-/** Names of these in a table's columns are worth a closer look. */
+/** Roles whose names among a table's columns justify a closer look. */
 const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
   'email',
   'profile',
@@ -243,8 +242,8 @@ const SCORED_ROLES = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((r
 )
 
 /**
- * The tables that may hold people, companies, their addresses or what links them, the likeliest first; by their names
- * and their columns' names alone, so that a database of thousands of tables is read once. Pure.
+ * The tables that may hold people, companies, their addresses or links between them, most likely first. Reads only
+ * table and column names, so a database of thousands of tables is read once. Pure.
  */
 export function shortlistTables(all: readonly TableOverview[]): TableOverview[] {
   const scored = all.map((one) => ({ one, points: scoreOverview(one) }))
@@ -255,7 +254,7 @@ export function shortlistTables(all: readonly TableOverview[]): TableOverview[] 
   return [...main, ...links]
 }
 
-/** What a table's name and its columns' names are worth. */
+/** Points for a table's name and its columns' names. */
 export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
   const own = new Set(splitIdentifier(name).flatMap((word) => [word, singularize(word)]))
   const roles = SCORED_ROLES.filter((role) =>
@@ -272,7 +271,7 @@ export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'c
 
 const CONTACT_TABLE_WORDS = new Set('email mail address domain website url location'.split(' '))
 
-/** Two keys of other tables, one of them of a thing that was found: `account_contacts`, `entity_email_address`. */
+/** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */
 function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
   const keys = columns.map(splitIdentifier).filter((words) => words.length > 1 && words.at(-1) === 'id')
   return keys.length >= 2 && keys.some((words) => things.has(singularize(words.at(-2) ?? '')))

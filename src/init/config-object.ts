@@ -1,12 +1,12 @@
 import type { ProposedOutput, ProposedSource } from './proposal.ts'
 
-/** The lookups that a first run may ask: enough to see what comes, and little if it was a mistake. */
+/** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
 
-/** Below this a match is as likely another person. Companies have no confidence, and no bound is held against them. */
+/** Below this, a match is as likely another person. Companies have no confidence, so no threshold applies to them. */
 export const DEFAULT_MIN_CONFIDENCE = 0.7
 
-/** A source as it stands in a configuration. */
+/** The source as an entry of a configuration. */
 export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
   return {
     kind: source.kind,
@@ -21,7 +21,7 @@ export function toSourceConfig(source: ProposedSource): Readonly<Record<string, 
   }
 }
 
-/** The field alone, where nothing else is to be said. */
+/** Only the field, if there are no other options. */
 export function toOutputConfig({
   field,
   map,

@@ -8,7 +8,7 @@ import { notDeletedConditions } from './row-filters.ts'
 import { linkedCompanySql, relatedRowSql, relatedValueSql } from './related-value.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 
-/** Every source that the tables may make: people and companies first, then what is told of companies elsewhere. Pure. */
+/** Every source that the tables may make: people, companies, then addresses of companies. Pure. */
 export function draftSources(world: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
   const drafts = world.tables.flatMap((judged) => {
@@ -31,7 +31,7 @@ export function draftSources(world: ClassifiedSchema): Draft[] {
   return [...drafts.filter((draft) => draft.base.kind === 'person'), ...companies, ...addresses]
 }
 
-/** Gives each source a name that no other has: letters, digits and `_`, as they are typed in commands. */
+/** Gives each source a unique name of letters, digits and `_`, as typed in commands. */
 function createNamer(): (wanted: string) => string {
   const given = new Set<string>()
   return (wanted) => {
@@ -47,7 +47,7 @@ function createNamer(): (wanted: string) => string {
   }
 }
 
-/** The people of a table: what may identify them, and what is to be filled. Pure. */
+/** A table of people: candidate inputs and columns to fill. Pure. */
 export function draftPeople(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
   const { person: picks, sides } = judged
   const work = findWorkplace(world, judged)
@@ -76,7 +76,7 @@ export function draftPeople(world: ClassifiedSchema, judged: ClassifiedTable, na
   }
 }
 
-/** First and last name before a name of one column, because that one may be anything: a nick, or the other way round. */
+/** First and last name go before a single name column, which may hold a nickname or the reverse order. */
 function fullNameSql({ person: picks }: ClassifiedTable): string | null {
   const [first, last] = [picks.get('first_name'), picks.get('last_name')]
   if (first && last) return `concat_ws(' ', ${fieldSql(first, 't')}, ${fieldSql(last, 't')})`
@@ -84,7 +84,7 @@ function fullNameSql({ person: picks }: ClassifiedTable): string | null {
   return whole === undefined ? null : fieldSql(whole, 't')
 }
 
-/** Where the name of a person's company is: in a table of companies, reached by a key or by a table of links. */
+/** Where a person's company name is: in a companies table, reached by a key or through a link table. */
 function findWorkplace(
   world: ClassifiedSchema,
   judged: ClassifiedTable,
@@ -132,14 +132,14 @@ const OTHER_RELATION_WORDS = new Set(
   'previous former old last invoice billing referrer reseller owner tenant workspace'.split(' '),
 )
 
-/** How surely a key leads to where a person works. */
+/** How strongly a key column points to the employer. */
 function scoreWorkRelation({ columns }: TableRelation): number {
   const words = columns.flatMap((column) => splitIdentifier(quoteIfNeeded(column)))
   if (words.some((word) => OTHER_RELATION_WORDS.has(word)) && columns.length === 1) return 0
   return 1 + words.filter((word) => WORK_WORDS.has(word)).length
 }
 
-/** The companies of a table. Pure. */
+/** A table of companies. Pure. */
 export function draftCompanies(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
   const { company: picks, sides, kinds } = judged
   const domain = picks.get('domain')
@@ -153,7 +153,7 @@ export function draftCompanies(world: ClassifiedSchema, judged: ClassifiedTable,
       where: isShared && sides !== null ? [sides.company('t')] : [],
     }),
     judged,
-    // Of a person's row only what is surely the company's: its city and its profile are the person's own.
+    // Of a person's row, only what is certainly the company's: city and profile belong to the person.
     picks:
       isShared && sides === null ? new Map([...picks].filter(([role]) => !SHARED_ROLES.has(role))) : picks,
     inputs: site === null ? {} : { domain: site },
@@ -175,9 +175,9 @@ const SHARED_ROLES: ReadonlySet<string> = new Set([
 const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
 
 /**
- * The addresses of companies in a table of their own: filled by what is known of the company, so they cost no further
- * call. Null where the table is no such. Pure.
- * @param companies sources of companies, each with the domain's expression over the table
+ * A separate table of company addresses. It reuses the company's lookup, so it costs no further call. Null if the
+ * table is not one. Pure.
+ * @param companies company sources, each with its domain expression over the table
  */
 export function draftAddresses(
   world: ClassifiedSchema,
@@ -192,7 +192,7 @@ export function draftAddresses(
   for (const company of companies) {
     const [relation] = relationsBetween(world, judged, company.judged)
     const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
-    // A sub-select in a sub-select would read `t` of the wrong one.
+    // `t` inside a nested sub-select would refer to the wrong table.
     if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
     const { type } = relation
     const base = createDraftBase(judged, 'company', {
@@ -204,8 +204,8 @@ export function draftAddresses(
       base: {
         ...base,
         notes: [
-          `Where the companies of ${company.base.name} are: asked about as they are, so it costs no further call. ` +
-            'Check that all of these rows are meant for the seat of the company.',
+          `Addresses of the companies in ${company.base.name}. They share its lookups, so they cost no further call. ` +
+            'Check that these rows hold company headquarters only.',
           ...base.notes,
         ],
       },

@@ -1,13 +1,13 @@
 import type { ColumnRole } from './roles.ts'
 import { splitIdentifier } from './identifier-words.ts'
 
-/** Words of one meaning: those that a service may send, and others that a CRM's labels are called by. */
+/** Synonyms: the values that a service may send, and other words used in a CRM's labels. */
 interface Meaning {
   readonly sent: readonly string[]
   readonly also?: readonly string[]
 }
 
-/** Which words the service sends, its interface does not say, so these are the usual ones. */
+/** The service does not document its values, so these are the usual ones. */
 const MEANINGS: Readonly<Partial<Record<ColumnRole, readonly Meaning[]>>> = {
   seniority: [
     { sent: ['owner', 'founder'], also: ['co founder', 'proprietor'] },
@@ -69,7 +69,7 @@ const MEANINGS: Readonly<Partial<Record<ColumnRole, readonly Meaning[]>>> = {
   ],
 }
 
-/** Steps of size, as the service names them. */
+/** Employee ranges, as the service names them. */
 const EMPLOYEE_RANGES = [
   '1-10',
   '11-50',
@@ -83,16 +83,13 @@ const EMPLOYEE_RANGES = [
 
 const foldText = (text: string): string => splitIdentifier(text).join(' ')
 
-/**
- * A map from values of the service to the labels that a column knows, where any of them mean the same; null where none do.
- * Pure.
- */
+/** Maps values of the service to the labels that the column accepts; null if none match. Pure. */
 export function mapToLabels(role: ColumnRole, labels: readonly string[]): Record<string, string> | null {
   const map = new Map<string, string>()
   for (const label of labels)
     for (const value of role === 'employees' ? rangesForLabel(label) : valuesForLabel(role, label))
       map.set(value, label)
-  // A label of the same word wins: a lead is a LEAD where there is one, though a manager may be called so.
+  // An identical word wins: "lead" maps to LEAD if there is one, although a manager may be called a lead.
   for (const label of labels) {
     const same = [...map.keys()].find((value) => foldText(value) === foldText(label))
     if (same !== undefined) map.set(same, label)
@@ -100,7 +97,7 @@ export function mapToLabels(role: ColumnRole, labels: readonly string[]): Record
   return map.size === 0 ? null : Object.fromEntries(map)
 }
 
-/** What a service may call the thing that the label means; a label of no known meaning may be called as it is. */
+/** Values of the service that mean the label. An unknown label stands for itself. */
 function valuesForLabel(role: ColumnRole, label: string): readonly string[] {
   const meanings = MEANINGS[role]
   if (meanings === undefined) return []
@@ -115,7 +112,7 @@ function valuesForLabel(role: ColumnRole, label: string): readonly string[] {
     : [words.join('_')]
 }
 
-/** Compared by their numbers, so that `51–200 employees` is 51-200. */
+/** Compares the numbers only, so that `51–200 employees` equals 51-200. */
 function rangesForLabel(label: string): readonly string[] {
   const numbers = (text: string): string =>
     (text.replaceAll(/(?<=\d)[,.\s](?=\d{3})/g, '').match(/\d+/g) ?? []).join(' ')

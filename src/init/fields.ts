@@ -4,9 +4,9 @@ import { BLANK_CHARACTERS } from '../sources/cell.ts'
 import { joinName, quoteLiteral, quoteName } from '../sources/quote.ts'
 import { splitIdentifier } from './identifier-words.ts'
 
-/** A place that may hold something about a person or a company: a column, or a key inside a json column. */
+/** A column, or a key inside a json column, that may hold a fact about a person or a company. */
 export interface CandidateField {
-  /** As an output is named: `title`, `attributes.work.title`. */
+  /** The output name: `title`, `attributes.work.title`. */
   readonly name: string
   readonly column: Column
   /** Keys inside a json column; empty for the column itself. */
@@ -14,16 +14,16 @@ export interface CandidateField {
   /** What a value must look like; jsonb for a key. */
   readonly fit: Fit
   readonly words: readonly string[]
-  /** Sampled values that are not blank, as text; of arrays the first element. */
+  /** Sampled values that are not blank, as text; for arrays, the first element. */
   readonly values: readonly string[]
-  /** Of a key inside json: its values are all arrays. */
+  /** A key inside json whose values are all arrays. */
   readonly holdsArrays: boolean
 }
 
-/** Sampled rows of one table: the columns by name, as text; those of json columns as what they hold. */
+/** A sampled row: column values as text, json columns parsed. */
 export type SampledRow = Readonly<Record<string, unknown>>
 
-/** The places of a table, keys of its json columns among them as far as the sample shows them. Pure. */
+/** The columns of a table, and the keys of its json columns that occur in the sample. Pure. */
 export function listCandidateFields(table: Table, sample: readonly SampledRow[]): CandidateField[] {
   return table.columns.flatMap((column) => {
     const whole = sample.map((row) => row[column.name])
@@ -42,9 +42,9 @@ export function listCandidateFields(table: Table, sample: readonly SampledRow[])
   })
 }
 
-/** Deeper keys belong to something else than the row itself. */
+/** Deeper keys describe something other than the row. */
 const MAX_KEY_DEPTH = 3
-/** A document with more keys than this is no set of attributes. */
+/** A document with more keys than this is not a set of attributes. */
 const MAX_KEYS = 200
 
 function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateField[] {
@@ -63,7 +63,7 @@ function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateFie
   }
   for (const value of values) visit(value, [])
   return [...found.values()].flatMap(({ path, values }) => {
-    // An object is a parent of fields and no field, and a number as a key means a list or a map of something.
+    // An object holds fields and is none itself. A number as a key means a list or a map.
     const holdsObjects = values.some(
       (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
     )
@@ -96,7 +96,7 @@ function areAllArrays(values: readonly unknown[]): boolean {
   return there.length > 0 && there.every((value) => Array.isArray(value))
 }
 
-/** SQL for a field's value; of an array, for its first element. */
+/** SQL for a field's value; for an array, its first element. */
 export function fieldSql(
   field: Pick<CandidateField, 'column' | 'path' | 'fit' | 'holdsArrays'>,
   alias: string,
@@ -108,6 +108,6 @@ export function fieldSql(
   return last === undefined ? column : `${[column, ...steps].join(' -> ')} ->> ${last}`
 }
 
-/** In quotes only where it must be: after a dot a reserved word needs none. */
+/** Quotes a name only if it needs it: after a dot, a reserved word does not. */
 export const quoteIfNeeded = (name: string): string =>
   /^[a-z_][a-z0-9_$]*$/.test(name) ? name : quoteName(name)

@@ -1,4 +1,4 @@
-/** Words that people write without a seam between them. */
+/** Compounds written without a separator. */
 const COMPOUND_WORDS: Readonly<Record<string, readonly string[]>> = {
   firstname: ['first', 'name'],
   lastname: ['last', 'name'],
@@ -40,7 +40,7 @@ const COMPOUND_WORDS: Readonly<Record<string, readonly string[]>> = {
   anonymised: ['anonymized'],
 }
 
-/** Neighbours that are one word, or another one. */
+/** Adjacent words that mean one word, or another one. */
 const WORD_PAIRS: Readonly<Record<string, readonly string[]>> = {
   'linked in': ['linkedin'],
   'e mail': ['email'],
@@ -53,7 +53,7 @@ const WORD_PAIRS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * The words of a table's or column's name in lower case, whatever the convention: `work_email2`, `emailPrimary`,
+ * Splits a table or column name into lower-case words, whatever its convention: `work_email2`, `emailPrimary`,
  * `HQCity`, `E-Mail` → work email 2, email primary, hq city, email.
  */
 export function splitIdentifier(name: string): string[] {
@@ -89,10 +89,10 @@ export function singularize(word: string): string {
   return word.endsWith('s') && !word.endsWith('ss') && word.length > 3 ? word.slice(0, -1) : word
 }
 
-/** The word that says what a row of the table is: `crm_contacts` → contact, `account_contacts` → contact. */
+/** The word that names what a row is: `crm_contacts` → contact, `account_contacts` → contact. */
 export const headNoun = (table: string): string => singularize(splitIdentifier(table).at(-1) ?? '')
 
-/** Whether two names mean the same thing: `Contact`, `App\\Models\\Contact` and `crm_contacts`. */
+/** Whether two names mean the same entity: `Contact`, `App\\Models\\Contact` and `crm_contacts`. */
 export function isSameEntity(typeName: string, table: string): boolean {
   const last = typeName.split(/[^\p{L}\p{N}_-]+/u).findLast((part) => part !== '') ?? ''
   const [said, meant] = [last, table].map((name) => splitIdentifier(name).map(singularize).join(' '))

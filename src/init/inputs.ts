@@ -7,9 +7,9 @@ import { type Db, query } from '../sources/db.ts'
 import { SAMPLE_ROWS, tableSampleSql } from './introspect.ts'
 
 /**
- * Decides which expressions are inputs, by what they give for some rows: a profile or the name of a company identifies
- * rows that have no address, and where it hardly does it is rather filled itself. Pure.
- * @returns the source, or why there is none
+ * Chooses the inputs by what they yield on sampled rows. A profile or a company name becomes an input if it
+ * identifies rows that have no email address, and is filled otherwise. Pure.
+ * @returns the source, or the reason why there is none
  */
 export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): ProposedSource | string {
   const chosen =
@@ -24,7 +24,7 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
       : 'nothing identifies its rows: no site, no domain, no email address'
   const sample = summarizeSample(draft.base.kind, rows, chosen.read)
   if (rows.length > 0 && Object.keys(sample.askedBy).length === 0)
-    return `none of ${rows.length} rows looked at has a usable ${inputs.map((one) => one.input).join(', ')}`
+    return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
   const { outputs, leftOut } = proposeOutputs(draft, chosen.fields)
   if (outputs.length === 0)
     return leftOut.length === 0
@@ -33,16 +33,16 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
   return { ...draft.base, joins: chosen.joins, inputs, outputs, leftOut, sample }
 }
 
-/** From this share of the sampled rows on, a column that can be filled is worth more as an input. */
+/** A fillable column becomes an input if it identifies at least this share of the sampled rows. */
 export const MIN_COVERAGE = 0.05
 
-/** The inputs that a draft comes to. */
+/** The inputs chosen for a draft. */
 export interface InputChoice {
   readonly inputs: Partial<Record<InputName, string>>
-  /** Fields that inputs are read from. */
+  /** Fields that the inputs read. */
   readonly fields: ReadonlySet<CandidateField>
   readonly joins: string | null
-  /** What the chosen inputs give for a measured row. */
+  /** The values of the chosen inputs in a measured row. */
   readonly read: (row: MeasuredRow) => RawInputs
 }
 
@@ -56,7 +56,7 @@ export const NO_INPUTS: RawInputs = {
 
 export const isBlankText = (value: string | null): boolean => value === null || value.trim() === ''
 
-/** The site, and the domain of an address where that one is missing in enough rows. Pure. */
+/** The website, with the email address's domain as a fallback if the website is missing in enough rows. Pure. */
 export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
   const { inputs, fallbackInputs, base, picks } = draft
   const fields = new Set([picks.get('domain'), picks.get('email')].filter((field) => field !== undefined))
@@ -78,8 +78,8 @@ export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]):
 }
 
 /**
- * A profile and a company's name identify rows that have no address; where they hardly do, they are rather filled
- * themselves. Pure.
+ * A profile or a company name identifies rows without an email address; if it hardly does, it is filled instead.
+ * Pure.
  */
 export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
   const { inputs, fallbackInputs, base } = draft
@@ -132,7 +132,7 @@ interface CompanyChoice {
   readonly read: (row: MeasuredRow) => string | null
 }
 
-/** The name of a person's company: of the row in another table, of a column, or of the one and else the other. */
+/** The company name: from the related row, from a column, or from the first of them that is set. */
 function chooseCompany(
   { inputs, fallbackInputs }: Draft,
   rows: readonly MeasuredRow[],
@@ -177,14 +177,14 @@ function addRoleField(
   if (field) used.add(field)
 }
 
-/** One row's inputs, and those that may become inputs. */
+/** One row's inputs and candidate inputs. */
 export interface MeasuredRow extends RawInputs {
   readonly profile: string | null
   readonly employer: string | null
   readonly mail: string | null
 }
 
-/** What the expressions of a draft give for some of its rows, at most 200. */
+/** Evaluates the expressions of a draft on a sample of at most 200 rows. */
 export async function measureInputs(db: Db, draft: Draft): Promise<readonly MeasuredRow[]> {
   const { base, judged, inputs, fallbackInputs } = draft
   const names: readonly InputName[] = ['email', 'linkedin_url', 'name', 'company', 'domain']
@@ -206,7 +206,7 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
   return rows.length >= SAMPLE_ROWS / 2 ? rows : read('')
 }
 
-/** By which identifier each row would be asked. Pure. */
+/** Counts which identifier each row would be looked up by. Pure. */
 export function summarizeSample(
   kind: SourceKind,
   rows: readonly MeasuredRow[],

@@ -3,17 +3,17 @@ import { type Db, query } from '../sources/db.ts'
 import { quoteName } from '../sources/quote.ts'
 import type { CandidateField, SampledRow } from './fields.ts'
 
-/** A table as a first look at the whole database shows it. */
+/** A table as listed in the first pass over the database. */
 export interface TableOverview {
   readonly schema: string
   readonly name: string
   readonly kind: 'table' | 'view'
   readonly columns: readonly string[]
-  /** Estimated by Postgres at its last look; null when it never looked. */
+  /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
 }
 
-/** A column, or several, whose values are the keys of another table's rows. */
+/** Columns that hold the key of another table's rows. */
 export interface ForeignKey {
   /** Qualified and quoted, as `Table.sql`. */
   readonly from: string
@@ -25,17 +25,17 @@ export interface ForeignKey {
 /** A table that was read closely. */
 export interface IntrospectedTable {
   readonly table: Table
-  /** As it is written in an expression: quoted where it must be, with its schema where it is not on the search path. */
+  /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
   readonly sqlName: string
   readonly rows: number | null
-  /** Columns that some whole index begins with. */
+  /** Leading columns of complete (not partial) indexes. */
   readonly indexedColumns: readonly string[]
   /** Labels that a check constraint allows, by column. */
   readonly checked: Readonly<Record<string, readonly string[]>>
   readonly fields: readonly CandidateField[]
 }
 
-/** All tables and views that a user made and this role may read. Partitions are left to the table they are part of. */
+/** All user tables and views that this role may read. Partitions are left out: their parent is listed. */
 export const listTableOverviews = (db: Db): Promise<readonly TableOverview[]> =>
   query(
     db,
@@ -64,15 +64,15 @@ export const listForeignKeys = (db: Db): Promise<readonly ForeignKey[]> =>
       order by k.conrelid, k.conname`,
   )
 
-/** In double quotes always, as `Table.sql` is; `quote_ident` would leave them out where it can. */
+/** Always in double quotes, like `Table.sql`; `quote_ident` omits them if it can. */
 const qualifiedNameSql = (alias: string): string =>
-  `'"' || replace(${alias}n.nspname, '"', '""') || '"../sources/propose"' || replace(${alias}.relname, '"', '""') || '"'`
+  `'"' || replace(${alias}n.nspname, '"', '""') || '"."' || replace(${alias}.relname, '"', '""') || '"'`
 
 const columnNamesSql = (table: string, numbers: string): string =>
   `array(select a.attname::text from unnest(${numbers}) with ordinality as u(number, place)
            join pg_attribute a on a.attrelid = ${table} and a.attnum = u.number order by place)`
 
-/** One table with what its indexes and checks tell, without a look at its rows. */
+/** Reads a table's columns, indexes and checks, not its rows. */
 export async function introspectTable(
   db: Db,
   overview: TableOverview,
@@ -110,28 +110,28 @@ export async function introspectTable(
   }
 }
 
-/** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; nothing for any other check. Pure. */
+/** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; empty for any other check. Pure. */
 export function parseCheckLabels(definition: string): string[] {
   const list = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition)?.[1]
   if (list === undefined) return []
   return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
 }
 
-/** Rows looked at of one table. */
+/** Rows sampled from one table. */
 export const SAMPLE_ROWS = 200
 
-/** Above this only some pages of a table are read. */
+/** Above this, only some pages of a table are read. */
 const LARGE_TABLE_ROWS = 20_000
 
-/** Enough to tell an address or a URL by. */
+/** Enough to recognise an email address or a URL. */
 const MAX_VALUE_CHARACTERS = 300
 
-/** A document longer than this is not looked into. */
+/** Longer documents are not parsed. */
 const MAX_JSON_BYTES = 20_000
 
 /**
- * Some rows of a table: at most 200, of long values only their beginning, of arrays the first element. Not its first rows,
- * because those are its oldest.
+ * Samples at most 200 rows: the beginning of long values, the first element of arrays. Not the first rows of the
+ * table, because those are its oldest.
  */
 export async function sampleTableRows(
   db: Db,
@@ -161,9 +161,9 @@ export async function sampleTableRows(
 }
 
 /**
- * SQL for rows from all over a table: of a big one some pages, four times as many as are likely to hold the rows wanted,
- * because pages may be half empty; of a smaller one some of all its rows. Null for one that is read whole, or of which
- * Postgres does not know how large it is. The same rows each time, so that what is proposed does not change by itself.
+ * SQL that samples a whole table. A large table: some pages, four times as many as should hold the rows wanted,
+ * because pages may be half empty. A smaller one: single rows. Null if the table is read whole or its size is
+ * unknown. The sample is repeatable, so that a proposal does not change between runs.
  */
 export function tableSampleSql(rows: number | null): string | null {
   if (rows === null || rows <= SAMPLE_ROWS) return null

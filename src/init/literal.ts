@@ -1,9 +1,9 @@
-/** A text as JavaScript, in the quotes that need the fewest escapes; several lines are indented alike. */
+/** Text as a JavaScript literal, with the quotes that need the fewest escapes; further lines are indented. */
 export function textLiteral(text: string, indent = ''): string {
   const isPlain = !/[\n\r\\]/.test(text)
   if (isPlain && !text.includes("'")) return `'${text}'`
   if (isPlain && !text.includes('"')) return `"${text}"`
-  // A template turns a carriage return into a line feed, so that it must be escaped; raw, it could not be.
+  // A template literal turns a raw carriage return into a line feed, so it must be escaped.
   const raw = text.includes('\\') && !/[`\r]|\$\{/.test(text) && !text.endsWith('\\')
   const body = raw
     ? text
@@ -11,15 +11,15 @@ export function textLiteral(text: string, indent = ''): string {
   return `${raw ? 'String.raw' : ''}\`${body.replaceAll('\n', `\n${indent}`)}\``
 }
 
-/** A property's name, in quotes only where it must be. */
+/** A property name, quoted only if needed. */
 export function keyLiteral(name: string): string {
-  // As a plain key it would set the prototype.
+  // A plain `__proto__` key would set the prototype.
   if (name === '__proto__') return "['__proto__']"
   if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
   return /['\\\n\r]/.test(name) ? JSON.stringify(name) : `'${name}'`
 }
 
-/** `{ a: 'b', c: 'd' }` on one line where it fits, else each pair on its own. */
+/** `{ a: 'b', c: 'd' }` on one line if it fits, else one pair a line. */
 export function objectLiteral(
   entries: ReadonlyArray<readonly [name: string, value: string]>,
   indent: string,
@@ -31,7 +31,7 @@ export function objectLiteral(
   return `{\n${pairs.map((pair) => `${indent}  ${pair},`).join('\n')}\n${indent}}`
 }
 
-/** The same with as many pairs on a line as there is room for. */
+/** The same, with as many pairs on a line as fit. */
 export function packedLiteral(
   entries: ReadonlyArray<readonly [name: string, value: string]>,
   indent: string,

@@ -6,7 +6,7 @@ import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 
-/** The field of the record that a role is filled from. */
+/** The record field that fills each role. */
 const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, string>>>>> = {
   person: {
     title: 'title',
@@ -33,11 +33,11 @@ const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnR
   },
 }
 
-/** The roles that can be filled in a record's order, which is the order of the configuration. */
+/** The roles that can be filled, in the order of the configuration. */
 export const outputRoles = (kind: SourceKind): ColumnRole[] =>
   Object.keys(OUTPUT_FIELDS[kind]) as ColumnRole[]
 
-/** Shorter columns hold a code of the thing, which is not what the record holds. In characters. */
+/** Minimum length of a text column, in characters. Shorter columns hold a code, not the value. */
 const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
   title: 16,
   profile: 40,
@@ -53,7 +53,7 @@ const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
   twitter: 20,
 }
 
-/** How a field of a table is filled, or why it can't be. Pure. */
+/** How a field is filled, or why it cannot be. Pure. */
 export function proposeOutput(
   kind: SourceKind,
   role: ColumnRole,
@@ -69,7 +69,7 @@ export function proposeOutput(
     const map = mapToLabels(role, labels)
     const filled = role === 'employees' ? 'employee_range' : recordField
     return map === null
-      ? leaveOut(`knows only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
+      ? leaveOut(`accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
       : { ...output, field: filled, map }
   }
   switch (field.fit.kind) {
@@ -113,7 +113,7 @@ function textOutput(
 
 const isNumericRole = (role: ColumnRole): boolean => role === 'employees' || role === 'revenue'
 
-/** Whether a text is meant for `51-200` and not for a number: by its name, else by what stands in it. */
+/** Whether a text column holds a range such as `51-200` rather than a number, by its name or its values. */
 function rangeField(role: ColumnRole, { words, values }: CandidateField): string | null {
   if (!isNumericRole(role)) return null
   const named = words.some(
@@ -132,19 +132,19 @@ const UNIT_SQL: Readonly<Record<string, string>> = {
   millions: '$value / 1000000',
 }
 
-/** A sum in other units than whole ones, as its name says. */
+/** Converts to the column's unit, which its name states. */
 function unitConversion(words: readonly string[]): { sql?: string } {
   const unit = words.find((word) => UNIT_SQL[word] !== undefined)
   const sql = unit === undefined ? undefined : UNIT_SQL[unit]
   return sql === undefined ? {} : { sql }
 }
 
-/** Country calling codes are one to three digits, and none is the beginning of another (ITU-T E.164.D). */
+/** Calling codes have one to three digits, and none is a prefix of another (ITU-T E.164.D). */
 const CALLING_CODES = String.raw`1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|\d{3}`
 
 /**
- * A telephone number that has a column of its own for the country's calling code is filled in two, whole or not at all.
- * Pure.
+ * Splits a phone number into calling code and number if the table has a column for each. Both are written, or
+ * neither. Pure.
  */
 export function splitPhoneOutput(
   output: ProposedOutput,
@@ -173,7 +173,7 @@ export function splitPhoneOutput(
   ]
 }
 
-/** `phoneCallingCode` beside `phoneNumber`; a country's code of letters is another thing. */
+/** `phoneCallingCode` beside `phoneNumber`. A country code of letters is not a calling code. */
 function isCallingCodeColumn(field: CandidateField, number: CandidateField): boolean {
   const { words, fit, values, path, column } = field
   if (
@@ -195,8 +195,8 @@ function isCallingCodeColumn(field: CandidateField, number: CandidateField): boo
 const PLACE_FIELDS = new Set(['location.city', 'location.state', 'location.country'])
 
 /**
- * City, state and country are written together or not at all, so that a city which somebody typed never stands beside
- * another one's country. A state alone is taken for something else: the state of an order or a talk. Pure.
+ * Groups city, state and country, so that a manually entered city is never paired with another address's country. A
+ * state alone is dropped: it may be the state of an order. Pure.
  */
 export function groupPlaceOutputs(
   outputs: readonly ProposedOutput[],
@@ -215,7 +215,7 @@ export function groupPlaceOutputs(
   })
 }
 
-/** What the name says besides the part: `billing_address_city` → billing address. */
+/** The name without its part: `billing_address_city` → billing address. */
 const namePrefix = ({ column }: ProposedOutput, fields: IntrospectedTable['fields']): string =>
   fields
     .find((field) => field.name === column)

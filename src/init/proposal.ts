@@ -2,11 +2,11 @@ import type { InputName, SourceKind } from '../domain/mapping.ts'
 
 export interface ProposedInput {
   readonly input: InputName
-  /** An SQL expression over the source's table, `t`. */
+  /** SQL expression over the source's table, `t`. */
   readonly sql: string
 }
 
-/** An output, with those options that it needs. */
+/** An output with the options it needs. */
 export interface ProposedOutput {
   readonly column: string
   readonly field: string
@@ -18,7 +18,7 @@ export interface ProposedOutput {
   readonly as?: 'json'
 }
 
-/** A column that looks right and is not proposed. */
+/** A column that looks suitable and is not proposed. */
 export interface SkippedColumn {
   readonly column: string
   readonly why: string
@@ -27,23 +27,23 @@ export interface SkippedColumn {
 export interface ProposedSource {
   readonly name: string
   readonly kind: SourceKind
-  /** As the configuration names it. */
+  /** The table name, as written in the configuration. */
   readonly table: string
-  /** Estimated by Postgres; null when it never looked. */
+  /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
   readonly joins: string | null
   /** Null: the primary key. */
   readonly key: readonly string[] | null
   readonly where: string | null
   readonly changedAt: string | null
-  /** The column that tells when a row was changed, for those who have no trigger that sets it. */
+  /** The column that records when a row changed, for tables without a trigger that sets it. */
   readonly touch: { readonly column: string; readonly sql: string } | null
   readonly inputs: readonly ProposedInput[]
   readonly outputs: readonly ProposedOutput[]
   readonly leftOut: readonly SkippedColumn[]
-  /** What its owner should know or decide. */
+  /** Advice for the user. */
   readonly notes: readonly string[]
-  /** How rows of a sample would be asked about: so many by each identifier, in the order in which they are tried. */
+  /** How many sampled rows each identifier would look up, in the order in which identifiers are tried. */
   readonly sample: InputSample
 }
 
@@ -53,7 +53,7 @@ export interface InputSample {
   readonly askedBy: Readonly<Record<string, number>>
 }
 
-/** A table that looked like one of people or companies, and why it is not proposed. */
+/** A table that looks suitable, and why it is not proposed. */
 export interface SkippedTable {
   readonly table: string
   readonly why: string
@@ -62,6 +62,6 @@ export interface SkippedTable {
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
   readonly passedOver: readonly SkippedTable[]
-  /** Tables that were looked at, and the schemas that they are in. */
+  /** The number of tables examined, and their schemas. */
   readonly looked: { readonly tables: number; readonly schemas: readonly string[] }
 }

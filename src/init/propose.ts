@@ -14,7 +14,7 @@ import {
 } from './introspect.ts'
 import { type ClassifiedSchema, classifyTables, shortlistTables } from './classify.ts'
 
-/** Runs reads in one short transaction with a bound on each statement; what takes longer fails with 57014. */
+/** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
 export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
 
 export interface TableName {
@@ -23,19 +23,19 @@ export interface TableName {
 }
 
 export interface ProposeOptions {
-  /** Which tables are wanted: each is looked at, however little it looks like one of people or companies. Null: all. */
+  /** Selects the tables to consider, however weak the evidence. Null: all. */
   readonly wanted: ((table: TableName) => boolean) | null
-  /** Told of each table before its rows are looked at. */
+  /** Called before a table's rows are read. */
   readonly onTable?: (table: TableName, n: number, of: number) => void
 }
 
-/** The catalogue answers in milliseconds; some rows of a table in as many, unless its storage is slow. */
+/** The catalogue answers in milliseconds; so does a row sample, unless storage is slow. */
 const CATALOGUE_TIMEOUT_MS = 30_000
 const ROWS_TIMEOUT_MS = 5_000
 
 /**
- * Proposes sources for what a database holds: reads its catalogue and at most 200 rows of each table that may hold people
- * or companies. Writes nothing, and keeps no value that it read.
+ * Proposes sources for a database. Reads its catalogue and at most 200 rows of each table that may hold people or
+ * companies. Writes nothing and keeps no value.
  */
 export async function proposeSources(
   read: ReadTransaction,
@@ -101,7 +101,7 @@ const listRejections = (
       : [{ table: one.sqlName, why: one.objection }],
   )
 
-/** Rows that take too long to read, or may not be read, are done without: the names still say something. */
+/** Continues without rows that take too long or may not be read: names are still evidence. */
 async function withTimeoutFallback<Result>(
   read: ReadTransaction,
   act: (db: Db) => Promise<Result>,

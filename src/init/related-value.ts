@@ -5,9 +5,9 @@ import type { ColumnRole } from './roles.ts'
 import { relationsBetween, type ClassifiedTable, type ClassifiedSchema } from './classify.ts'
 
 /**
- * A sub-select for a value that a row has in another table: an email address in a table of addresses, reached by a key in
- * it, by a table of links, or by a key in the row itself. Of several the primary one comes first, then the oldest. Null
- * where there is none. Pure.
+ * A sub-select for a value in another table, such as an email address in a table of addresses: reached by a key in
+ * that table, through a link table, or by a key in the row itself. Prefers the primary value, then the oldest. Null
+ * if there is none. Pure.
  */
 export function relatedValueSql(
   world: ClassifiedSchema,
@@ -53,7 +53,7 @@ export function relatedValueSql(
   return null
 }
 
-/** In a table of addresses the column itself may be called by any name. */
+/** In a table of addresses, the value column may have any name. */
 function findValueField(
   side: ClassifiedTable,
   role: 'email' | 'domain' | 'profile',
@@ -68,7 +68,7 @@ function findValueField(
   )
 }
 
-/** The name of the company where a person works, by a table of links between the two. Null where there is none. Pure. */
+/** A sub-select for a person's company name through a link table; null if there is none. Pure. */
 export function linkedCompanySql(
   world: ClassifiedSchema,
   row: ClassifiedTable,
@@ -97,11 +97,11 @@ export function linkedCompanySql(
   return null
 }
 
-/** The same column can't lead to both: there it says whose the row is, the one's or the other's. */
+/** One column cannot lead to both tables: it is polymorphic and names the owner of the row. */
 const useDifferentColumns = (one: TableRelation, other: TableRelation): boolean =>
   !one.columns.some((column) => other.columns.includes(column))
 
-/** The row on the other side of a relation, as a sub-select for one of its values. */
+/** A sub-select for a value of the related row. */
 export function relatedRowSql(relation: TableRelation, target: ClassifiedTable, value: string): string {
   const untyped = { ...relation, type: null }
   return subselect(

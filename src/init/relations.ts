@@ -5,14 +5,14 @@ import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'
 import { isSameEntity, singularize, splitIdentifier } from './identifier-words.ts'
 
-/** How the rows of one table find those of another. */
+/** How rows of one table refer to rows of another. */
 export interface TableRelation {
   readonly from: IntrospectedTable
   readonly to: IntrospectedTable
   /** Columns of `from` that hold the key of `to`. */
   readonly columns: readonly string[]
   readonly targets: readonly string[]
-  /** In a table whose rows belong to various things: the column that says to which, and what it says of these. */
+  /** A polymorphic reference: the column that names the referenced table, and its label for this one. */
   readonly type: { readonly column: string; readonly label: string } | null
 }
 
@@ -29,8 +29,8 @@ export function declaredRelations(
 }
 
 /**
- * Relations that no foreign key declares but the names and types suggest: `account_id` to the key of `accounts`, and
- * `owner_type` with `owner_id` to whatever the types name. They may be wrong: see `confirmRelations`. Pure.
+ * Relations without a foreign key that names and types suggest: `account_id` to the key of `accounts`, and
+ * `owner_type` with `owner_id` to the table that the type names. They may be wrong: see `confirmRelations`. Pure.
  */
 export function suggestedRelations(
   tables: readonly IntrospectedTable[],
@@ -72,7 +72,7 @@ function suggestForField(
   return possible.filter((one) => one.rank === best)
 }
 
-/** How well words name a table: `contact` names contacts better than crm_contacts, and `primary contact` names it too. */
+/** How well words name a table: `contact` fits contacts better than crm_contacts, and `primary contact` fits it too. */
 function nameRank(said: readonly string[], table: string): number {
   const words = said.map(singularize).join(' ')
   const meant = splitIdentifier(table).map(singularize).join(' ')
@@ -94,7 +94,9 @@ function isSameTypeFamily(field: CandidateField, target: string): boolean {
   return family(field.column.type.name) === family(target)
 }
 
-/** Keeps of the suggested relations those whose sampled values are keys of the other table, or that have none to look at. */
+/**
+ * Keeps the suggested relations whose sampled values are keys of the other table, and those without values to check.
+ */
 export async function confirmRelations(
   db: Db,
   suggested: readonly TableRelation[],
@@ -120,7 +122,7 @@ export async function confirmRelations(
   return confirmed
 }
 
-/** SQL for the condition that joins them. The row that is asked about, `t`, stands on the right. */
+/** SQL for the join condition. The source's own row, `t`, stands on the right. */
 export function joinCondition(relation: TableRelation, from: string, to: string): string {
   const { type } = relation
   const pairs = relation.columns.map((column, n) => {

@@ -1,4 +1,4 @@
-/** What a column seems to hold. Those of people come first, then those of companies. */
+/** What a column seems to hold: roles of people first, then of companies. */
 export type ColumnRole =
   | 'email'
   | 'profile'
@@ -24,7 +24,7 @@ export type ColumnRole =
   | 'twitter'
   | 'legal_name'
 
-/** Phrases that name a role, the surest with 100 points. A phrase of two words is looked for as neighbours. */
+/** Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. */
 const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>>> = {
   email: { email: 100, emails: 95, mail: 75 },
   profile: { linkedin: 100, 'profile url': 60, 'social url': 50 },
@@ -105,8 +105,8 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
 }
 
 /**
- * How surely a name with these words means a role, 0 to 110. Pure.
- * @param own words that say nothing here, because the table is called so
+ * How strongly the words of a name indicate a role, 0 to 110. Pure.
+ * @param own words of the table's own name, which add nothing here
  */
 export function scoreName(role: ColumnRole, words: readonly string[], own: ReadonlySet<string>): number {
   let best = 0
@@ -117,7 +117,7 @@ export function scoreName(role: ColumnRole, words: readonly string[], own: Reado
   return Math.max(0, best)
 }
 
-/** The words without the first place where the phrase stands; null where it does not. */
+/** The words without the first occurrence of the phrase; null if it does not occur. */
 function removePhrase(words: readonly string[], phrase: readonly string[]): string[] | null {
   const at = words.findIndex((_, n) => phrase.every((word, i) => words[n + i] === word))
   return at === -1 ? null : [...words.slice(0, at), ...words.slice(at + phrase.length)]
@@ -132,13 +132,11 @@ function extraWordsCost(rest: readonly string[], own: ReadonlySet<string>): numb
   }, 0)
 }
 
-/** Whether a name says that there is a better column of the same: `lower`, `email2`. */
+/** Whether a name marks a secondary value: `lower`, `email2`. */
 export const isSecondary = (words: readonly string[]): boolean =>
   words.some((word) => SECONDARY_WORDS.has(word))
 
-// What the words of a column's name say beside those that name a role.
-
-/** Whatever else it says, a column with one of these words holds something about the thing, not the thing. */
+/** Words that rule a role out: the column describes the thing instead of holding it. */
 export const EXCLUDING_WORDS = new Set(
   `id ids uuid at count counts hash token is has verified valid invalid status type kind flag label labels opt out optin
    bounced bounce template subject body sent created updated modified deleted by source format log image logo file avatar photo
@@ -152,7 +150,7 @@ export const EXCLUDING_WORDS = new Set(
     .filter((word) => word !== ''),
 )
 
-/** Say only which one, and that it is the usual one. */
+/** Words that add nothing: they only say which value it is, usually the main one. */
 export const NEUTRAL_WORDS = new Set(
   `primary main work business contact person people customer client lead company account organization the x custom default
    current address link links url number no num of value text raw name emails attributes properties data fields profile
@@ -162,7 +160,7 @@ export const NEUTRAL_WORDS = new Set(
     .filter((word) => word !== ''),
 )
 
-/** There is a better one where there are two. */
+/** Words of a secondary value: another column is preferred. */
 export const SECONDARY_WORDS = new Set(
   `secondary alternate alternative alt other additional second home private personal shipping mailing delivery visiting
    mobile cell invoice registered lower normalized canonical original 2 3 4 5`

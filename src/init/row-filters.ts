@@ -4,7 +4,7 @@ import type { IntrospectedTable } from './introspect.ts'
 import { singularize, splitIdentifier } from './identifier-words.ts'
 import type { Column } from '../sources/catalogue.ts'
 
-/** Conditions that tell the people of a table from its companies. */
+/** Conditions that separate the people of a table from its companies. */
 export interface PartyTypeFilter {
   readonly person: (alias: string) => string
   readonly company: (alias: string) => string
@@ -15,10 +15,10 @@ const COMPANY_WORDS = new Set(
   'company organization business corporate corporation firm enterprise legal account org'.split(' '),
 )
 const TYPE_WORDS = new Set('type kind category class'.split(' '))
-/** What else rows of a table of partners may be: places where people want their goods and invoices. */
+/** Labels for address rows in a table of partners. */
 const PLACE_WORDS = new Set('delivery invoice shipping billing ship bill address other'.split(' '))
 
-/** The column that tells people from companies in a table that holds both; null where there is none. Pure. */
+/** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
   surveyed: Pick<IntrospectedTable, 'fields' | 'checked'>,
 ): PartyTypeFilter | null {
@@ -56,7 +56,7 @@ function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
   return PERSON_WORDS.has(rest[0] ?? '') ? 'person' : null
 }
 
-/** Beside a flag, a column of types may still set places apart from people. */
+/** Besides the flag, a type column may mark rows that are addresses. */
 function onlyContacts(
   columns: readonly CandidateField[],
   checked: IntrospectedTable['checked'],
@@ -74,7 +74,7 @@ function onlyContacts(
 const isTypeColumn = ({ words }: CandidateField): boolean =>
   TYPE_WORDS.has(words.at(-1) ?? '') && words.length <= 2
 
-/** The few values that a column knows: of its type, of a check, or of the sample where it repeats itself. Pure. */
+/** The few values that a column accepts: from its type, a check constraint, or a repetitive sample. Pure. */
 export function listKnownLabels(
   field: CandidateField,
   checked: IntrospectedTable['checked'],
@@ -90,7 +90,7 @@ export function listKnownLabels(
 const matchesAnyWord = (label: string, words: ReadonlySet<string>): boolean =>
   splitIdentifier(label).some((word) => words.has(singularize(word)) || words.has(word))
 
-/** What rows are that a condition is wanted for: of some things a word says that they are no more, of others it doesn't. */
+/** The context of a condition: some words mean "deleted" for a link or an address only. */
 type RowContext = 'row' | 'address' | 'link'
 
 const DELETED_WORDS = new Set(
@@ -104,8 +104,8 @@ const DELETED_WORDS_BY_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>
 const FILLER_WORDS = new Set(['at', 'on', 'date', 'time', 'is'])
 
 /**
- * Conditions for the rows that are not deleted, archived or erased, out of the columns that such systems have for it:
- * `deleted_at`, `is_deleted`, `archived`, `active`. Pure.
+ * Conditions for rows that are not deleted, archived or erased, from the columns that such systems use: `deleted_at`,
+ * `is_deleted`, `archived`, `active`. Pure.
  */
 export function notDeletedConditions(
   { fields }: Pick<IntrospectedTable, 'fields'>,
@@ -133,7 +133,7 @@ function notDeletedCondition(field: CandidateField, sql: string, of: RowContext)
     case 'boolean':
       return field.column.notNull ? `not ${sql}` : `${sql} is not true`
     case 'integer':
-      // 0 and 1 as true and false; anything else is a time or a counter.
+      // 0 and 1 are false and true; any other number is a time or a counter.
       if (field.values.some((value) => value !== '0' && value !== '1')) return null
       return field.column.notNull ? `${sql} = 0` : `coalesce(${sql}, 0) = 0`
     default:
@@ -143,7 +143,7 @@ function notDeletedCondition(field: CandidateField, sql: string, of: RowContext)
 
 const isTrueSql = (column: Column, sql: string): string => (column.notNull ? sql : `${sql} is not false`)
 
-/** The column that moves when a row changes, where there is one. Pure. */
+/** The column that changes with every update of a row, if there is one. Pure. */
 export function findChangeColumn({ table }: Pick<IntrospectedTable, 'table'>): Column | null {
   const found = table.columns.find(({ name, type }) => {
     const { kind } = type.fit
@@ -169,14 +169,14 @@ const CHANGE_COLUMN_NAMES = new Set(
   ].flatMap((words) => [words, `${words} at`, `${words} on`, `${words} date`, `${words} time`]),
 )
 
-/** Columns that set one tenant's rows apart from another's, where the sample does not show that there is but one. Pure. */
+/** Columns that separate tenants, unless the sample holds a single tenant. Pure. */
 export const findTenantColumns = (
   { fields }: Pick<IntrospectedTable, 'fields'>,
   references: ReadonlySet<string>,
 ): string[] =>
   fields
     .filter(({ path, words }) => path.length === 0 && TENANT_COLUMN.test(words.join(' ')))
-    // An organization is the tenant in some systems, and in others the company where somebody works.
+    // An organization is the tenant in some systems, and the employer in others.
     .filter(({ name, words }) => words[0] === 'tenant' || !references.has(name))
     .filter(({ values }) => new Set(values).size !== 1)
     .map((field) => field.name)

@@ -5,9 +5,9 @@ import { ConfigProblems } from '../config/problems.ts'
 
 export interface ConfigTarget {
   readonly path: string
-  /** As it is said to the user. */
+  /** The path as shown to the user. */
   readonly displayPath: string
-  /** Whether it holds JSON, which has no comments. */
+  /** JSON has no comments. */
   readonly isJson: boolean
   readonly force: boolean
 }
@@ -15,9 +15,9 @@ export interface ConfigTarget {
 const EXTENSIONS = CONFIG_FILES.map((name) => extname(name))
 
 /**
- * Where the configuration goes. Looked at before anything is read, so that nobody waits for a proposal that can't be
+ * Resolves where the configuration goes. Called before the database is read, to fail early if the file cannot be
  * written.
- * @throws ConfigProblems where something is there already, or the name says another kind of file
+ * @throws ConfigProblems if the file exists, or has the wrong extension
  */
 export async function resolveConfigTarget(options: {
   readonly cwd: string
@@ -30,12 +30,12 @@ export async function resolveConfigTarget(options: {
   if (!EXTENSIONS.includes(extname(path)))
     throw commandProblem(
       displayPath,
-      'a file that is no configuration by its name',
+      'a file extension that is not a configuration',
       `a name that ends in ${EXTENSIONS.join(', ')}`,
       null,
     )
   if (!force && (await fileExists(path))) throw alreadyExists(displayPath)
-  // One beside it would be read in its place, or no more, and nobody would know which.
+  // A second configuration in the folder would silently take precedence over this one, or be ignored.
   const names: readonly string[] = CONFIG_FILES
   const isFound = names.includes(basename(path)) && dirname(path) === resolve(cwd)
   for (const name of isFound ? names : [])
@@ -43,7 +43,7 @@ export async function resolveConfigTarget(options: {
   return { path, displayPath, isJson: extname(path) === '.json', force }
 }
 
-/** Writes it, and never over a file that came to be there meanwhile. */
+/** Writes the file. Never overwrites one created in the meantime, unless forced. */
 export async function writeConfig({ path, displayPath, force }: ConfigTarget, text: string): Promise<void> {
   try {
     await writeFile(path, text, { flag: force ? 'w' : 'wx' })
@@ -52,8 +52,8 @@ export async function writeConfig({ path, displayPath, force }: ConfigTarget, te
     throw commandProblem(
       displayPath,
       (cause as Error).message,
-      'a file that can be written',
-      'Name another one with --out.',
+      'a writable file',
+      'Choose another file with --out.',
       cause,
     )
   }
@@ -71,16 +71,16 @@ async function fileExists(path: string): Promise<boolean> {
 const alreadyExists = (shown: string): ConfigProblems =>
   commandProblem(
     shown,
-    'there already',
-    'a file that is not there yet: nothing is written over',
-    'Write beside it with --out FILE and compare the two, or over it with --force.',
+    'the file exists',
+    'a new file: existing files are not overwritten',
+    'Write to another file with --out FILE and compare the two, or overwrite it with --force.',
   )
 
 const shadowedBy = (shown: string, other: string): ConfigProblems =>
   commandProblem(
     shown,
     `${other} is in the same folder`,
-    'one configuration in a folder: of two, only the first would be read',
+    'one configuration in a folder: only the first would be read',
     `Move ${other} away, or name another file with --out and use it with --config.`,
   )
 

@@ -7,20 +7,20 @@ import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { toSourceConfig } from './config-object.ts'
 
-/** A proposed source that the database takes. */
+/** A proposed source that passed all checks against the database. */
 export interface AcceptedSource {
   readonly source: ProposedSource
-  /** Null where it takes too long to count. */
+  /** Null if counting takes too long. */
   readonly coverage: FillCounts | null
 }
 
-/** Counting reads the whole table; a big one is not worth waiting longer for. */
+/** Counting reads the whole table; a longer wait is not worth it. */
 const FILL_RATE_TIMEOUT_MS = 10_000
 const QUERY_CANCELED = '57014'
 
 /**
- * Holds a proposal against the database as every other command will, and counts what its columns hold now. What does not
- * pass is taken out of it.
+ * Checks a proposal against the database as every other command does, and counts the filled cells. Removes outputs
+ * that fail a check.
  */
 export async function verifyProposedSource(
   db: Database,

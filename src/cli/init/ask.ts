@@ -2,20 +2,20 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type { Output } from '../output.ts'
 
-/** Questions on a terminal, which edits the lines itself: so Ctrl-C stays the signal that it is. */
+/** Prompts on a terminal. The terminal edits the lines itself, so Ctrl-C remains a signal. */
 export interface InitPrompt {
-  /** Some of a list by their numbers, from 1; all by default. */
+  /** Selects entries of a list by number, from 1; all by default. */
   select(question: string, of: number): Promise<number[]>
   confirm(question: string): Promise<boolean>
   close(): void
 }
 
-/** There are no more answers: the input has ended. */
+/** The input ended before the prompt was answered. */
 export class PromptClosedError extends Error {
   override readonly name = 'Left'
 }
 
-/** Asks on the output and reads answers from the input, a line each. */
+/** Prompts on the output and reads one answer a line from the input. */
 export function openPrompt(input: Readable, output: Output): InitPrompt {
   const lines = createInterface({ input, terminal: false })
   const answers = lines[Symbol.asyncIterator]()
@@ -29,7 +29,7 @@ export function openPrompt(input: Readable, output: Output): InitPrompt {
       const next = await answers.next()
       if (next.done === true) {
         output.line()
-        throw new PromptClosedError('there are no more answers')
+        throw new PromptClosedError('the input ended')
       }
       const answer = read(next.value.trim().toLowerCase())
       if (answer !== null) return answer
@@ -48,7 +48,7 @@ export function openPrompt(input: Readable, output: Output): InitPrompt {
   }
 }
 
-/** `1,3`, `1 3`, `1-3`, `all` or nothing for all, `none`. Null: something else. Pure. */
+/** Parses `1,3`, `1 3`, `1-3`, `none`, and `all` or an empty answer. Null for anything else. Pure. */
 export function parseNumbers(answer: string, of: number): number[] | null {
   if (answer === '' || answer === 'all') return Array.from({ length: of }, (_, n) => n + 1)
   if (answer === 'none' || answer === '0') return []

@@ -6,17 +6,17 @@ import { FIRST_BUDGET, DEFAULT_MIN_CONFIDENCE } from '../../init/config-object.t
 import { keyLiteral, objectLiteral, textLiteral } from '../../init/literal.ts'
 import { outputConfigLines } from './output-text.ts'
 
-/** Inputs stand on one line only where they are few. */
+/** Inputs go on one line only if they fit this width. */
 const MAX_INLINE_WIDTH = 50
 
-/** The text of a fillrate.config.ts: the proposal, and beside each line why it stands there. Pure. */
+/** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
 export function renderConfig(accepted: readonly AcceptedSource[]): string {
   return [
     "import { defineConfig } from 'fillrate'",
     '',
     ...commentLines(
-      'Proposed by `fillrate init`, from the tables and a few rows of each. Read it and change it; `fillrate check` and ' +
-        '`fillrate plan` cost nothing. In every expression the table is `t`.',
+      'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
+        '`fillrate plan` are free. In every expression, `t` is the table.',
       '',
     ),
     'export default defineConfig({',
@@ -25,7 +25,7 @@ export function renderConfig(accepted: readonly AcceptedSource[]): string {
     '  },',
     '',
     ...commentLines(
-      'Lookups that one run may ask: a first run is to be a small one. Raise it when you have seen what it does.',
+      'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.',
       '  ',
     ),
     `  budget: ${FIRST_BUDGET},`,
@@ -34,7 +34,7 @@ export function renderConfig(accepted: readonly AcceptedSource[]): string {
   ].join('\n')
 }
 
-/** @param isFirst what is the same for every source is told with the first one */
+/** @param isFirst whether to include the comments that apply to every source */
 function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
   const { source } = one
   const at = '      '
@@ -53,7 +53,7 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
     ...text('joins'),
     ...keyLine(source, property),
     ...text('where'),
-    ...(source.changedAt === null ? [] : once('A pass then costs what has changed, not what there is.')),
+    ...(source.changedAt === null ? [] : once('A pass then reads only changed rows.')),
     ...text('changedAt'),
     ...commentLines(describeIdentifiers(source), at),
     property(
@@ -66,11 +66,11 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
     ),
     ...(source.kind === 'person'
       ? [
-          ...once('A record below it, 0 to 1, is not used.'),
+          ...once('Records with a lower confidence, 0 to 1, are not used.'),
           property('minConfidence', String(DEFAULT_MIN_CONFIDENCE)),
         ]
       : []),
-    ...once('The column on the left, the field of the record on the right. Only blank cells are written.'),
+    ...once('Column on the left, field of the record on the right. Only blank cells are written.'),
     ...source.leftOut.flatMap(({ column, why }) => commentLines(`Not ${column}: it ${why}.`, at)),
     `${at}outputs: {`,
     ...source.outputs.flatMap((output) => outputConfigLines(output, one, `${at}  `)),
@@ -84,7 +84,7 @@ function keyLine(source: ProposedSource, property: (name: string, value: string)
   if (source.key === null) return []
   const columns = source.key.map((column) => textLiteral(column))
   return [
-    ...commentLines('The table has no primary key; this unique index tells its rows apart.', '      '),
+    ...commentLines('The table has no primary key; this unique index identifies its rows.', '      '),
     property('key', columns.length === 1 ? (columns[0] ?? '') : `[${columns.join(', ')}]`),
   ]
 }
@@ -96,23 +96,23 @@ const IDENTIFIER_LABELS: Readonly<Record<string, string>> = {
   domain: 'domain',
 }
 
-/** How the rows that were looked at would be asked about, the first usable identifier each. */
+/** How many sampled rows each identifier would look up. */
 function describeIdentifiers({ sample, kind }: ProposedSource): string {
-  if (sample.rows === 0) return 'The table held no row to look at.'
+  if (sample.rows === 0) return 'The table has no rows to sample.'
   const parts = Object.keys(IDENTIFIER_LABELS).flatMap((name) => {
     const n = sample.askedBy[name] ?? 0
     return n === 0 ? [] : [`${formatCount(n)} by ${IDENTIFIER_LABELS[name] ?? name}`]
   })
   const usable = Object.values(sample.askedBy).reduce((sum, n) => sum + n, 0)
   const rest = usable < sample.rows ? [`${formatCount(sample.rows - usable)} have nothing usable`] : []
-  const first = kind === 'person' ? 'The first usable one is asked. ' : ''
-  return `${first}Of ${formatCount(sample.rows)} rows looked at: ${[...parts, ...rest].join(', ')}.`
+  const first = kind === 'person' ? 'The first usable one is looked up. ' : ''
+  return `${first}Of ${formatCount(sample.rows)} sampled rows: ${[...parts, ...rest].join(', ')}.`
 }
 
 function touchLines({ touch }: ProposedSource, at: string): string[] {
   if (touch === null) return []
   return [
-    ...commentLines('Where no trigger of yours does it:', at),
+    ...commentLines('If no trigger of yours sets it:', at),
     `${at}// touch: { ${keyLiteral(touch.column)}: ${textLiteral(touch.sql)} },`,
   ]
 }

@@ -5,7 +5,7 @@ import type { AcceptedSource } from '../../init/verify.ts'
 import { commentLines, LINE_WIDTH } from './comment.ts'
 import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../init/literal.ts'
 
-/** One output of a source, with how full its column is and what is unusual about it. Pure. */
+/** One output of a source, with its fill rate and notes. Pure. */
 export function outputConfigLines(
   output: ProposedOutput,
   { source, coverage }: AcceptedSource,
@@ -41,12 +41,12 @@ export function outputConfigLines(
     : [...commentLines(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
 }
 
-/** What is unusual about an output, told where it first occurs. */
+/** An explanation at the first occurrence of an unusual option. */
 function outputComment(output: ProposedOutput, { outputs }: ProposedSource): string {
   const isFirst = (test: (one: ProposedOutput) => boolean): boolean => outputs.find(test) === output
   if (output.map && isFirst((one) => one.map !== undefined))
-    return 'The service’s values to those that the column knows; any other is skipped.'
+    return 'Maps the service’s values to those the column accepts; others are skipped.'
   if (output.group !== undefined && isFirst((one) => one.group === output.group))
-    return 'Written together or not at all.'
+    return 'Written together, or not at all.'
   return ''
 }

@@ -29,7 +29,7 @@ export async function proposeForTables(
     wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
     onTable: (table, n, of) => {
       signal.throwIfAborted()
-      stderr.live([`Looking at ${table.schema}.${table.name}, ${n} of ${of}`])
+      stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
     },
   })
   stderr.live([])
@@ -42,8 +42,8 @@ function noSuchTableProblem(word: string, tables: readonly TableName[]): ConfigP
     {
       place: word,
       found: 'no such table in this database',
-      expected: 'a table of it, such as crm.contacts',
-      todo: didYouMean(word, names) ?? 'Leave the name out to have all tables looked at.',
+      expected: 'an existing table, such as crm.contacts',
+      todo: didYouMean(word, names) ?? 'Omit the name to examine all tables.',
     },
   ])
 }

@@ -30,8 +30,8 @@ beforeEach(async () => {
 })
 afterEach(() => prompt.remove())
 
-describe('without a question', () => {
-  test('all sources are written, with what each column holds now, and no value of a row', async () => {
+describe('without prompts', () => {
+  test('writes all sources with their fill rates, and no value of a row', async () => {
     const { code, stdout, stderr } = await prompt.run(['--yes'])
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toContain('Wrote fillrate.config.ts, 2 sources')
@@ -49,7 +49,7 @@ describe('without a question', () => {
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([])
   })
 
-  test('for a program: one object, and the same file', async () => {
+  test('with --json: one object, and the same file', async () => {
     const { code, stdout } = await prompt.run(['--json'])
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({
@@ -64,7 +64,7 @@ describe('without a question', () => {
     expect(await prompt.read('fillrate.config.ts')).toContain('contacts: {')
   })
 
-  test('as JSON, with the address of its schema', async () => {
+  test('as JSON, with the URL of its schema', async () => {
     expect(await prompt.run(['--out', 'fillrate.config.json'])).toMatchObject({ code: 0 })
     expect(JSON.parse(await prompt.read('fillrate.config.json'))).toMatchObject({
       $schema: './node_modules/fillrate/fillrate.schema.json',
@@ -80,7 +80,7 @@ describe('without a question', () => {
     })
   })
 
-  test('only the tables that are named', async () => {
+  test('only the named tables', async () => {
     expect(await prompt.run(['accounts'])).toMatchObject({ code: 0 })
     const text = await prompt.read('fillrate.config.ts')
     expect(text).toContain('accounts: {')
@@ -89,7 +89,7 @@ describe('without a question', () => {
 })
 
 describe('on a terminal', () => {
-  test('it asks which tables, then source by source', async () => {
+  test('prompts for tables, then for each source', async () => {
     const { code, stdout } = await prompt.run([], '1,2\nn\ny\n')
     expect(code).toBe(0)
     expect(stdout).toMatch(
@@ -104,10 +104,10 @@ describe('on a terminal', () => {
   test.each([
     ['none\n', 0],
     ['1\nn\n', 0],
-    // The input ends: the user has left.
+    // The input ends.
     ['', 130],
     ['1\n', 130],
-  ])('after %j nothing is written', async (answers, code) => {
+  ])('writes nothing after %j', async (answers, code) => {
     const ended = await prompt.run([], answers)
     expect(ended).toMatchObject({
       code,
@@ -117,22 +117,22 @@ describe('on a terminal', () => {
   })
 })
 
-describe('a file that is there', () => {
-  test('is never written over, and nobody waits to hear so', async () => {
+describe('an existing file', () => {
+  test('is never overwritten, and the error comes first', async () => {
     await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
     const { code, stdout, stderr } = await prompt.run(['--yes'])
     expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toMatch(/fillrate\.config\.ts\n +found +there already[\s\S]*--out FILE[\s\S]*--force/)
+    expect(stderr).toMatch(/fillrate\.config\.ts\n +found +the file exists[\s\S]*--out FILE[\s\S]*--force/)
     expect(await prompt.read('fillrate.config.ts')).toBe('mine')
   })
 
-  test('is, with --force', async () => {
+  test('is overwritten with --force', async () => {
     await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
     expect(await prompt.run(['--yes', '--force'])).toMatchObject({ code: 0 })
     expect(await prompt.read('fillrate.config.ts')).toContain('defineConfig')
   })
 
-  test('has one beside it, with --out', async () => {
+  test('is left alone with --out', async () => {
     await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')
     const { code, stdout } = await prompt.run(['--yes', '--out', 'other.config.ts'])
     expect(code).toBe(0)
@@ -141,7 +141,7 @@ describe('a file that is there', () => {
   })
 
   test.each([[['--yes']], [['--yes', '--force']]])(
-    'of another kind would hide this one: %j',
+    'with another extension would take precedence: %j',
     async (words) => {
       await writeFile(join(prompt.folder, 'fillrate.config.json'), '{}')
       const { code, stderr } = await prompt.run(words)
@@ -152,11 +152,11 @@ describe('a file that is there', () => {
   )
 })
 
-describe('mistakes', () => {
+describe('errors', () => {
   test.each<[string, string[], string]>([
-    ['a table that is not there', ['crm.contcts'], "Did you mean 'crm.contacts'?"],
-    ['a file of another kind', ['--out', 'fillrate.yaml'], 'a name that ends in .ts'],
-    ['a folder that is not there', ['--yes', '--out', 'nowhere/a.ts'], 'Name another one with --out'],
+    ['a missing table', ['crm.contcts'], "Did you mean 'crm.contacts'?"],
+    ['an unsupported extension', ['--out', 'fillrate.yaml'], 'a name that ends in .ts'],
+    ['a missing folder', ['--yes', '--out', 'nowhere/a.ts'], 'Choose another file with --out'],
   ])('%s', async (_, words, todo) => {
     const { code, stderr } = await prompt.run(words)
     expect(code).toBe(2)
@@ -164,7 +164,7 @@ describe('mistakes', () => {
     expect(await readdir(prompt.folder)).toEqual([])
   })
 
-  test('nothing was found, and why', async () => {
+  test('an empty proposal gives the reason', async () => {
     const alone = await createPrompt(empty.url)
     try {
       expect(await alone.run(['--yes'])).toMatchObject({

@@ -67,22 +67,22 @@ describe('tables', () => {
     })
   })
 
-  test('of leads make two sources, of the person and of the company', async () => {
+  test('of leads make two sources, people and companies', async () => {
     const proposal = await proposeFor(`
       create table leads (id serial primary key, first_name text, last_name text, email text, title text, company text,
         website text, industry text, employees int, city text);
       insert into leads (last_name, email, company, website)
         select 'L', 'l' || n || '@a.example', 'A', 'a' || n || '.example' from generate_series(1, 20) n`)
-    // Everyone has an address, so that the company's name is worth more when it is filled.
+    // Every row has an email address, so the company name is filled rather than an input.
     expect(outputsOf(sourceOf(proposal, 'leads'))).toEqual({ title: 'title', company: 'company.name' })
-    // The city may be the person's own.
+    // The city may be the person's.
     expect(outputsOf(sourceOf(proposal, 'leads_companies'))).toEqual({
       industry: 'industry',
       employees: 'employee_count',
     })
   })
 
-  test('of both kinds are told apart by a column of types', async () => {
+  test('of both kinds are split by a type column', async () => {
     const proposal = await proposeFor(`
       create type kind as enum ('individual', 'business');
       create table customers (no text not null unique, kind kind not null, name text, email text, job_title text, phone text,
@@ -100,7 +100,7 @@ describe('tables', () => {
     })
   })
 
-  test('with their email addresses in another table, by a key of it', async () => {
+  test('with email addresses in another table', async () => {
     const proposal = await proposeFor(`
       create table persons (id uuid primary key default gen_random_uuid(), given_name text, surname text, job_title text);
       create table person_emails (id serial primary key, person_id uuid references persons, address text, is_primary boolean,
@@ -126,7 +126,7 @@ describe('tables', () => {
     expect(outputsOf(sourceOf(proposal, 'companies'))).toEqual({ tech_stack: 'technologies' })
   })
 
-  test('that hold no row yet are known by their names', async () => {
+  test('without rows are classified by their names', async () => {
     const proposal = await proposeFor(`
       create table companies (id int primary key, name text, domain text, industry text, is_archived boolean);
       create table contacts (id int primary key, company_id int, email text, full_name text, job_title text, linkedin text)`)
@@ -138,7 +138,7 @@ describe('tables', () => {
 })
 
 describe('columns', () => {
-  test('are filled as their types and names want it', async () => {
+  test('are filled according to their types and names', async () => {
     const proposal = await proposeFor(`
       create type level as enum ('Executive', 'Manager', 'Other');
       create table contacts (id int primary key, email text, seniority level, phone varchar(6), job_title varchar(80),
@@ -161,7 +161,7 @@ describe('columns', () => {
     expect(Object.keys(outputsOf(companies))).not.toContain('sector')
   })
 
-  test('that this role may not update are left out, with those that it may not read', async () => {
+  test('that this role may not update or read are skipped', async () => {
     await database.pool.query(`
       create table contacts (id int primary key, email text, title text, phone text, department text, salary text);
       insert into contacts select n, 'c' || n || '@c.example' from generate_series(1, 9) n`)
@@ -194,7 +194,7 @@ describe('columns', () => {
     }
   })
 
-  test('decide by their values which of two is meant', async () => {
+  test('of the same name are chosen by their values', async () => {
     const proposal = await proposeFor(`
       create table contacts (id int primary key, email text, email_address text, title text, job_title text, website text);
       insert into contacts select n, 'see notes', 'c' || n || '@c.example', 'Mr', null, null from generate_series(1, 9) n`)
@@ -204,7 +204,7 @@ describe('columns', () => {
   })
 })
 
-describe('what is passed over, and why', () => {
+describe('skipped tables and the reasons', () => {
   const misses: Record<string, [sql: string, why: string]> = {
     'a view': [
       'create table base (id int); create view contacts as select 1 as id, null::text as email, null::text as title',
@@ -222,9 +222,9 @@ describe('what is passed over, and why', () => {
       'create table members (id int primary key, email text, name text, title text, password_hash text)',
       'it holds passwords',
     ],
-    'one’s own people': [
+    'your own staff': [
       'create table employees (id int primary key, first_name text, last_name text, email text, job_title text, department text)',
-      'one’s own people',
+      'your own staff',
     ],
     'nothing to ask by': [
       'create table contacts (id int primary key, first_name text, last_name text, title text)',
@@ -232,7 +232,7 @@ describe('what is passed over, and why', () => {
     ],
     'nothing usable to ask by': [
       `create table contacts (id int primary key, email text, title text); insert into contacts select n, null from generate_series(1, 9) n`,
-      'none of 9 rows looked at has a usable email',
+      'none of 9 sampled rows has a usable email',
     ],
     'nothing to fill': [
       'create table subscribers (id int primary key, email text, name text, first_name text, last_name text)',
@@ -245,7 +245,7 @@ describe('what is passed over, and why', () => {
     expect(proposal.passedOver).toEqual([expect.objectContaining({ why: expect.stringContaining(why) })])
   })
 
-  test('what only looks a little like it is not proposed', async () => {
+  test('weak evidence gives no proposal', async () => {
     const { sources, passedOver } = await proposeFor(`
       create table orders (id int primary key, email text, phone text, city text, state text, country text, title text);
       create table events (id int primary key, email text, name text, title text, department text);
@@ -255,7 +255,7 @@ describe('what is passed over, and why', () => {
     expect(passedOver.length).toBeLessThan(3)
   })
 
-  test('a table that is named is taken for what it most looks like', async () => {
+  test('a named table gets the most likely kind', async () => {
     const { sources } = await proposeFor(
       `create table attendance (id int primary key, email text, department text)`,
       ['attendance'],
@@ -272,7 +272,7 @@ test('an empty database has nothing', async () => {
   })
 })
 
-test('a big table is looked at all over, and the same each time', async () => {
+test('a large table is sampled throughout, and repeatably', async () => {
   const sql = `
     create table contacts (id int primary key, email text, title text, tenant_id int);
     insert into contacts select n, case when n > 25000 then 'c' || n || '@c.example' end, null, n % 3 from generate_series(1, 50000) n;

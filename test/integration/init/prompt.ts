@@ -11,7 +11,7 @@ export interface Prompted {
   readonly stderr: string
 }
 
-/** `fillrate init` in a folder of its own, in this process: a command touches nothing of its own process. */
+/** Runs `fillrate init` in its own folder, in this process. */
 export interface Prompt {
   readonly folder: string
   /** @param answers what is typed; without them there is no terminal */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { mapToLabels } from '../../../src/init/enum-labels.ts'
 import { parseCheckLabels } from '../../../src/init/introspect.ts'
 
-test('the service’s words go to the labels that mean the same', () => {
+test('maps the service’s values to labels of the same meaning', () => {
   expect(mapToLabels('seniority', ['EXECUTIVE', 'VP', 'MANAGER', 'JUNIOR'])).toEqual({
     c_suite: 'EXECUTIVE',
     executive: 'EXECUTIVE',
@@ -29,7 +29,7 @@ test('the service’s words go to the labels that mean the same', () => {
   })
 })
 
-test('a label of the same word is preferred to one of the same meaning', () => {
+test('prefers an identical word to a synonym', () => {
   expect(mapToLabels('seniority', ['Manager', 'Lead'])).toMatchObject({ manager: 'Manager', lead: 'Lead' })
   expect(mapToLabels('seniority', ['Lead', 'Manager'])).toMatchObject({ manager: 'Manager', lead: 'Lead' })
 })
@@ -43,7 +43,7 @@ test('ranges are compared by their numbers', () => {
   expect(mapToLabels('employees', ['small', 'large'])).toBeNull()
 })
 
-test('labels are read out of a check', () => {
+test('parses labels from a check constraint', () => {
   expect(parseCheckLabels("CHECK ((stage = ANY (ARRAY['new'::text, 'it''s won'::text])))")).toEqual([
     'new',
     "it's won",

@@ -27,7 +27,7 @@ describe('the words of a name', () => {
     expect(splitIdentifier(name).join(' ')).toBe(words)
   })
 
-  test('are lower-case, without a seam, whatever the name', () => {
+  test('are lower-case, for any name', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (name) => {
         for (const word of splitIdentifier(name)) expect(word).toMatch(/^[\p{L}\p{N}]+$/u)
@@ -50,7 +50,7 @@ test.each([
   expect(singularize(many)).toBe(one)
 })
 
-test('what a row of a table is', () => {
+test('the head noun of a table name', () => {
   expect(['crm_contacts', 'account_contacts', 'Person', 'contact_lists'].map(headNoun)).toEqual([
     'contact',
     'contact',
@@ -59,7 +59,7 @@ test('what a row of a table is', () => {
   ])
 })
 
-describe('a type names a table', () => {
+describe('a polymorphic type names a table', () => {
   test.each([
     ['Contact', 'contacts', true],
     ['contact', 'crm_contacts', true],

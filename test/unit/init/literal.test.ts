@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../../src/init/literal.ts'
 
-/** What JavaScript makes of it. */
+/** Evaluates the literal. */
 const read = (literal: string): unknown => new Function(`return (${literal})`)() as unknown
 
-/** Texts as expressions are: with quotes, backslashes, placeholders and several lines among them. */
+/** Texts with quotes, backslashes, placeholders and several lines. */
 const expressions = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc
@@ -15,7 +15,7 @@ const expressions = fc.oneof(
     .map((parts) => parts.join('')),
 )
 
-test('a text is read back as it was, whatever is in it', () => {
+test('any text survives a round trip', () => {
   fc.assert(
     fc.property(expressions, (text) => {
       expect(read(textLiteral(text))).toBe(text)
@@ -24,7 +24,7 @@ test('a text is read back as it was, whatever is in it', () => {
   )
 })
 
-test('names and objects too', () => {
+test('so do names and objects', () => {
   fc.assert(
     fc.property(fc.dictionary(expressions, expressions), (object) => {
       const entries = Object.entries(object).map(([name, value]) => [name, textLiteral(value)] as const)
@@ -35,7 +35,7 @@ test('names and objects too', () => {
   )
 })
 
-test('the quotes are those that need no escape', () => {
+test('picks the quotes that need no escape', () => {
   expect(textLiteral('t.email')).toBe("'t.email'")
   expect(textLiteral("concat_ws(' ', t.a)")).toBe(`"concat_ws(' ', t.a)"`)
   expect(textLiteral(`concat_ws(' ', t."A")`)).toBe('`concat_ws(\' \', t."A")`')
@@ -44,6 +44,6 @@ test('the quotes are those that need no escape', () => {
   expect(keyLiteral('attributes.title')).toBe("'attributes.title'")
 })
 
-test('lines after the first are indented', () => {
+test('indents further lines', () => {
   expect(textLiteral('(select a\nfrom b)', '  ')).toBe('`(select a\n  from b)`')
 })

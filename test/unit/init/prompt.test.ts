@@ -31,7 +31,7 @@ function asking(answers: string): { questions: ReturnType<typeof openPrompt>; sh
   return { questions: openPrompt(input, output), shown: () => shown }
 }
 
-test('questions are asked again until they are answered', async () => {
+test('prompts again until the answer is valid', async () => {
   const { questions, shown } = asking('perhaps\nY\nseven\n1\nno\n')
   expect(await questions.confirm('Take it?')).toBe(true)
   expect(await questions.select('Which?', 2)).toEqual([1])
@@ -42,7 +42,7 @@ test('questions are asked again until they are answered', async () => {
   )
 })
 
-test('the end of the input is no answer', async () => {
+test('the end of the input rejects the prompt', async () => {
   const { questions } = asking('y\n')
   expect(await questions.confirm('Take it?')).toBe(true)
   await expect(questions.confirm('And this?')).rejects.toThrow(PromptClosedError)

@@ -10,7 +10,7 @@ const pointsOf = (role: ColumnRole, column: string, table = 'contacts'): number 
     new Set(splitIdentifier(table).flatMap((word) => [word, singularize(word)])),
   )
 
-describe('a column is known by its name, in any convention', () => {
+describe('the role of a column name, in any convention', () => {
   const known: Readonly<Record<string, readonly string[]>> = {
     email: [
       'email',
@@ -69,14 +69,14 @@ describe('a column is known by its name, in any convention', () => {
       )
       const own = points.find(([one]) => one === role)?.[1] ?? 0
       expect(own).toBeGreaterThanOrEqual(60)
-      // Of the roles that one table has, none fits better.
+      // No other role fits better.
       const rivals = (PERSON_ROLES as readonly string[]).includes(role) ? PERSON_ROLES : COMPANY_ROLES
       expect(points.filter(([one, others]) => rivals.includes(one) && others > own)).toEqual([])
     },
   )
 })
 
-describe('a column about something else is not taken for it', () => {
+describe('a column about something else has no role', () => {
   test.each<[ColumnRole, string]>([
     ['email', 'email_verified_at'],
     ['email', 'email_opt_out'],
@@ -108,7 +108,7 @@ describe('a column about something else is not taken for it', () => {
   })
 })
 
-test('the usual one is preferred to a second one', () => {
+test('prefers the main value to a secondary one', () => {
   for (const [role, first, second] of [
     ['email', 'email', 'alt_email'],
     ['email', 'primary_email', 'personal_email'],

@@ -5,7 +5,7 @@ import type { ColumnRole } from '../../../src/init/roles.ts'
 const times = (n: number, make: (i: number) => string): string[] =>
   Array.from({ length: n }, (_, i) => make(i))
 
-describe('values speak for what a name promises', () => {
+describe('values that support the name', () => {
   test.each<[ColumnRole, (n: number) => string]>([
     ['email', (n) => `ada${n}@acme.example`],
     ['profile', (n) => `https://www.linkedin.com/in/ada-${n}`],
@@ -21,7 +21,7 @@ describe('values speak for what a name promises', () => {
   })
 })
 
-describe('values prove that a name promises something else', () => {
+describe('values that contradict the name', () => {
   test.each<[ColumnRole, string, (n: number) => string]>([
     ['email', 'names', (n) => `Ada ${n}`],
     ['phone', 'words', () => 'by appointment'],
@@ -41,7 +41,7 @@ test('a few values prove nothing', () => {
   expect(scoreValues('title', [])).toBe(0)
 })
 
-test('a column is known by its values whatever it is called', () => {
+test('values give a role to any column', () => {
   expect(roleFromValues(times(10, (n) => `ada${n}@acme.example`))).toBe('email')
   expect(roleFromValues(times(10, (n) => `https://linkedin.com/in/ada-${n}`))).toBe('profile')
   expect(roleFromValues(times(10, (n) => `acme${n}.example`))).toBeNull()
