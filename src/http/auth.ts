@@ -3,11 +3,11 @@ import { isIP } from 'node:net'
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 
 export interface AccessPolicy {
-  /** Null: none is set. */
+  /** Null if not set. */
   readonly token: string | null
-  /** Where the server listens. */
+  /** The address that the server listens on. */
   readonly host: string
-  /** FILLRATE_PUBLIC_URL: requests from outside reach this server. Null: not set. */
+  /** FILLRATE_PUBLIC_URL; null if not set. If set, outside requests reach this server. */
   readonly publicUrl: string | null
 }
 
@@ -17,14 +17,14 @@ export type AuthResult =
       readonly isAuthorized: false
       readonly status: 401 | 403
       readonly reason: string
-      /** What was given in place of the token; null: nothing, or a session that has ended. */
+      /** The wrong token or session; null if there was none, or the session has expired. */
       readonly attemptedToken: string | null
     }
 
 /**
- * Whether a request may see what is behind the door. Where a token is set, it is demanded of everybody: a proxy on this
- * machine makes strangers look as if they came from it. Without one only this machine may look, and only where nothing
- * says that a proxy may stand in between; nothing in a request proves that none does, so that each sign of one counts.
+ * Authorizes a request. If a token is set, every request needs it, also from loopback: a proxy on this machine makes
+ * remote clients look local. Without a token, only local requests are authorized, and only without any sign of a
+ * proxy: a request cannot prove that there is none.
  */
 export function authorize(door: AccessPolicy, headers: IncomingHttpHeaders, now: number): AuthResult {
   const { token } = door
@@ -39,22 +39,22 @@ export function authorize(door: AccessPolicy, headers: IncomingHttpHeaders, now:
   const guess = bearer ?? (session !== null && hasValidSignature(session, token) ? null : session)
   return denied(
     401,
-    'FILLRATE_DASHBOARD_TOKEN is required, as a bearer token or by signing in at /login',
+    'FILLRATE_DASHBOARD_TOKEN is required: send it as a bearer token, or sign in at /login',
     guess,
   )
 }
 
-/** Why a server without a token shows nothing to any request; null: it shows this machine what it asks for. */
+/** Why a server without a token denies every request; null if it serves local requests. */
 export function closedReason({ token, host, publicUrl }: AccessPolicy): string | null {
   if (token !== null) return null
   if (!isLoopback(host))
-    return 'FILLRATE_DASHBOARD_TOKEN is not set, and without it only a server on loopback shows this'
+    return 'FILLRATE_DASHBOARD_TOKEN is not set; without it, access is limited to loopback'
   if (publicUrl !== null)
-    return 'FILLRATE_PUBLIC_URL is set, so requests from outside reach this server: set FILLRATE_DASHBOARD_TOKEN too, and this is shown to those who have it'
+    return 'FILLRATE_PUBLIC_URL is set, so outside requests reach this server; set FILLRATE_DASHBOARD_TOKEN to allow access with the token'
   return null
 }
 
-/** What proxies add to a request, each by its own habit. */
+/** Headers that proxies add. */
 const PROXY_HEADERS =
   /^(?:forwarded|via|x-(?:original-)?forwarded(?:-.+)?|x-real-ip|x-client-ip|x-cluster-client-ip|x-envoy-.+|true-client-ip|cf-.+|fly-.+)$/
 
@@ -64,14 +64,14 @@ const findProxyHeader = (headers: IncomingHttpHeaders): string | undefined =>
 function remoteReason(headers: IncomingHttpHeaders): string | null {
   const sign = findProxyHeader(headers)
   if (sign !== undefined)
-    return `this came through a proxy (it has the header ${sign}): set FILLRATE_DASHBOARD_TOKEN to allow that`
-  // A page of another site could have a browser here read this under a name that it has made point here.
+    return `request came through a proxy (header ${sign}); set FILLRATE_DASHBOARD_TOKEN to allow remote access`
+  // DNS rebinding: another site could point its own name here and read this through a local browser.
   if (!isLoopback(hostname(headers.host)))
-    return 'this was asked for under a name that is not this machine: set FILLRATE_DASHBOARD_TOKEN to allow it'
+    return 'request host is not loopback; set FILLRATE_DASHBOARD_TOKEN to allow remote access'
   return null
 }
 
-/** The token that a program shows. */
+/** The bearer token of an API client. */
 export const readBearerToken = (headers: IncomingHttpHeaders): string | null =>
   /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? null
 
@@ -85,7 +85,7 @@ const denied = (status: 401 | 403, reason: string, attemptedToken: string | null
 export const readSession = (headers: IncomingHttpHeaders): string | null =>
   readCookie(headers.cookie, SESSION_COOKIE)
 
-/** Whether a proxy may have passed a request on, whatever it was that came from `peer`. */
+/** Whether a proxy may have forwarded the request, whatever `peer` connected. */
 export const isProxied = (
   { publicUrl }: Pick<AccessPolicy, 'publicUrl'>,
   headers: IncomingHttpHeaders,
@@ -96,8 +96,8 @@ export const isProxied = (
   (isLoopback(peer) && !isLoopback(hostname(headers.host)))
 
 /**
- * Whether a request that changes something was made by a page of ours, or by no page at all but with the token itself.
- * Browsers say where a request comes from; what they say can't be set by a script.
+ * Whether a state-changing request came from one of our pages, or from an API client with the token itself. Browsers
+ * set these headers, and scripts cannot override them.
  */
 export function isSameOrigin(headers: IncomingHttpHeaders, by: 'loopback' | 'bearer' | 'session'): boolean {
   if (by === 'bearer') return true
@@ -115,17 +115,17 @@ export function isLoopback(host: string): boolean {
 /** The name in a Host header, without the port. */
 const hostname = (header = ''): string => header.replace(/:\d+$/, '')
 
-/** How long one stays signed in, in milliseconds. */
+/** Lifetime of a session, in milliseconds. */
 const SESSION_LIFETIME_MS = 7 * 24 * 3_600_000
 export const SESSION_COOKIE = 'fillrate_session'
 
-/** Compares secrets in a time that tells neither their length nor where they differ. */
+/** Compares secrets in constant time, without revealing their length or the first difference. */
 export function timingSafeEqualText(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))
 }
 
-/** What stands in the cookie: when it ends, signed with the token, so that any process with the same token takes it. */
+/** The cookie value: expiry time and signature. Every process with the same token accepts it. */
 export function signSession(token: string, now: number): string {
   const ends = String(now + SESSION_LIFETIME_MS)
   return `${ends}.${sessionSignature(ends, token)}`
@@ -135,7 +135,7 @@ export function verifySession(session: string, token: string, now: number): bool
   return hasValidSignature(session, token) && Number(session.split('.')[0]) > now
 }
 
-/** Whether a session was ever good under this token. */
+/** Whether the session was signed with this token, expired or not. */
 export function hasValidSignature(session: string, token: string): boolean {
   const [ends = '', signature = ''] = session.split('.')
   return timingSafeEqualText(signature, sessionSignature(ends, token))
@@ -144,13 +144,16 @@ export function hasValidSignature(session: string, token: string): boolean {
 const sessionSignature = (ends: string, token: string): string =>
   createHmac('sha256', token).update(`fillrate session ${ends}`).digest('hex')
 
-/** The cookie as a header. @param session empty: takes it away */
+/**
+ * The Set-Cookie header.
+ * @param session empty: removes the cookie
+ */
 export function cookieHeader(session: string, secure: boolean): string {
   const age = session === '' ? 0 : SESSION_LIFETIME_MS / 1_000
   return `${SESSION_COOKIE}=${session}; Path=/; Max-Age=${age}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 }
 
-/** One cookie out of the header that holds them all. */
+/** One cookie of a Cookie header. */
 export function readCookie(header: string | undefined, name: string): string | null {
   for (const one of (header ?? '').split(';')) {
     const [key, ...value] = one.trim().split('=')

@@ -1,8 +1,11 @@
-/** A body's share of the room, from its first byte until its request is answered. */
+/** Memory reserved for a body, from its first byte until its request is answered. */
 export interface MemoryReservation {
-  /** Takes more, for a body whose length was not announced. @returns false where there is no room for it */
+  /**
+   * Reserves more, for a body of unknown length.
+   * @returns false if there is no room
+   */
   grow(size: number): boolean
-  /** The whole body has come: it is no longer given up for another one. */
+  /** The body is complete; it can no longer be evicted. */
   complete(): void
   release(): void
 }
@@ -14,10 +17,10 @@ interface Reserved {
 }
 
 /**
- * Bounds the bytes of bodies that are under way at once. A sender need not be known to begin a body, so that strangers
- * could fill any fixed room and keep it: where it is full, the largest bodies that are still incomplete are given up for
- * a smaller one. A small delivery therefore always finds room. Equal ones never displace each other, or many large
- * ones at once would displace each other for ever and none would end.
+ * Bounds the memory of bodies in progress. Senders are not authenticated until their body is complete, so strangers
+ * could fill a fixed budget and keep it. When it is full, the largest incomplete bodies are evicted for a smaller
+ * one, so a small delivery always finds room. Bodies of equal size never evict each other; otherwise many large ones
+ * would do so for ever and none would finish.
  */
 export class BodyMemory {
   readonly #limit: number
@@ -28,7 +31,10 @@ export class BodyMemory {
     this.#limit = most
   }
 
-  /** @param onEvicted called when the place is given to a smaller body @returns null where there is no room */
+  /**
+   * @param onEvicted called when the memory is given to a smaller body
+   * @returns null if there is no room
+   */
   reserve(size: number, onEvicted: () => void): MemoryReservation | null {
     if (!this.#makeSpace(size, size, null)) return null
     const place: Reserved = { size, isReceived: false, onEvicted }
@@ -48,7 +54,7 @@ export class BodyMemory {
     }
   }
 
-  /** Gives up nothing where that would not be enough. */
+  /** Evicts nothing if that would not free enough. */
   #makeSpace(more: number, size: number, own: Reserved | null): boolean {
     let lacking = this.#used + more - this.#limit
     const evicted: Reserved[] = []

@@ -1,18 +1,18 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** How long the connection of a request stays open that was answered before its body had come, in milliseconds. */
+/** How long a connection stays open after its request was answered early, in milliseconds. */
 const LINGER_MS = 2_000
-/** How much of such a body is still read. */
+/** How much of the remaining body is still read. */
 const MAX_DISCARDED_BYTES = 64 * 1024
 
 /**
- * Bounds the connections of a server. `maxConnections` would turn away whoever comes last, so that a stranger who opens
- * enough of them and stays silent keeps all others out. Here the one that has brought nothing for longest goes: no
- * request yet, or one that is not complete. Those that wait for their answer stay.
+ * Bounds the connections of a server. `maxConnections` would reject the newest one, so a stranger with enough silent
+ * connections could lock out all others. This closes the connection that has been idle longest: without a request, or
+ * with an incomplete one. Connections that wait for an answer stay.
  */
 export function limitConnections(server: Server, most: number): void {
-  /** With the request that a connection brings; the one that has been still for longest first. */
+  /** Each connection with its current request; the longest idle one first. */
   const open = new Map<Socket, IncomingMessage | null>()
   const move = (socket: Socket, request: IncomingMessage | null): void => {
     if (!open.delete(socket)) return
@@ -39,9 +39,9 @@ export function limitConnections(server: Server, most: number): void {
 }
 
 /**
- * For a request that is answered before its body has come. A little of the rest is read and thrown away, so that a small
- * body leaves the connection usable; of a large one nothing more is taken, because even bytes that are thrown away cost
- * memory until they are collected. The connection is kept open for a moment, or closing it would take the answer with it.
+ * For a request answered before its body is complete. Reads and discards a little of the rest, so that a small body
+ * leaves the connection usable. A large one is not read on, because even discarded bytes occupy memory until
+ * collected. The connection stays open for a moment: closing it would lose the answer.
  */
 export function discardBody(request: IncomingMessage): void {
   let discarded = 0

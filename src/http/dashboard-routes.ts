@@ -14,13 +14,13 @@ import { renderMetrics } from './metrics.ts'
 
 export interface DashboardServerOptions extends Omit<PageRouteOptions, 'signedIn'> {
   readonly token: string | null
-  /** Where the server listens. */
+  /** The address that the server listens on. */
   readonly host: string
-  /** FILLRATE_PUBLIC_URL; null: not set. */
+  /** FILLRATE_PUBLIC_URL; null if not set. */
   readonly publicUrl: string | null
 }
 
-/** Everything that shows how things stand: the dashboard, `/api/status` and `/metrics`, behind one door. */
+/** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
   const { token, log } = options
   const throttle = new LoginThrottle()
@@ -38,8 +38,13 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     addPageHooks(closed)
     closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, guarded))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
-      log.warn({ path: request.routeOptions.url, reason: error.message }, 'a page could not be made')
-      return sendError(request, reply, error.statusCode ?? 503, 'This could not be read. The log tells why.')
+      log.warn({ path: request.routeOptions.url, reason: error.message }, 'failed to render a page')
+      return sendError(
+        request,
+        reply,
+        error.statusCode ?? 503,
+        'The dashboard cannot read its data. See the log for the reason.',
+      )
     })
     const read = registerPages(closed, { ...options, signedIn: token !== null })
     const status = cached(() => readStatus(options), { least: 5_000 })
@@ -55,7 +60,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
   })
 }
 
-/** What all of it has in common: headers that keep a browser from anything but our own files, and forms. */
+/** Adds what all pages share: security headers and form parsing. */
 function addPageHooks(scope: FastifyInstance): void {
   scope.addHook('onSend', async (_, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
@@ -70,13 +75,13 @@ function addPageHooks(scope: FastifyInstance): void {
 
 interface AuthContext extends DashboardServerOptions {
   readonly throttle: LoginThrottle
-  /** Tells apart who asks; null where that can't be done. */
+  /** Identifies the client; null if that is impossible. */
   readonly clientOf: (request: FastifyRequest) => string | null
-  /** Those that were seen to be good: they go on while guesses from the same address have to wait. */
+  /** Sessions verified before: they continue while guesses from the same address are blocked. */
   readonly sessions: Set<string>
 }
 
-/** Sessions that are kept in mind. */
+/** Maximum number of remembered sessions. */
 const MAX_KNOWN_SESSIONS = 1_000
 
 async function requireAuth(
@@ -91,12 +96,7 @@ async function requireAuth(
   const wait = throttle.waitMs(client, Date.now())
   if (wait > 0 && !sessions.has(session ?? '')) {
     reply.header('retry-after', String(Math.ceil(wait / 1_000)))
-    return sendError(
-      request,
-      reply,
-      429,
-      'Too many wrong tokens came from this address. Try again in a minute.',
-    )
+    return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
   }
   const admission = authorize(guarded, request.headers, Date.now())
   if (!admission.isAuthorized) {
@@ -104,7 +104,7 @@ async function requireAuth(
       admission.attemptedToken !== null &&
       throttle.recordFailure(client, admission.attemptedToken, Date.now())
     )
-      log.warn({ from: client }, 'too many wrong tokens: this client has to wait for a minute')
+      log.warn({ from: client }, 'too many wrong tokens: client blocked for a minute')
     if (admission.status === 401 && acceptsHtml(request) && request.method === 'GET')
       return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
     if (admission.status === 401) reply.header('www-authenticate', 'Bearer')
@@ -113,7 +113,7 @@ async function requireAuth(
   if (admission.method === 'session' && session !== null && sessions.size < MAX_KNOWN_SESSIONS)
     sessions.add(session)
   if (request.method === 'POST' && !isSameOrigin(request.headers, admission.method))
-    return sendError(request, reply, 403, 'This was not sent from a page of this server.')
+    return sendError(request, reply, 403, 'The request did not come from a page of this server.')
   return undefined
 }
 
@@ -122,7 +122,7 @@ const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accep
 function sendError(request: FastifyRequest, reply: FastifyReply, status: number, why: string): FastifyReply {
   reply.code(status)
   if (!acceptsHtml(request)) return reply.send({ error: why })
-  const body = html`<h1>${status < 500 ? 'Not here' : 'Not now'}</h1>
+  const body = html`<h1>${status < 500 ? 'Access denied' : 'Unavailable'}</h1>
     <p>${why}</p>`
   return reply.type('text/html; charset=utf-8').send(renderPage({ title: String(status), sources: [] }, body))
 }

@@ -1,30 +1,30 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIPv6 } from 'node:net'
 
-/** Different wrong tokens of one client before it has to wait, and how long. */
+/** Number of different wrong tokens after which a client is blocked, and for how long. */
 const MAX_WRONG_TOKENS = 10
 const BLOCK_MS = 60_000
-/** Clients that are kept in mind. An attacker with more addresses than this is stopped by the token's length alone. */
+/** Maximum number of tracked clients. An attacker with more addresses is stopped by the token's length alone. */
 const MAX_CLIENTS = 10_000
 
 interface FailedAttempts {
-  /** The same wrong token again, from a program that is set up wrongly, is no further guess. */
+  /** The same wrong token again is not counted: it comes from a misconfigured program. */
   readonly different: Set<string>
   readonly since: number
   closedUntil: number
 }
 
-/** Slows down the guessing of tokens, each client by itself: one for all would let any stranger close the door to all. */
+/** Slows down token guessing, per client: a global limit would let any stranger lock out everyone. */
 export class LoginThrottle {
   readonly #clients = new Map<string, FailedAttempts>()
 
-  /** @returns milliseconds until this client may try again; 0: now */
+  /** @returns milliseconds until this client may try again; 0 if it may now */
   waitMs(client: string | null, now: number): number {
     if (client === null) return 0
     return Math.max(0, (this.#clients.get(client)?.closedUntil ?? 0) - now)
   }
 
-  /** @returns whether this client has to wait from now on */
+  /** @returns whether this client is blocked from now on */
   recordFailure(client: string | null, guess: string, now: number): boolean {
     if (client === null) return false
     const before = this.#clients.get(client)
@@ -54,10 +54,10 @@ PRIVATE_NETWORKS.addSubnet('fc00::', 7, 'ipv6')
 PRIVATE_NETWORKS.addSubnet('fe80::', 10, 'ipv6')
 
 /**
- * Tells clients apart. What X-Forwarded-For says counts only from this machine or a private network, where proxies are,
- * and only its last entry, which the nearest proxy wrote; and beside the address of that proxy, so that an invented one
- * is never another client's. Null: a proxy that does not say for whom it asks. Its clients can't be told apart, and to
- * slow down one of them would be to close the door to all; the length of the token has to do.
+ * Identifies a client. X-Forwarded-For is used only from this machine or a private network, where proxies are, and
+ * only its last entry, which the nearest proxy wrote. The proxy's address is part of the identity, so that a forged
+ * entry never equals another client. Null for a proxy that does not forward the client's address: blocking one of its
+ * clients would block all, so only the token's length protects.
  */
 export function clientAddress(
   peer: string,

@@ -10,11 +10,11 @@ export interface LoginOptions {
   readonly token: string
   readonly log: Logger
   readonly throttle: LoginThrottle
-  /** Tells apart who asks; null where that can't be done. */
+  /** Identifies the client; null if that is impossible. */
   readonly clientOf: (request: FastifyRequest) => string | null
 }
 
-/** Signing in and out, where there is a token. */
+/** Registers signing in and out, for servers with a token. */
 export function registerLogin(
   server: FastifyInstance,
   { token, log, throttle, clientOf }: LoginOptions,
@@ -27,20 +27,20 @@ export function registerLogin(
     const next = request.body?.get('next') ?? '/'
     const given = request.body?.get('token') ?? ''
     if (!isSameOrigin(request.headers, 'session'))
-      return sendLoginForm(reply.code(403), { next, fault: 'The form was not sent from this page.' })
+      return sendLoginForm(reply.code(403), { next, fault: 'The form did not come from this page.' })
     const from = clientOf(request)
     const wait = throttle.waitMs(from, Date.now())
     if (wait > 0) {
       reply.header('retry-after', String(Math.ceil(wait / 1_000)))
       return sendLoginForm(reply.code(429), {
         next,
-        fault: 'Too many wrong tokens came from your address: try again in a minute.',
+        fault: 'Too many wrong tokens from your address. Try again in a minute.',
       })
     }
     if (!timingSafeEqualText(given, token)) {
       if (throttle.recordFailure(from, given, Date.now()))
-        log.warn({ from }, 'too many wrong tokens: this client has to wait for a minute')
-      return sendLoginForm(reply.code(401), { next, fault: 'That is not the token.' })
+        log.warn({ from }, 'too many wrong tokens: client blocked for a minute')
+      return sendLoginForm(reply.code(401), { next, fault: 'Wrong token.' })
     }
     return reply
       .header('set-cookie', cookieHeader(signSession(token, Date.now()), isHttps(request.headers)))
@@ -50,7 +50,7 @@ export function registerLogin(
   server.post('/logout', async (request, reply) => {
     if (!isSameOrigin(request.headers, 'session'))
       return sendLoginForm(reply.code(403), {
-        fault: 'You are still signed in: the request to sign out came from another site.',
+        fault: 'Still signed in: the request to sign out came from another site.',
       })
     return reply.header('set-cookie', cookieHeader('', isHttps(request.headers))).redirect('/login', 303)
   })
@@ -65,7 +65,7 @@ function sendLoginForm(
       { title: 'Sign in', sources: [] },
       html`<form class="card login" method="post" action="/login">
         <h1>Sign in</h1>
-        <p class="sub">The token is what FILLRATE_DASHBOARD_TOKEN is set to.</p>
+        <p class="sub">Enter the value of FILLRATE_DASHBOARD_TOKEN.</p>
         ${fault !== null && html`<p id="fault" class="fault" role="alert">${fault}</p>`}
         <input type="hidden" name="next" value="${toLocalPath(next)}" />
         <label for="token">Token</label>
@@ -84,14 +84,14 @@ function sendLoginForm(
   )
 }
 
-/** A path of this server, never an address elsewhere. */
+/** A path on this server; never another host. */
 export function toLocalPath(next: string): string {
   return /^\/(?![/\\])/.test(next) ? next : '/'
 }
 
 /**
- * Whether the browser speaks TLS, with us or with a proxy in front. Browsers say so themselves in the Origin of a form,
- * where proxies each have a header of their own, or none.
+ * Whether the browser uses TLS, directly or through a proxy. Browsers state it in the Origin of a form; proxies each
+ * use their own header, or none.
  */
 export const isHttps = (headers: IncomingHttpHeaders): boolean =>
   headers.origin?.startsWith('https://') === true ||

@@ -10,25 +10,21 @@ interface MetricSample {
   readonly value: number
 }
 
-/** What is counted by the processes that do it: kept in the database, so that it is the same whoever is asked. */
+/** Counters of all processes. They are stored in the database, so every process exposes the same values. */
 const COUNTERS: ReadonlyArray<readonly [name: string, type: 'counter' | 'histogram', help: string]> = [
-  [
-    'fillrate_requests_total',
-    'counter',
-    'Calls to the service, by endpoint and status; none: no answer came.',
-  ],
-  ['fillrate_lookups_total', 'counter', 'Lookups by outcome; pending: put back, to be tried again.'],
-  ['fillrate_cells_written_total', 'counter', 'Cells written into the columns of a source.'],
-  ['fillrate_write_back_batch_seconds', 'histogram', 'How long one batch of writing back took.'],
-  ['fillrate_delivery_lag_seconds', 'histogram', 'From the receipt of a delivery to its settling.'],
+  ['fillrate_requests_total', 'counter', 'API calls by endpoint and status; none: no answer.'],
+  ['fillrate_lookups_total', 'counter', 'Lookups by outcome; pending: released for a retry.'],
+  ['fillrate_cells_written_total', 'counter', 'Cells written, by source.'],
+  ['fillrate_write_back_batch_seconds', 'histogram', 'Duration of one write-back batch.'],
+  ['fillrate_delivery_lag_seconds', 'histogram', 'Time from receiving a delivery to settling it.'],
   [
     'fillrate_quarantined_results_total',
     'counter',
-    'Results of deliveries that match no input of their job: kept, and used for none.',
+    'Delivered results that match no input of their job; stored but not used.',
   ],
 ]
 
-/** Everything, in Prometheus' text format 0.0.4. Pure. */
+/** All metrics in the Prometheus text format 0.0.4. Pure. */
 export function renderMetrics(
   board: DashboardData,
   counters: readonly MetricCounter[],
@@ -68,58 +64,58 @@ function listGauges(
     ],
     [
       'fillrate_oldest_waiting_job_seconds',
-      'Age of the oldest job that waits for its delivery; 0: none waits.',
+      'Age of the oldest job waiting for its delivery; 0: none.',
       [{ value: Math.max(0, ...open.map((group) => ageOf(group.oldest))) }],
     ],
     [
       'fillrate_overdue_jobs',
-      'Jobs past their deadline that nobody has given up yet.',
+      'Jobs past their deadline that are not expired yet.',
       [{ value: jobs.reduce((sum, group) => sum + group.overdue, 0) }],
     ],
     [
       'fillrate_oldest_unsettled_delivery_seconds',
-      'How long the oldest delivery has waited to be settled; 0: none waits.',
+      'Age of the oldest unsettled delivery; 0: none.',
       [{ value: oldestDelivery }],
     ],
     [
       'fillrate_rate_limit_requests',
-      'Calls that the service allows in a window.',
+      'Calls that the service allows per window.',
       quotas.map(({ scope, limit }) => ({ labels: { scope }, value: limit })),
     ],
     [
       'fillrate_rate_limit_window_seconds',
-      'The length of that window.',
+      'Length of the rate limit window.',
       quotas.flatMap(({ scope, windowMs }) =>
         windowMs === null ? [] : [{ labels: { scope }, value: windowMs / 1_000 }],
       ),
     ],
     [
       'fillrate_rate_limit_remaining_requests',
-      'What is left of it in the window under way.',
+      'Calls remaining in the current window.',
       quotas.map(({ scope, limit, told }) => ({
         labels: { scope },
         value: told?.live ? Math.max(0, limit - told.window_used) : limit,
       })),
     ],
-    ['fillrate_runs_running', 'Runs under way.', [{ value: runs.filter((run) => run.alive).length }]],
+    ['fillrate_runs_running', 'Runs in progress.', [{ value: runs.filter((run) => run.alive).length }]],
     [
       'fillrate_last_run_end_timestamp_seconds',
-      'When the latest run that has ended did so.',
+      'End of the last finished run.',
       ended?.finished_at ? [{ value: ended.finished_at.getTime() / 1_000 }] : [],
     ],
     [
       'fillrate_last_run_failed',
-      '1 where that run failed.',
+      '1 if that run failed.',
       ended === undefined ? [] : [{ value: ended.state === Run.failed ? 1 : 0 }],
     ],
     [
       'fillrate_source_paused',
-      '1 where a source is paused.',
+      '1 if the source is paused.',
       sources.map(({ name, pause }) => ({ labels: { source: name }, value: pause === null ? 0 : 1 })),
     ],
     [
       'fillrate_fill_rate_ratio',
-      'Share of the eligible rows whose column is not blank, when it was counted last.',
+      'Share of eligible rows with a non-blank column, at the last count.',
       sources.flatMap(({ name, coverage }) => {
         const last = coverage.at(-1)
         return Object.entries(last?.filled ?? {}).map(([column, filled]) => ({
@@ -149,7 +145,7 @@ function renderCounter(
   )
 }
 
-/** Buckets in the order of their bounds, then the sum, then the count. */
+/** Buckets by bound, then the sum, then the count. */
 function bucketOrder({ name, labels }: MetricCounter): number {
   if (name.endsWith('_count')) return Number.POSITIVE_INFINITY
   if (name.endsWith('_sum')) return Number.MAX_VALUE

@@ -17,29 +17,29 @@ export interface ReceiverOptions {
   readonly log: Logger
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
-  /** What the dashboard shows. Null: there is none, as beside a single run, which would open it to all users of the machine. */
+  /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
   readonly dashboard: {
     readonly sources: () => ReadonlyMap<string, Source>
-    /** One row's story. */
+    /** The history of one row. */
     readonly explain: (source: string, key: string) => Promise<RowHistory>
   } | null
 }
 
 export interface Receiver {
-  /** Where the service reaches the receiver, without a slash at its end. */
+  /** The URL at which the service reaches the receiver, without a trailing slash. */
   readonly publicUrl: string
-  /** Where it listens; null where another Fillrate process on this machine does it for us. */
+  /** The URL it listens on; null if another Fillrate process on this machine receives for this one. */
   readonly url: string | null
   close(): Promise<void>
 }
 
-/** Where the receiver listens when it is not told. */
+/** Default address to listen on. */
 export const DEFAULT_HOST = '127.0.0.1'
 
 /**
- * Opens the receiver. Where its port is taken by another Fillrate process (`fillrate serve`, another run), that one
- * receives for both: deliveries are kept in the database, not in the process that took them.
- * @throws ConfigProblems where somebody else has the port
+ * Opens the receiver. If another Fillrate process (`fillrate serve`, another run) has the port, that process receives
+ * for both: deliveries are stored in the database, not in the process.
+ * @throws ConfigProblems if another program has the port
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
   const { db, environment, log } = options
@@ -56,9 +56,9 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         const pending = await pendingMigrations(db).catch((error: unknown) =>
           error instanceof PreReleaseSchemaError ? error.message : null,
         )
-        if (pending === null) return 'the database does not answer'
+        if (pending === null) return 'database unavailable'
         if (typeof pending === 'string') return pending
-        return pending.length > 0 ? 'the schema is missing or old: run `fillrate migrate`' : null
+        return pending.length > 0 ? 'the schema is missing or outdated: run `fillrate migrate`' : null
       },
       dashboard: options.dashboard && {
         ...options.dashboard,
@@ -70,14 +70,14 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       log,
     })
     const url = localUrl(host, server.port)
-    log.info({ listens: url }, 'the receiver is open')
+    log.info({ listens: url }, 'receiver listening')
     return { publicUrl: publicUrlFor(environment, url), url, close: () => server.close() }
   } catch (error) {
     if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
     const taken = localUrl(host, port)
     if (!(await isOwnProcess(host, port)))
       throw new ConfigProblems('the environment', [portTakenProblem(host, port)])
-    log.info({ listens: taken }, 'another Fillrate process on this machine receives for this one')
+    log.info({ listens: taken }, 'another Fillrate process on this machine receives deliveries for this one')
     return { publicUrl: publicUrlFor(environment, taken), url: null, close: async () => {} }
   }
 }
@@ -85,12 +85,12 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
 const publicUrlFor = (environment: Environment, listens: string): string =>
   (environment.publicUrl ?? listens).replace(/\/+$/, '')
 
-/** Somebody has the port who is no Fillrate process. */
+/** Another program has the port. */
 export const portTakenProblem = (host: string, port: number): Problem => ({
   place: 'FILLRATE_PORT',
-  found: `port ${port} of ${host} is taken by another program`,
+  found: `port ${port} of ${host} is in use by another program`,
   expected: 'a free port',
-  todo: 'Choose another port, or end the program that has it.',
+  todo: 'Choose another port, or stop the program that uses it.',
 })
 
 const localUrl = (host: string, port: number): string =>
@@ -110,12 +110,12 @@ export async function isOwnProcess(host: string, port: number): Promise<boolean>
   }
 }
 
-/** Whether lookups can go in bulk: the service must reach us, and we must be able to tell its deliveries from others'. */
+/** Whether lookups may go in bulk: the service must reach us, and deliveries must be verifiable. */
 export interface BulkAvailability {
   readonly possible: boolean
-  /** Why not; null when it is possible. */
+  /** Why not; null if possible. */
   readonly reason: string | null
-  /** What would make it possible. */
+  /** What would make it possible; null if possible. */
   readonly todo: string | null
 }
 
@@ -125,14 +125,14 @@ export function checkBulkAvailability(
   if (environment.webhookSecrets.length === 0)
     return {
       possible: false,
-      reason: 'FILLRATE_WEBHOOK_SECRET is not set, so no delivery could be verified',
-      todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs its deliveries with',
+      reason: 'FILLRATE_WEBHOOK_SECRET is not set, so deliveries cannot be verified',
+      todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs deliveries with',
     }
   if (environment.publicUrl === null && !isLoopback(environment.baseUrl))
     return {
       possible: false,
-      reason: 'FILLRATE_PUBLIC_URL is not set, so the service could not deliver results',
-      todo: 'set FILLRATE_PUBLIC_URL to the address at which the service reaches this process',
+      reason: 'FILLRATE_PUBLIC_URL is not set, so the service cannot deliver results',
+      todo: 'set FILLRATE_PUBLIC_URL to the URL at which the service reaches this process',
     }
   return { possible: true, reason: null, todo: null }
 }

@@ -9,15 +9,15 @@ import { registerWebhook } from './webhook.ts'
 
 export interface HttpServerOptions {
   readonly host: string
-  /** 0 takes any free port. */
+  /** 0 picks a free port. */
   readonly port: number
-  /** Null: no secret is set, so no delivery can be verified, and there is no webhook. */
+  /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
-  /** Why the process can't work now; null when it can. */
+  /** Why the process is not ready; null if it is. */
   readonly notReadyReason: () => Promise<string | null>
-  /** What people and programs look at. Null: nothing. */
+  /** The dashboard and its APIs. Null: none. */
   readonly dashboard: Omit<DashboardServerOptions, 'host'> | null
   readonly log: Logger
 }
@@ -25,23 +25,23 @@ export interface HttpServerOptions {
 export interface HttpServer {
   readonly host: string
   readonly port: number
-  /** Stops accepting, lets requests under way end, closes idle connections. */
+  /** Stops accepting, finishes requests in progress, closes idle connections. */
   close(): Promise<void>
 }
 
-/** How long a sender may take for a whole request. Slower ones are cut off: they hold a connection for nothing. */
+/** Maximum duration of a request. Slower senders are cut off, because they occupy a connection. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 10_000
-/** How often slow senders are looked for; Node's own 30 s would let them stay for twice the time. */
+/** How often timeouts are checked; Node's default of 30 s would double them. */
 const TIMEOUT_CHECK_MS = 5_000
 const MAX_CONNECTIONS = 1_024
 const READY_CACHE_MS = 1_000
-/** Of what is no delivery: a form is small, and any path takes a body from anybody. */
+/** For everything but deliveries: a form is small, and any path accepts a body from anyone. */
 const MAX_FORM_BYTES = 16_384
 
 /**
- * Opens the process's one HTTP server.
- * @throws with code EADDRINUSE where the port is taken
+ * Opens the process's only HTTP server.
+ * @throws an error with code EADDRINUSE if the port is taken
  */
 export async function openHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const server = fastify({
@@ -61,7 +61,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
     registerWebhook(server, {
       receive: options.receive,
       deliveries: options.deliveries,
-      onFailed: (error) => options.log.error({ reason: error.message }, 'a delivery could not be stored'),
+      onFailed: (error) => options.log.error({ reason: error.message }, 'failed to store a delivery'),
     })
   registerHealth(server, options)
   if (options.dashboard) registerDashboard(server, { ...options.dashboard, host: options.host })
@@ -78,7 +78,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
 }
 
 function registerHealth(server: FastifyInstance, options: HttpServerOptions): void {
-  // It needs no token: however often strangers ask, the connections that store deliveries are asked once in a while.
+  // No token needed, so the result is cached: requests must not occupy the connections that store deliveries.
   const notReady = cached(options.notReadyReason, { least: READY_CACHE_MS, cost: 1 })
   server.get('/healthz', () => ({ service: 'fillrate', ok: true }))
   server.get('/readyz', async (_, reply) => {

@@ -8,29 +8,28 @@ import { BodyMemory, type MemoryReservation } from './body-memory.ts'
 
 const MIB = 1024 * 1024
 
-/** The most a delivery's body may have (DESIGN section 7). */
+/** Maximum size of a delivery (DESIGN section 7). */
 const MAX_DELIVERY_BYTES = 10 * MIB
 
-/** The most that bodies under way may have together. Each costs several times its bytes until it is stored. */
+/** Maximum size of all deliveries in progress. Each costs several times its size until it is stored. */
 const MAX_PENDING_BYTES = 32 * MIB
 
-/** What a body of unknown length takes at first; it is doubled as often as it has to be. */
+/** Initial buffer for a body of unknown length; doubled as needed. */
 const INITIAL_BYTES = 64 * 1024
 
 const RETRY_AFTER_S = '5'
 
 export interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
-  /** Told of every new delivery, so that it is settled at once. */
-  /** Notified when a delivery is stored. */
+  /** Notified when a delivery is stored, so that it is settled at once. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
-  /** A delivery that could not be stored; its sender tries again. */
+  /** Called for a delivery that could not be stored; its sender retries. */
   readonly onFailed: (error: Error) => void
 }
 
 type Reservations = WeakMap<IncomingMessage, MemoryReservation>
 
-/** A request that is not taken, with the status that it is answered. */
+/** A rejected request, with the status of its answer. */
 class RequestError extends Error {
   override readonly name = 'Refused'
   readonly statusCode: number
@@ -42,9 +41,9 @@ class RequestError extends Error {
 }
 
 /**
- * `POST /webhooks/enrichment/:job`. The body stays bytes: the signature is over them, and nothing of it is parsed
- * before the signature is verified. What can be refused by its head alone is answered before the body is read, and the
- * bodies that are read at the same time are bounded by their bytes.
+ * `POST /webhooks/enrichment/:job`. The body stays bytes: the signature covers them, and nothing is parsed before it
+ * is verified. Requests that their headers rule out are answered before the body is read, and the memory of
+ * concurrent bodies is bounded.
  */
 export function registerWebhook(server: FastifyInstance, options: WebhookRouteOptions): void {
   const room = new BodyMemory(MAX_PENDING_BYTES)
@@ -62,7 +61,7 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
     })
     scope.addHook('onRequest', async (request, reply) => {
       checkHeaders(request.raw)
-      // Not when the body has come: until it is stored, more than its bytes is in memory.
+      // Not when the body is complete: until it is stored, it occupies more memory than its size.
       reply.raw.once('close', () => places.get(request.raw)?.release())
     })
     for (const path of ['/webhooks/enrichment', '/webhooks/enrichment/:job'])
@@ -86,31 +85,33 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
             return reply
               .code(503)
               .header('retry-after', RETRY_AFTER_S)
-              .send({ error: 'not stored, please deliver again' })
+              .send({ error: 'not stored, please retry' })
           }
         },
       )
   })
 }
 
-/** @throws Refused where the head alone tells that the request is not to be taken */
+/** @throws RequestError if the headers alone rule the request out */
 function checkHeaders({ headers }: IncomingMessage): void {
   if (!isWellFormedSignature(headers['x-webhook-signature']))
     throw new RequestError(
       401,
-      'x-webhook-signature is missing, or is no signature: 64 lowercase hexadecimal digits',
+      'x-webhook-signature is missing or invalid: expected 64 lowercase hexadecimal digits',
     )
-  // The signature is over the JSON text, and nothing is unpacked before it is verified.
+  // The signature covers the JSON text, and nothing is decompressed before it is verified.
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw new RequestError(415, 'the body must not be compressed: it is signed as it comes')
+    throw new RequestError(415, 'the body must not be compressed: the signature covers the sent bytes')
   if (Number(headers['content-length'] ?? 0) > MAX_DELIVERY_BYTES) throw tooLarge()
 }
 
-const tooLarge = (): RequestError => new RequestError(413, `a body may have ${MAX_DELIVERY_BYTES} bytes`)
-const overloaded = (): RequestError =>
-  new RequestError(503, 'too many deliveries are under way, please deliver again')
+const tooLarge = (): RequestError => new RequestError(413, `the body exceeds ${MAX_DELIVERY_BYTES} bytes`)
+const overloaded = (): RequestError => new RequestError(503, 'too many deliveries in progress, please retry')
 
-/** Reads a body that finds room. Its place is its own until the request is over. @throws Refused */
+/**
+ * Reads a body into reserved memory, which is released when the request ends.
+ * @throws RequestError
+ */
 function readBody(request: IncomingMessage, room: BodyMemory, places: Reservations): Promise<Buffer> {
   const announced = request.headers['content-length']
   return new Promise((resolve, reject) => {
@@ -141,7 +142,7 @@ function readBody(request: IncomingMessage, room: BodyMemory, places: Reservatio
     const place: MemoryReservation | null = room.reserve(size, () => end(overloaded()))
     if (place === null) return end(overloaded())
     places.set(request, place)
-    // Not zeroed: memory that no byte has been written to is not the process's yet.
+    // Not zeroed: untouched pages are not resident yet.
     body = Buffer.allocUnsafeSlow(size)
     request.on('data', take).once('end', done)
     request.once('error', end)

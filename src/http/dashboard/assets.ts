@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 const JS = 'text/javascript; charset=utf-8'
 const CSS = 'text/css; charset=utf-8'
 
-/** Our own are beside `package.json`, in a checkout and in what is installed alike. */
+/** Our own files are beside `package.json`, both in a checkout and in an installed package. */
 const assetPath = (name: string): string =>
   join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets', name)
 const chartAssetPath = (name: string): string => createRequire(import.meta.url).resolve(`uplot/dist/${name}`)
@@ -20,7 +20,7 @@ const FILES: Readonly<Record<string, { readonly path: () => string; readonly typ
   'uplot.css': { path: () => chartAssetPath('uPlot.min.css'), type: CSS },
 }
 
-/** Scripts, styles and the icon: nothing of them is anybody's data, so that the page to sign in has them too. */
+/** Scripts, styles and the icon. They are public, because the sign-in page needs them. */
 export function registerAssets(server: FastifyInstance): void {
   for (const [name, { path, type }] of Object.entries(FILES)) {
     let file: Promise<{ body: Buffer; tag: string }> | null = null

@@ -4,13 +4,13 @@ import { html, type Html, type HtmlPart } from './html.ts'
 
 export const stateLabel = (state: string): string => state.replaceAll('_', ' ')
 
-/** A point in time, said by its distance; the page keeps it going by itself. */
+/** A point in time, shown relative to now; the page keeps it current. */
 export const timeAgo = (date: Date, now: number): Html =>
   html`<time datetime="${date.toISOString()}">${relativeTime(date, now)}</time>`
 
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet'
 
-/** How a state of a row, job, run, lookup or delivery looks. Never told by its colour alone. */
+/** The colour of a state of a row, job, run, lookup or delivery. The text always states it too. */
 export function stateTone(state: string): Tone {
   if (['enriched', 'completed', 'found', 'settled'].includes(state)) return 'good'
   if (['waiting', 'running', 'submitting', 'submitted', 'pending', 'leased', 'received'].includes(state))
@@ -24,7 +24,7 @@ export function stateTone(state: string): Tone {
 export const badge = (text: string, tone: Tone): Html => html`<span class="badge ${tone}">${text}</span>`
 export const stateBadge = (state: string): Html => badge(stateLabel(state), stateTone(state))
 
-/** Parts of a whole as a bar. What is not nothing shows at least a sliver. For the eye: the numbers stand beside it. */
+/** Shares of a whole as a bar. A non-zero share is at least a sliver. Decorative: the numbers stand beside it. */
 export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly look: string }>): Html {
   let x = 0
   const rects = parts.map(({ share, look }) => {
@@ -39,7 +39,7 @@ export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly
   </svg>`
 }
 
-/** A line through points whose x and y are 0 to 1. For the eye. */
+/** A line through points with x and y from 0 to 1. Decorative. */
 export function sparkline(points: ReadonlyArray<readonly [x: number, y: number]>): Html | null {
   if (points.length < 2) return null
   const at = points.map(([x, y]) => `${(x * 100).toFixed(1)},${(22 - y * 20).toFixed(1)}`)
@@ -54,7 +54,7 @@ export const percentOfTotal = (part: number, whole: number): string =>
 export const numberCell = (n: number | null): Html =>
   html`<td class="n">${n === null ? '' : formatCount(n)}</td>`
 
-/** A section with its heading, found by its id. */
+/** A titled section, addressable by its id. */
 export const card = (id: string, title: string, body: HtmlPart, aside: HtmlPart = null): Html =>
   html`<section id="${id}" class="card" aria-labelledby="${id}-title">
     <header class="card-head">
@@ -64,6 +64,6 @@ export const card = (id: string, title: string, body: HtmlPart, aside: HtmlPart 
     ${body}
   </section>`
 
-/** Wide tables scroll on a narrow screen; a keyboard must reach what scrolls. */
+/** Wide tables scroll on narrow screens; the keyboard must reach scrollable regions. */
 export const scrollable = (label: string, table: Html): Html =>
   html`<div class="scroll" role="group" aria-label="${label}" tabindex="0">${table}</div>`

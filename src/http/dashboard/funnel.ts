@@ -3,23 +3,25 @@ import type { RowState } from '../../domain/row.ts'
 import { html, type Html } from './html.ts'
 import { shareBar, percentOfTotal, ratio, stateTone, stateLabel } from './components.ts'
 
-/** What is lost on the way from one step to the next; the last step is what is left. */
+/** The states lost before each step; the last step is what remains. */
 const FUNNEL_STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
-  { after: 'can be asked', lost: ['invalid_input', 'suppressed'] },
+  { after: 'valid input', lost: ['invalid_input', 'suppressed'] },
   { after: 'answered', lost: ['waiting', 'rejected', 'failed'] },
   { after: 'found', lost: ['not_found'] },
-  { after: 'sure enough', lost: ['below_confidence'] },
+  { after: 'above confidence threshold', lost: ['below_confidence'] },
   { after: 'enriched', lost: ['unchanged', 'write_rejected'] },
 ]
 
 export interface FunnelStep {
   readonly name: string
   readonly rows: number
-  /** What was lost before it. */
+  /** Rows lost before this step. */
   readonly lost: ReadonlyArray<{ readonly state: RowState; readonly rows: number }>
 }
 
-/** From the rows picked to those enriched, each step what is left of the one before. Steps without a loss are left out. Pure. */
+/**
+ * From picked to enriched rows: each step is the remainder of the one before. Steps without a loss are omitted. Pure.
+ */
 export function funnelSteps(states: Readonly<Record<RowState, number>>): FunnelStep[] {
   const picked = Object.values(states).reduce((sum, rows) => sum + rows, 0)
   const steps: FunnelStep[] = [{ name: 'picked', rows: picked, lost: [] }]
@@ -32,7 +34,7 @@ export function funnelSteps(states: Readonly<Record<RowState, number>>): FunnelS
   return steps
 }
 
-/** The funnel as a table, whose lines add up from the top to the bottom. */
+/** The funnel as a table whose lines add up. */
 export function funnelTable(
   caption: string,
   states: Readonly<Record<RowState, number>>,

@@ -1,4 +1,4 @@
-/** HTML that is safe to send: made by `html` alone. */
+/** Safe HTML, created by `html` only. */
 export class Html {
   readonly text: string
   constructor(text: string) {
@@ -9,7 +9,7 @@ export class Html {
   }
 }
 
-/** What a template may hold. Text is escaped; null, undefined and false give nothing. */
+/** Interpolated values. Text is escaped; null, undefined and false render nothing. */
 export type HtmlPart = Html | string | number | null | undefined | false | readonly HtmlPart[]
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -29,17 +29,17 @@ function render(part: HtmlPart): string {
   return escapeHtml(String(part))
 }
 
-/** A template: whatever is put in is escaped, unless it is `Html` already. Attributes must stand in quotes. */
+/** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
 export function html(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
   return new Html(texts.map((text, n) => text + render(parts[n])).join(''))
 }
 
-/** An address with a query, each value encoded; null leaves one out. */
+/** A URL with an encoded query; null values are omitted. */
 export function buildUrl(path: string, query: Readonly<Record<string, string | null>>): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null)
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`
 }
 
-/** Where one row's story is told. */
+/** The page of one row. */
 export const rowUrl = ({ source, key }: { readonly source: string; readonly key: string }): string =>
   buildUrl('/row', { source, key })

@@ -6,14 +6,14 @@ const SELECTED_ATTRIBUTE = html` selected`
 export interface HtmlPageOptions {
   readonly title: string
   readonly sources: readonly string[]
-  /** It shows what goes on: reloaded now and then where no script runs. */
+  /** The page shows live data: it reloads periodically without JavaScript. */
   readonly live?: boolean
-  /** There is something to sign out of. */
+  /** There is a session to sign out of. */
   readonly signedIn?: boolean
   readonly found?: { readonly source: string; readonly key: string }
 }
 
-/** A whole page. Nothing in it is a script or a style: the Content-Security-Policy would not let it be one. */
+/** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
   const { title, live = false } = options
   return html`<!doctype html>
@@ -31,10 +31,10 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     <script type="module" src="/assets/board.js"></script>
   </head>
   <body${live && LIVE_ATTRIBUTE}>
-    <a class="skip" href="#main">To the content</a>
+    <a class="skip" href="#main">Skip to content</a>
     <header class="top">
       <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
-      ${live && html`<p id="connection" role="status" class="sr">shown as it was</p>`}
+      ${live && html`<p id="connection" role="status" class="sr">not live</p>`}
       ${rowFinder(options)}
       ${options.signedIn && html`<form method="post" action="/logout"><button class="quiet-button">Sign out</button></form>`}
     </header>
@@ -52,12 +52,12 @@ const rowFinder = ({ sources, found }: HtmlPageOptions): Html | null =>
         <select id="find-source" name="source">
           ${sources.map((name) => html`<option${name === found?.source && SELECTED_ATTRIBUTE}>${name}</option>`)}
         </select>
-        <label class="sr" for="find-key">key of a row</label>
+        <label class="sr" for="find-key">row key</label>
         <input
           id="find-key"
           name="key"
           required
-          placeholder="key of a row"
+          placeholder="row key"
           value="${found?.key ?? ''}"
           autocomplete="off"
           spellcheck="false"
@@ -65,7 +65,7 @@ const rowFinder = ({ sources, found }: HtmlPageOptions): Html | null =>
         <button>Explain</button>
       </form>`
 
-/** What every answer to a browser carries: nothing runs and nothing is loaded but our own files. */
+/** Headers of every page: only our own files may load and run. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

@@ -21,18 +21,21 @@ import { runPage } from './pages/runs.ts'
 
 export interface PageRouteOptions {
   readonly db: Database
-  /** As they are configured now: a daemon reads its configuration again. */
+  /** The current sources: a daemon may reload its configuration. */
   readonly sources: () => ReadonlyMap<string, Source>
   readonly explain: (source: string, key: string) => Promise<RowHistory>
   readonly log: Logger
-  /** There is a token, and so something to sign out of. */
+  /** There is a token, so there is a session to sign out of. */
   readonly signedIn: boolean
 }
 
-/** Rows of one page of failures. */
+/** Rows on one page of failures. */
 const FAILURES_PAGE_SIZE = 100
 
-/** The dashboard's pages. Whoever comes this far may look. @returns reads what the first page shows */
+/**
+ * Registers the dashboard's pages, without access control.
+ * @returns reads the data of the overview page
+ */
 export function registerPages(
   server: FastifyInstance,
   options: PageRouteOptions,
@@ -114,7 +117,7 @@ const notFoundBody = (text: string) =>
 const parseState = (text: string | null): FailureState | null =>
   FAILURE_STATES.find((state) => state === text) ?? null
 
-/** Where the page before ended. What is no place begins at the first. */
+/** The position after which a page starts. An invalid one means the first page. */
 function parseCursor(text: string | undefined): { source: string; key: string } | null {
   try {
     const [source, key] = JSON.parse(text ?? '') as unknown[]
@@ -124,7 +127,7 @@ function parseCursor(text: string | undefined): { source: string; key: string } 
   }
 }
 
-/** What can be done from the dashboard: a source is paused or resumed, and nothing else. */
+/** The only actions of the dashboard: pausing and resuming a source. */
 export function registerActions(
   server: FastifyInstance,
   {

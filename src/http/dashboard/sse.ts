@@ -5,17 +5,17 @@ import { chartData } from './pages/rate-limit.ts'
 import { liveParts } from './pages/overview.ts'
 
 const INTERVAL_MS = 1_000
-/** Pages that are told at once; each costs a connection, and a copy of what it was told. */
+/** Maximum number of pages with live updates; each costs a connection and a copy of its content. */
 const MAX_PAGES = 100
 
 /**
- * Tells pages that are open what has changed, by server-sent events: the HTML of each part that is not what it was, and
- * the chart's numbers. Reads nothing while nobody looks.
+ * Sends changes to open pages as server-sent events: the HTML of each changed part, and the chart's data. Reads
+ * nothing while no page is open.
  */
 export class LiveUpdates {
   readonly #read: () => Promise<DashboardData>
   readonly #log: Logger
-  /** What each page was told last, by the id of the part. */
+  /** What each page received last, by the id of the part. */
   readonly #pages = new Map<ServerResponse, Map<string, string>>()
   #timer: NodeJS.Timeout | null = null
   #isSending = false
@@ -25,18 +25,18 @@ export class LiveUpdates {
     this.#log = log
   }
 
-  /** Whether one more page can be told. */
+  /** Whether another page may subscribe. */
   get hasRoom(): boolean {
     return this.#pages.size < MAX_PAGES
   }
 
-  /** Takes a page on: its connection stays open until it goes or the server closes. */
+  /** Subscribes a page: its connection stays open until it leaves or the server closes. */
   subscribe(response: ServerResponse, headers: Readonly<Record<string, string>>): void {
     response.writeHead(200, {
       ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // A proxy that gathers the answer would keep every event from the page.
+      // A buffering proxy would withhold the events.
       'x-accel-buffering': 'no',
     })
     response.write(`retry: ${INTERVAL_MS}\n\n`)
@@ -72,7 +72,7 @@ export class LiveUpdates {
       }))
       const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0] ?? null))
       for (const [response, told] of this.#pages) {
-        // A page that does not take what it is told is told no more until it does.
+        // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
         for (const { id, text, print } of parts)
           if (told.get(id) !== print) {
@@ -86,8 +86,8 @@ export class LiveUpdates {
         sendEvent(response, 'beat', String(board.at))
       }
     } catch (error) {
-      this.#log.warn({ reason: (error as Error).message }, 'the dashboard could not be read')
-      for (const response of this.#pages.keys()) sendEvent(response, 'fault', 'the database does not answer')
+      this.#log.warn({ reason: (error as Error).message }, 'failed to read dashboard data')
+      for (const response of this.#pages.keys()) sendEvent(response, 'fault', 'database unavailable')
     } finally {
       this.#isSending = false
     }
@@ -97,5 +97,5 @@ export class LiveUpdates {
 const sendEvent = (response: ServerResponse, event: string, data: string): boolean =>
   response.write(`event: ${event}\ndata: ${data}\n\n`)
 
-/** Without the words of times, which the page keeps going by itself. */
+/** Without relative times, which the page updates itself. */
 const withoutTimes = (text: string): string => text.replaceAll(/(<time [^>]*>)[^<]*/g, '$1')

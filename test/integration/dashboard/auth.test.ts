@@ -84,7 +84,7 @@ describe('with a token', () => {
 
   test('signing in gives a cookie that no script and no other site can use; signing out takes it away', async () => {
     const own = { 'sec-fetch-site': 'same-origin' }
-    expect((await ask(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('That is not the token.')
+    expect((await ask(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('Wrong token.')
     expect(
       (await ask(`${at}/login`, form({ token: TOKEN }, { 'sec-fetch-site': 'cross-site' }))).status,
     ).toBe(403)

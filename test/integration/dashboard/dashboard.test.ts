@@ -151,7 +151,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     }
     const page = await open()
     await page.keyboard.press('Tab')
-    expect(await page.evaluate('document.activeElement.textContent')).toBe('To the content')
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content')
     await page.close()
   })
 

@@ -5,7 +5,7 @@ import type { FailedRow, FailureReason, ReasonFilter } from '../../../store/fail
 import { type Html, type HtmlPart, buildUrl, html, rowUrl } from '../html.ts'
 import { card, scrollable, stateBadge, stateLabel, timeAgo } from '../components.ts'
 
-/** Reasons shown at the most: of more, those with the fewest rows are only counted. */
+/** Reasons listed in full; of the others, only the rows are counted. */
 const MAX_REASONS = 12
 
 export function failuresSection(board: DashboardData): Html {
@@ -16,7 +16,7 @@ export function failuresSection(board: DashboardData): Html {
     'failures',
     'Failures by reason',
     total === 0
-      ? html`<p class="empty">No row has failed.</p>`
+      ? html`<p class="empty">No failed rows.</p>`
       : [
           reasonsTable(reasons.slice(0, MAX_REASONS)),
           rest.length > 0 &&
@@ -38,7 +38,7 @@ const reasonsTable = (reasons: readonly FailureReason[]): Html =>
     'Failures by reason',
     html`<table>
       <caption class="sr">
-        Why rows could not be enriched
+        Reasons why rows were not enriched
       </caption>
       <thead>
         <tr>
@@ -55,7 +55,7 @@ const reasonsTable = (reasons: readonly FailureReason[]): Html =>
               <td class="n">${formatCount(rows)}</td>
               <td class="reason">
                 <a href="${buildUrl('/failures', { source, state, reason })}"
-                  >${reason === '' ? 'no reason told' : reason}</a
+                  >${reason === '' ? 'no reason given' : reason}</a
                 >
               </td>
               <td>${stateBadge(state)}</td>
@@ -66,7 +66,7 @@ const reasonsTable = (reasons: readonly FailureReason[]): Html =>
     </table>`,
   )
 
-/** The page of the rows behind one reason, or behind all. */
+/** The rows that failed for one reason, or for any. */
 export function failuresPage(
   filter: ReasonFilter,
   rows: readonly FailedRow[],
@@ -78,25 +78,25 @@ export function failuresPage(
     options.full && last !== undefined
       ? buildUrl('/failures', { source, state, reason, after: JSON.stringify([last.source, last.key]) })
       : null
-  return html`<h1>Rows that could not be enriched</h1>
-    ${card('failures', reason ?? (state === null ? 'All of them' : stateLabel(state)), [
+  return html`<h1>Rows not enriched</h1>
+    ${card('failures', reason ?? (state === null ? 'All reasons' : stateLabel(state)), [
       html`<dl class="fields">
         ${source !== null && fieldItem('Source', source)}
-        ${state !== null && [fieldItem('State', stateBadge(state)), fieldItem('What becomes of them', withCode(FAILURE_ADVICE[state]))]}
+        ${state !== null && [fieldItem('State', stateBadge(state)), fieldItem('What to do', withCode(FAILURE_ADVICE[state]))]}
       </dl>`,
       rows.length === 0
-        ? html`<p class="empty">None any more.</p>`
+        ? html`<p class="empty">No such rows.</p>`
         : scrollable(
             'Rows',
             html`<table>
               <caption class="sr">
-                Rows that could not be enriched
+                Rows not enriched
               </caption>
               <thead>
                 <tr>
                   <th scope="col">row</th>
                   ${state === null && html`<th scope="col">state</th>`}
-                  <th scope="col">when</th>
+                  <th scope="col">finished</th>
                   <th scope="col">reason</th>
                 </tr>
               </thead>
@@ -113,7 +113,7 @@ export function failuresPage(
               </tbody>
             </table>`,
           ),
-      next !== null && html`<p><a rel="next" href="${next}">More of them</a></p>`,
+      next !== null && html`<p><a rel="next" href="${next}">Next page</a></p>`,
     ])}`
 }
 
@@ -123,6 +123,6 @@ const fieldItem = (name: string, value: HtmlPart): Html =>
     <dd>${value}</dd>
   </div>`
 
-/** Text with `code` in it. */
+/** Formats `code` spans in text. */
 export const withCode = (text: string): HtmlPart =>
   text.split('`').map((part, n) => (n % 2 === 1 ? html`<code>${part}</code>` : part))

@@ -3,20 +3,19 @@ import type { JobGroup } from '../../../store/metrics.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import { badge, numberCell, scrollable, card, stateBadge, timeAgo } from '../components.ts'
 
-/** What a state of a job means for whoever waits for it. */
+/** What each job state means. */
 const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
-  submitting: 'about to be posted, or to be posted again',
-  submitted: 'with the service; its delivery is awaited',
-  in_doubt: 'it is unknown whether it arrived; not sent again',
-  expired: 'no delivery in time; its members are asked one by one',
-  failed: 'the service says that it failed; what it delivered is used',
-  rejected: 'the service would not take it; its members are asked one by one',
+  submitting: 'being submitted or retried',
+  submitted: 'accepted by the service; waiting for its delivery',
+  in_doubt: 'submission may have arrived; not repeated',
+  expired: 'no delivery in time; its emails are looked up one by one',
+  failed: 'the service reported a failure; delivered results are used',
+  rejected: 'rejected by the service; its emails are looked up one by one',
   completed: 'delivered',
 }
 
 export function jobsSection({ jobs: groups, at }: DashboardData): Html {
-  if (groups.length === 0)
-    return card('jobs', 'Jobs', html`<p class="empty">Nothing has gone in bulk yet.</p>`)
+  if (groups.length === 0) return card('jobs', 'Jobs', html`<p class="empty">No bulk jobs yet.</p>`)
   return card(
     'jobs',
     'Jobs',
@@ -33,7 +32,7 @@ export function jobsSection({ jobs: groups, at }: DashboardData): Html {
             <th scope="col" class="n">emails</th>
             <th scope="col">oldest</th>
             <th scope="col">deadline</th>
-            <th scope="col">what it means</th>
+            <th scope="col">meaning</th>
           </tr>
         </thead>
         <tbody>

@@ -10,42 +10,42 @@ import { Run } from '../../../domain/run.ts'
 import { type Tone, ratio, timeAgo } from '../components.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 
-/** The first page. */
-export const overviewPage = (board: DashboardData): Html =>
-  html`<h1 class="sr">How Fillrate goes</h1>
-    ${healthSection(board)} ${metricTiles(board)}
-    <div class="grid">${board.sources.map((source) => sourceCard(source, board.at))}</div>
-    ${rateSection(board)} ${runsSection(board)}
-    <div class="grid">${jobsSection(board)}${failuresSection(board)}</div>`
+/** The overview page. */
+export const overviewPage = (data: DashboardData): Html =>
+  html`<h1 class="sr">Overview</h1>
+    ${healthSection(data)} ${metricTiles(data)}
+    <div class="grid">${data.sources.map((source) => sourceCard(source, data.at))}</div>
+    ${rateSection(data)} ${runsSection(data)}
+    <div class="grid">${jobsSection(data)}${failuresSection(data)}</div>`
 
-/** The parts of it that go on, by the id of the element that each takes the place of. */
-export function liveParts(board: DashboardData): ReadonlyMap<string, Html> {
+/** The live parts, by the id of the element that each replaces. */
+export function liveParts(data: DashboardData): ReadonlyMap<string, Html> {
   return new Map([
-    ['verdict', healthSection(board)],
-    ['tiles', metricTiles(board)],
-    ...board.sources.map((source) => [`source-${source.name}`, sourceCard(source, board.at)] as const),
-    ['quota', rateLimitStatus(board)],
-    ['calls-details', callsTable(board)],
-    ['runs', runsSection(board)],
-    ['jobs', jobsSection(board)],
-    ['failures', failuresSection(board)],
+    ['verdict', healthSection(data)],
+    ['tiles', metricTiles(data)],
+    ...data.sources.map((source) => [`source-${source.name}`, sourceCard(source, data.at)] as const),
+    ['quota', rateLimitStatus(data)],
+    ['calls-details', callsTable(data)],
+    ['runs', runsSection(data)],
+    ['jobs', jobsSection(data)],
+    ['failures', failuresSection(data)],
   ])
 }
 
-/** At a glance: is it working, and what wants somebody to act. */
-export function healthSection(board: DashboardData): Html {
-  const troubles = findProblems(board)
-  const [tone, headline] = createHeadline(board)
+/** Whether Fillrate works, and what needs attention. */
+export function healthSection(data: DashboardData): Html {
+  const problems = findProblems(data)
+  const [tone, headline] = createHeadline(data)
   return html`<section
     id="verdict"
-    class="verdict ${troubles.some((one) => one.tone === 'bad') ? 'bad' : tone}"
-    aria-label="How it goes"
+    class="verdict ${problems.some((one) => one.tone === 'bad') ? 'bad' : tone}"
+    aria-label="Health"
   >
     <p class="headline">${headline}</p>
     ${
-      troubles.length > 0 &&
+      problems.length > 0 &&
       html`<ul>
-        ${troubles.map((one) => html`<li class="${one.tone}">${one.text}</li>`)}
+        ${problems.map((one) => html`<li class="${one.tone}">${one.text}</li>`)}
       </ul>`
     }
   </section>`
@@ -57,10 +57,10 @@ function createHeadline({ runs, at }: DashboardData): [Tone, HtmlPart] {
   if (first !== undefined)
     return [
       'busy',
-      live.length === 1 ? runningHeadline(first) : `${formatCount(live.length)} runs are under way`,
+      live.length === 1 ? runningHeadline(first) : `${formatCount(live.length)} runs in progress`,
     ]
   const [last] = runs
-  if (last === undefined) return ['quiet', 'Nothing has run yet.']
+  if (last === undefined) return ['quiet', 'No runs yet.']
   const enriched = readTotal(last.totals, 'rows', 'enriched')
   const picked = readTotal(last.totals, 'rows', 'picked')
   const did =
@@ -78,9 +78,9 @@ function createHeadline({ runs, at }: DashboardData): [Tone, HtmlPart] {
 
 function runningHeadline(run: RunOverview): Html {
   const rows = Object.values(run.states ?? {}).reduce((sum, n) => sum + n, 0)
-  const settled = rows - (run.states?.waiting ?? 0)
-  return html`<a href="/runs/${run.id}">Run ${run.id}</a> is under way: ${formatCount(settled)} of
-    ${pluralize(rows, 'row')} settled (${Math.floor(ratio(settled, rows) * 100)}%).`
+  const finished = rows - (run.states?.waiting ?? 0)
+  return html`<a href="/runs/${run.id}">Run ${run.id}</a> is in progress: ${formatCount(finished)} of
+    ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
 }
 
 function findProblems({ runs, jobs, sources, quotas }: DashboardData): { tone: Tone; text: HtmlPart }[] {
@@ -97,7 +97,7 @@ function findProblems({ runs, jobs, sources, quotas }: DashboardData): { tone: T
       ? [
           {
             tone: 'bad' as const,
-            text: `${pluralize(overdue, 'job')} past the deadline, and nobody is there to give them up.`,
+            text: `${pluralize(overdue, 'job')} past the deadline; any running Fillrate process will expire them.`,
           },
         ]
       : []),
@@ -105,20 +105,20 @@ function findProblems({ runs, jobs, sources, quotas }: DashboardData): { tone: T
       ? [
           {
             tone: 'warn' as const,
-            text: `${pluralize(inDoubt, 'job')} in doubt: it is unknown whether the submission arrived; not sent again before the deadline.`,
+            text: `${pluralize(inDoubt, 'job')} in doubt: the submission may have arrived, so it is not repeated before the deadline.`,
           },
         ]
       : []),
     ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
     ...(quota?.told?.shared_key === true && quota.told.live
-      ? [{ tone: 'warn' as const, text: 'Another client seems to spend the same key.' }]
+      ? [{ tone: 'warn' as const, text: 'Another client seems to use the same key.' }]
       : []),
   ]
 }
 
-/** The numbers that answer: what did it fill, what does it cost, what is stuck. */
-export function metricTiles(board: DashboardData): Html {
-  const states = board.sources.map((source) => source.states)
+/** Key figures: what was filled, what it cost, what is stuck. */
+export function metricTiles(data: DashboardData): Html {
+  const states = data.sources.map((source) => source.states)
   const all = states.reduce((sum, one) => sum + Object.values(one).reduce((a, b) => a + b, 0), 0)
   const sumOf = (names: readonly string[]): number =>
     states.reduce(
@@ -126,16 +126,16 @@ export function metricTiles(board: DashboardData): Html {
       0,
     )
   const enriched = sumOf(['enriched'])
-  const calls = board.calls.reduce((sum, one) => sum + one.calls, 0)
-  const throttled = board.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
-  return html`<section id="tiles" class="tiles" aria-label="In numbers">
+  const calls = data.calls.reduce((sum, one) => sum + one.calls, 0)
+  const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
+  return html`<section id="tiles" class="tiles" aria-label="Key figures">
     <dl>
-      ${tile('Cells filled', formatCount(board.spent.written), 'in 30 days')}
-      ${tile('Rows enriched', formatCount(enriched), all === 0 ? 'no row picked yet' : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`)}
-      ${tile('Lookups asked', formatCount(board.spent.asked), 'in 30 days: what it costs')}
-      ${tile('Calls', formatCount(calls), throttled === 0 ? 'in the last hour, none throttled' : `in the last hour, ${formatCount(throttled)} throttled`)}
+      ${tile('Cells filled', formatCount(data.spent.written), 'in 30 days')}
+      ${tile('Rows enriched', formatCount(enriched), all === 0 ? 'no rows picked yet' : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`)}
+      ${tile('Lookups (billable)', formatCount(data.spent.asked), 'in 30 days')}
+      ${tile('API calls', formatCount(calls), throttled === 0 ? 'in the last hour, none throttled' : `in the last hour, ${formatCount(throttled)} throttled`)}
       ${tile('Waiting', formatCount(sumOf(['waiting'])), 'rows')}
-      ${tile('Could not be enriched', formatCount(sumOf(FAILURE_STATES)), 'rows, by reason below')}
+      ${tile('Not enriched', formatCount(sumOf(FAILURE_STATES)), 'rows, see reasons below')}
     </dl>
   </section>`
 }

@@ -15,11 +15,11 @@ type LeaderStatus = NonNullable<RateLimitStatus['told']>
 
 const TABLE_STEP_MS = 5 * 60_000
 
-/** The quota as its caller saw it last. */
+/** The rate limit, as the leader reported it last. */
 export function rateLimitStatus({ quotas, at }: DashboardData): Html {
   const body =
     quotas.length === 0
-      ? html`<p class="empty">The service has not been called yet, so its limit is not known.</p>`
+      ? html`<p class="empty">The service has not been called yet, so its rate limit is unknown.</p>`
       : quotas.map((one) => rateLimitFields(one, at))
   return html`<div id="quota">${body}</div>`
 }
@@ -29,7 +29,7 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, told }: RateLimit
   const isNow = told?.live === true
   const fields: [string, HtmlPart][] = [
     [
-      'Limit',
+      'Rate limit',
       windowMs === null
         ? `${pluralize(limit, 'call')}, window ${told?.window_at_most_ms == null ? 'not known yet' : `of at most ${formatDuration(told.window_at_most_ms)}`}`
         : `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`,
@@ -41,8 +41,8 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, told }: RateLimit
       ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
       ${
         isNow
-          ? badge('calling now', 'busy')
-          : html`not calling; as it was ${timeAgo(told?.reported_at ?? new Date(observedAt), at)}`
+          ? badge('active', 'busy')
+          : html`idle; last reported ${timeAgo(told?.reported_at ?? new Date(observedAt), at)}`
       }
     </p>
     <dl class="fields">
@@ -64,28 +64,28 @@ function currentWindowFields(told: LeaderStatus, limit: number, at: number): [st
       html`${formatCount(used)} of ${formatCount(limit)}
       ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
     ],
-    ['Next window', next === null ? 'not known' : `in ${formatDuration(Math.max(0, Date.parse(next) - at))}`],
+    ['Resets', next === null ? 'unknown' : `in ${formatDuration(Math.max(0, Date.parse(next) - at))}`],
     ['State', told.stall_reason ?? told.state],
   ]
 }
 
 const usageFields = (told: LeaderStatus): [string, HtmlPart][] => [
   [
-    'Used of what it permitted',
+    'Utilisation',
     told.utilisation === null ? '–' : `${formatPercent(told.utilisation)} (${formatCount(told.used)} calls)`,
   ],
   ['Throttled (429)', formatCount(told.throttled)],
 ]
 
-/** The last hour's calls: a picture, which the page's script makes a live one, and the same as a table. */
+/** The calls of the last hour: a chart, kept live by the page's script, and the same data as a table. */
 export function rateSection(board: DashboardData): Html {
   return card(
     'rate',
-    'Quota and calls',
+    'Rate limit and API calls',
     html`<div class="columns">
       <div>${rateLimitStatus(board)}</div>
       <figure>
-        <figcaption>Calls a second, the last hour</figcaption>
+        <figcaption>API calls per second, last hour</figcaption>
         <div id="chart" class="chart" aria-hidden="true">${callsChart(board)}</div>
         <div id="calls-table">${callsTable(board)}</div>
       </figure>
@@ -96,10 +96,10 @@ export function rateSection(board: DashboardData): Html {
 export function callsTable({ calls, at }: DashboardData): Html {
   const lines = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: TABLE_STEP_MS }).toReversed()
   return html`<details id="calls-details">
-    <summary>The same as a table</summary>
+    <summary>Show as table</summary>
     <table>
       <caption>
-        Calls in steps of five minutes, the latest first
+        API calls per five minutes, latest first
       </caption>
       <thead>
         <tr>
@@ -107,7 +107,7 @@ export function callsTable({ calls, at }: DashboardData): Html {
           <th scope="col" class="n">answered</th>
           <th scope="col" class="n">throttled</th>
           <th scope="col" class="n">failed</th>
-          <th scope="col" class="n">a second</th>
+          <th scope="col" class="n">per second</th>
         </tr>
       </thead>
       <tbody>
@@ -126,7 +126,7 @@ export function callsTable({ calls, at }: DashboardData): Html {
   </details>`
 }
 
-/** For where no script runs. */
+/** The chart without JavaScript. */
 function callsChart({ calls, at }: DashboardData): Html {
   const steps = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: 60_000 })
   const most = Math.max(1, ...steps.map((one) => one.answered + one.throttled + one.failed))
@@ -147,15 +147,15 @@ function callsChart({ calls, at }: DashboardData): Html {
   </svg>`
 }
 
-/** Calls of one step, told by how they ended. */
+/** Calls in one step, by outcome. */
 export interface CallStep {
-  /** Its beginning, in milliseconds since the epoch. */
+  /** Start of the step, in milliseconds since the epoch. */
   readonly at: number
-  /** The service gave an answer: a record, or that it knows none, or that the question is no good. */
+  /** The service answered: a record, no match, or invalid input. */
   readonly answered: number
   /** 429. */
   readonly throttled: number
-  /** 5xx, a refused key, no answer at all. */
+  /** 5xx, a rejected key, or no answer. */
   readonly failed: number
 }
 
@@ -166,7 +166,7 @@ function outcomeGroup(status: string): CallOutcomeGroup {
   return /^2..$|^40[04]$|^422$/.test(status) ? 'answered' : 'failed'
 }
 
-/** The calls up to now in steps of one length, those without a call too. Pure. */
+/** Groups calls into steps of equal length, including empty ones, up to now. Pure. */
 export function callSteps(
   calls: readonly RequestCount[],
   now: number,
@@ -195,14 +195,14 @@ export interface ChartData {
   readonly answered: readonly number[]
   readonly throttled: readonly number[]
   readonly failed: readonly number[]
-  /** What the service allows a second; null where that is not known. */
+  /** Calls a second that the service allows; null if unknown. */
   readonly allowed: number | null
 }
 
-/** A picture of less than this has no shape, in milliseconds. */
+/** Shortest time span of the chart, in milliseconds. */
 const MIN_CHART_MS = 5 * 60_000
 
-/** The last hour for the chart, from its first call on. Pure. */
+/** The chart's data: the last hour, from its first call on. Pure. */
 export function chartData(
   calls: readonly RequestCount[],
   now: number,
@@ -211,7 +211,7 @@ export function chartData(
 ): ChartData {
   const first = calls[0]?.at ?? now
   const length = Math.min(lengthMs, Math.max(MIN_CHART_MS, now - first + 6 * REQUEST_COUNT_STEP_MS))
-  // The step that is under way would look like a fall.
+  // The current step is incomplete and would look like a drop.
   const steps = callSteps(calls, now - REQUEST_COUNT_STEP_MS, {
     lengthMs: Math.ceil(length / REQUEST_COUNT_STEP_MS) * REQUEST_COUNT_STEP_MS,
   })

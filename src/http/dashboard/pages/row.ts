@@ -10,24 +10,24 @@ import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import { scrollable, card, stateBadge, timeAgo, stateLabel } from '../components.ts'
 
-/** One row's story, as `fillrate explain` tells it. */
+/** The history of one row, as in `fillrate explain`. */
 export function rowPage(story: RowHistory, now: number): Html {
   const { source, key, table, state, row } = story
   return html`<h1><span class="sub">${source} · ${table}</span> ${key}</h1>
     <div class="grid">
-      ${card('state', 'Where it is', [
+      ${card('state', 'Status', [
         html`<p>
-          ${state === null ? 'It was never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
+          ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
         </p>`,
         html`<ul class="notes">
           ${listNotes(story).map((note) => html`<li>${note}</li>`)}
         </ul>`,
       ])}
-      ${card('next', 'What comes next', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.what)}</p>`)}
-      ${card('values', 'What it holds', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
-      ${card('asked', 'What was asked and answered', lookupSection(story, now))}
-      ${story.fields.length > 0 && card('record', 'What its record holds', fieldsTable(story.fields))}
-      ${card('changes', 'Changes', story.changes.length === 0 ? html`<p class="empty">Fillrate has written nothing into it.</p>` : story.changes.map((change) => changeTable(change, now)))}
+      ${card('next', 'Next step', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.what)}</p>`)}
+      ${card('values', 'Current values', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
+      ${card('asked', 'Lookup', lookupSection(story, now))}
+      ${story.fields.length > 0 && card('record', 'Enrichment record', fieldsTable(story.fields))}
+      ${card('changes', 'Changes', story.changes.length === 0 ? html`<p class="empty">Fillrate has not written to this row.</p>` : story.changes.map((change) => changeTable(change, now)))}
     </div>`
 }
 
@@ -36,18 +36,16 @@ function listNotes({ state, row }: RowHistory): string[] {
   return [
     ...(state?.reason ? [state.reason] : []),
     ...(row.exists ? [] : ['the row is deleted']),
-    ...(row.excluded_by === null ? [] : [`left out of the source by its ${row.excluded_by}`]),
-    ...(row.join_count > 1
-      ? [`the joins give ${row.join_count} rows for this key, and only one can be right`]
-      : []),
-    ...(row.problem === null ? [] : [`an expression of the source fails on it: ${row.problem}`]),
-    ...(state?.inputs_changed ? ['its inputs have changed since'] : []),
+    ...(row.excluded_by === null ? [] : [`excluded from the source by its ${row.excluded_by}`]),
+    ...(row.join_count > 1 ? [`the joins return ${row.join_count} rows for this key instead of one`] : []),
+    ...(row.problem === null ? [] : [`a source expression fails on this row: ${row.problem}`]),
+    ...(state?.inputs_changed ? ['its inputs have changed since then'] : []),
     ...cells
       .map((one) => `${String(one['column'])}: ${String(one['reason'])}`)
       .filter((text) => !(state?.reason ?? '').includes(text))
       .map((text) => `not written: ${text}`),
     ...row.input_notes
-      .map((one) => `not asked by ${one.input}: ${one.reason}`)
+      .map((one) => `${one.input} not usable: ${one.reason}`)
       .filter((text) => state?.reason !== text),
   ]
 }
@@ -57,7 +55,7 @@ const objectsIn = (value: unknown): Record<string, unknown>[] =>
     ? value.filter((one): one is Record<string, unknown> => typeof one === 'object' && one !== null)
     : []
 
-/** A value as a person reads it: blank ones are told. */
+/** Formats a value; blank values are named. */
 function formatValue(given: unknown): HtmlPart {
   if (given === null || given === undefined || given === '') return html`<i>blank</i>`
   if (typeof given === 'string' && given.trim() === '') return html`<i>white space</i>`
@@ -91,7 +89,7 @@ const columnsTable = (columns: readonly ColumnState[]): Html =>
         <tr>
           <th scope="col">column</th>
           <th scope="col">value</th>
-          <th scope="col">whose</th>
+          <th scope="col">last written by</th>
         </tr>
       </thead>
       <tbody>
@@ -109,28 +107,28 @@ const columnsTable = (columns: readonly ColumnState[]): Html =>
 
 function describeOwner({ policy, blank, written_by_fillrate, written_by: by }: ColumnState): string {
   if (blank) return policy === null ? '' : 'blank'
-  if (written_by_fillrate) return by === null ? 'written by Fillrate' : `written by run ${by}`
+  if (written_by_fillrate) return by === null ? 'Fillrate' : `run ${by}`
   if (policy === null) return ''
-  return policy === 'always' ? 'not ours, written over' : 'not ours, stays'
+  return policy === 'always' ? 'others, overwritten by policy' : 'others, protected'
 }
 
 function lookupSection(story: RowHistory, now: number): HtmlPart {
   const { lookup, missed_lookups, job, deliveries, row } = story
   const lines: [string, HtmlPart][] = missed_lookups.map((one): [string, HtmlPart] => [
-    'Before',
+    'Earlier lookup',
     [describeLookup(one), ': ', describeAnswer(one, now)],
   ])
   if (lookup === null)
     lines.push([
-      'Asked',
+      'Lookup',
       row.lookup_request === null
         ? 'nothing'
         : ['nothing yet; it would be ', describeLookup(row.lookup_request)],
     ])
   else
     lines.push(
-      ['Asked', [describeLookup(lookup), html`<br />`, describeCalls(lookup, now)]],
-      ['Answer', describeAnswer(lookup, now)],
+      ['Lookup', [describeLookup(lookup), html`<br />`, describeCalls(lookup, now)]],
+      ['Result', describeAnswer(lookup, now)],
     )
   if (job !== null)
     lines.push([
@@ -140,9 +138,7 @@ function lookupSection(story: RowHistory, now: number): HtmlPart {
         `, ${pluralize(job.size, 'email')} `,
         stateBadge(job.state),
         ' ',
-        job.finished_at === null
-          ? ['at the latest ', timeAgo(job.deadline_at, now)]
-          : timeAgo(job.finished_at, now),
+        job.finished_at === null ? ['due ', timeAgo(job.deadline_at, now)] : timeAgo(job.finished_at, now),
         job.reason !== null && `, ${job.reason}`,
       ],
     ])
@@ -174,10 +170,10 @@ function describeCalls(
   { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: LookupSummary,
   now: number,
 ): HtmlPart {
-  if (at === null) return 'not asked yet'
+  if (at === null) return 'not requested yet'
   return [
     attempts > 0 ? `${pluralize(attempts, 'call')}, ` : job === null ? '' : 'in a job, ',
-    'asked ',
+    'requested ',
     timeAgo(at, now),
     run !== null && html` by <a href="/runs/${run}">run ${run}</a>`,
     inDoubt > 0 && `, ${pluralize(inDoubt, 'call')} in doubt`,
@@ -193,7 +189,7 @@ function describeAnswer(lookup: LookupSummary, now: number): HtmlPart {
     reason !== null && ` ${reason}`,
     at !== null && [' ', timeAgo(at, now)],
     later !== null && [', not before ', timeAgo(later, now)],
-    due !== null && [', due again ', timeAgo(due, now)],
+    due !== null && [', refresh due ', timeAgo(due, now)],
   ]
 }
 
@@ -205,7 +201,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
         <tr>
           <th scope="col">field</th>
           <th scope="col">value</th>
-          <th scope="col">for</th>
+          <th scope="col">column</th>
           <th scope="col">not written</th>
         </tr>
       </thead>
@@ -226,9 +222,9 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
 function changeTable({ run, written_at: at, undoes, undone_by: by, cells }: RowChange, now: number): Html {
   return html`<table class="values">
     <caption>
-      ${run === null ? 'A run that is no longer kept' : html`<a href="/runs/${run}">Run ${run}</a>`},
+      ${run === null ? 'A deleted run' : html`<a href="/runs/${run}">Run ${run}</a>`},
       ${timeAgo(at, now)}${
-        undoes !== null && `, takes back run ${undoes}`
+        undoes !== null && `, undoes run ${undoes}`
       }${by !== null && `, undone by run ${by}`}
     </caption>
     <thead>

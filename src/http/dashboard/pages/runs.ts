@@ -7,22 +7,21 @@ import type { StoredRun } from '../../../store/runs.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
 import { funnelTable } from '../funnel.ts'
 
-export function runsSection(board: DashboardData): Html {
-  if (board.runs.length === 0)
+export function runsSection(data: DashboardData): Html {
+  if (data.runs.length === 0)
     return card(
       'runs',
       'Runs',
       html`<p class="empty">
-        No run yet. <code>fillrate plan</code> tells what one would ask and cost,
-        <code>fillrate run</code> makes one.
+        No runs yet. <code>fillrate plan</code> estimates one, <code>fillrate run</code> starts one.
       </p>`,
     )
-  return card('runs', 'Runs', [timeline(board), runsTable(board)])
+  return card('runs', 'Runs', [timeline(data), runsTable(data)])
 }
 
 const endTime = (run: RunOverview, now: number): number => run.finished_at?.getTime() ?? now
 
-/** What is not a run like most. */
+/** The kind of a run, if it is not an ordinary one; else its trigger. */
 export function runKind({
   options: { dry, undoes, remap },
   trigger,
@@ -32,7 +31,7 @@ export function runKind({
   return dry === true ? 'dry' : trigger
 }
 
-/** Each run in the first lane that is free, drawn on one line of time. Pure. */
+/** Puts each run into the first free lane of a timeline. Pure. */
 export function assignLanes(
   list: ReadonlyArray<{ readonly from: number; readonly to: number }>,
   least: number,
@@ -81,7 +80,7 @@ function runsTable({ runs: list, at }: DashboardData): Html {
     'Runs',
     html`<table class="runs">
       <caption class="sr">
-        The latest runs and what they did
+        The latest runs and their results
       </caption>
       <thead>
         <tr>
@@ -90,11 +89,11 @@ function runsTable({ runs: list, at }: DashboardData): Html {
           <th scope="col">kind</th>
           <th scope="col">sources</th>
           <th scope="col">started</th>
-          <th scope="col" class="n">took</th>
+          <th scope="col" class="n">duration</th>
           <th scope="col" class="n">picked</th>
           <th scope="col" class="n">enriched</th>
           <th scope="col" class="n">cells</th>
-          <th scope="col" class="n">asked</th>
+          <th scope="col" class="n">lookups</th>
           <th scope="col" class="n">calls</th>
           <th scope="col">reason</th>
         </tr>
@@ -111,7 +110,7 @@ function runRow(run: RunOverview, at: number): Html {
   const picked =
     states === null ? readTotal(totals, 'rows', 'picked') : Object.values(states).reduce((a, b) => a + b, 0)
   const calls = ['person', 'company', 'bulk'].map((name) => readTotal(totals, 'requests', name))
-  // What a dry run would have enriched could be taken for done.
+  // Projected numbers of a dry run could be mistaken for real ones.
   const dry = run.options.dry === true
   return html`<tr>
     <th scope="row"><a href="/runs/${run.id}">${run.id}</a></th>
@@ -121,12 +120,12 @@ function runRow(run: RunOverview, at: number): Html {
     <td>${timeAgo(run.started_at, at)}</td>
     <td class="n">${formatDuration(endTime(run, at) - run.started_at.getTime())}</td>
     ${numberCell(picked)}${numberCell(dry ? null : (states?.enriched ?? readTotal(totals, 'rows', 'enriched')))}${numberCell(dry ? null : readTotal(totals, 'cells', 'written'))}
-    ${numberCell(readTotal(totals, 'lookups', 'asked'))}${numberCell(calls.every((n) => n === null) ? null : calls.reduce<number>((a, n) => a + (n ?? 0), 0))}
+    ${numberCell(readTotal(totals, 'lookups', 'requested'))}${numberCell(calls.every((n) => n === null) ? null : calls.reduce<number>((a, n) => a + (n ?? 0), 0))}
     <td class="reason">${run.reason}</td>
   </tr>`
 }
 
-/** A number out of a run's totals, which an older version may have stored in another shape: null where it is not there. */
+/** A number of a run's totals; null if it is missing, because an older version may have stored another shape. */
 export function readTotal(totals: unknown, part: string, name?: string): number | null {
   const inPart = isObject(totals) ? totals[part] : undefined
   const value = name === undefined ? inPart : isObject(inPart) ? inPart[name] : undefined
@@ -136,7 +135,10 @@ export function readTotal(totals: unknown, part: string, name?: string): number 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
 
-/** One run and its numbers. @param live its rows so far, of one that is under way */
+/**
+ * One run with its numbers.
+ * @param live current row states of a run in progress
+ */
 export function runPage(run: StoredRun, live: RowStateCounts | null, now: number): Html {
   const states = live ?? readStates(run.totals)
   const took = (run.finished_at?.getTime() ?? now) - run.started_at.getTime()
@@ -145,39 +147,39 @@ export function runPage(run: StoredRun, live: RowStateCounts | null, now: number
     <div class="grid">
       ${card(
         'about',
-        'The run',
+        'Run',
         definitionList([
           ['Kind', runKind({ ...run, alive: live !== null, states: live })],
           ['Sources', run.sources.join(', ') || 'none'],
           ['Started', timeAgo(run.started_at, now)],
-          ['Took', formatDuration(took)],
+          ['Duration', formatDuration(took)],
           ['Budget', options.budget === null ? 'unlimited' : `${formatCount(options.budget)} lookups`],
           ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
-          ['Only where', options.where === null ? null : html`<code>${options.where}</code>`],
+          ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
           ['Route', options.route],
           ['Reason', run.reason],
         ]),
       )}
-      ${states !== null && card('rows', 'Rows', funnelTable(options.dry === true ? 'What a run would have made of them' : 'From picked to enriched', states))}
-      ${card('numbers', 'Calls and cells', run.totals === null ? html`<p class="empty">Told when the run ends.</p>` : definitionList(TOTALS.map(([name, part, field]) => [name, totalText(run.totals, part, field)])))}
+      ${states !== null && card('rows', 'Rows', funnelTable(options.dry === true ? 'Projected row states' : 'From picked to enriched', states))}
+      ${card('numbers', 'API calls and cells', run.totals === null ? html`<p class="empty">Available when the run ends.</p>` : definitionList(TOTALS.map(([name, part, field]) => [name, totalText(run.totals, part, field)])))}
     </div>`
 }
 
 const TOTALS: ReadonlyArray<readonly [name: string, part: string, field: string]> = [
   ['Distinct lookups', 'lookups', 'distinct'],
-  ['answered before', 'lookups', 'stored'],
-  ['asked', 'lookups', 'asked'],
+  ['answered earlier', 'lookups', 'stored'],
+  ['requested', 'lookups', 'requested'],
   ['found', 'lookups', 'found'],
-  ['not found', 'lookups', 'not_found'],
+  ['no match', 'lookups', 'not_found'],
   ['rejected', 'lookups', 'rejected'],
   ['failed', 'lookups', 'failed'],
   ['in doubt', 'lookups', 'in_doubt'],
-  ['Calls for a person', 'requests', 'person'],
-  ['Calls for a company', 'requests', 'company'],
-  ['Calls with a job', 'requests', 'bulk'],
-  ['to be tried again', 'requests', 'retried'],
+  ['API calls for people', 'requests', 'person'],
+  ['API calls for companies', 'requests', 'company'],
+  ['API calls for bulk jobs', 'requests', 'bulk'],
+  ['to be retried', 'requests', 'retried'],
   ['throttled (429)', 'requests', 'throttled'],
-  ['Used of the quota', 'rate', 'utilisation'],
+  ['Rate limit used', 'rate', 'utilisation'],
   ['Jobs submitted', 'jobs', 'submitted'],
   ['completed', 'jobs', 'completed'],
   ['failed', 'jobs', 'failed'],
@@ -185,8 +187,8 @@ const TOTALS: ReadonlyArray<readonly [name: string, part: string, field: string]
   ['in doubt', 'jobs', 'in_doubt'],
   ['waiting', 'jobs', 'waiting'],
   ['Cells written', 'cells', 'written'],
-  ['kept as they were', 'cells', 'kept'],
-  ['did not fit', 'cells', 'conflicts'],
+  ['protected', 'cells', 'protected'],
+  ['skipped', 'cells', 'skipped'],
 ]
 
 function totalText(totals: unknown, part: string, field: string): HtmlPart {
@@ -202,7 +204,7 @@ function readStates(totals: unknown): Record<RowState, number> | null {
   ) as Record<RowState, number>
 }
 
-/** Only what there is something to say of. */
+/** Omits empty values. */
 const definitionList = (fields: ReadonlyArray<readonly [string, HtmlPart]>): Html =>
   html`<dl class="fields">
     ${fields

@@ -5,7 +5,7 @@ import { funnelTable } from '../funnel.ts'
 import { buildUrl, html, type Html } from '../html.ts'
 import { badge, shareBar, percentOfTotal, card, ratio, sparkline, timeAgo } from '../components.ts'
 
-/** One source: how full its columns are, where its rows are, and whether it is paused. */
+/** One source: fill rates of its columns, states of its rows, and whether it is paused. */
 export function sourceCard(source: SourceOverview, now: number): Html {
   const { name, table, pause } = source
   const picked = Object.values(source.states).reduce((sum, rows) => sum + rows, 0)
@@ -15,14 +15,14 @@ export function sourceCard(source: SourceOverview, now: number): Html {
     html`<p class="sub">
         ${source.kind} · <code>${table}</code>${
           pause !== null &&
-          html` · ${badge('paused', 'warn')} ${timeAgo(pause.paused_at, now)}, from ${pause.paused_by}: no run
-          picks from it`
+          html` · ${badge('paused', 'warn')} ${timeAgo(pause.paused_at, now)}, by ${pause.paused_by}: runs
+          skip it`
         }
       </p>
       ${fillRateTable(source, now)}
       ${
         picked === 0
-          ? html`<p class="empty">No row of it was picked yet: <code>fillrate run ${name}</code> does it.</p>`
+          ? html`<p class="empty">No rows picked yet. Run <code>fillrate run ${name}</code>.</p>`
           : funnelTable(`Rows of ${name}, from picked to enriched`, source.states, (state) =>
               (FAILURE_STATES as readonly string[]).includes(state)
                 ? buildUrl('/failures', { source: name, state })
@@ -46,11 +46,11 @@ function fillRateTable({ coverage, name, columns }: SourceOverview, now: number)
   const first = coverage[0]
   const last = coverage.at(-1)
   if (first === undefined || last === undefined)
-    return html`<p class="empty">Coverage is counted with the first run.</p>`
+    return html`<p class="empty">Fill rates are counted during the first run.</p>`
   const since = formatDuration(last.at.getTime() - first.at.getTime())
   return html`<table class="coverage">
     <caption>
-      Coverage of ${pluralize(last.eligible, 'row')}, counted
+      Fill rates of ${pluralize(last.eligible, 'row')}, counted
       ${timeAgo(last.at, now)}${coverage.length > 1 && html`; change over ${since}`}
     </caption>
     <thead>
@@ -96,10 +96,10 @@ function formatPoints(gain: number): string {
   return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
 }
 
-/** Points of a line that is 74 pixels wide. */
+/** Maximum points of a trend line, which is 74 pixels wide. */
 const MAX_TREND_POINTS = 60
 
-/** At its true place in time; in height between its lowest and highest, but never more than ten times enlarged. */
+/** Points at their true times; heights between the minimum and the maximum, enlarged at most ten times. */
 function trendPoints(
   known: SourceOverview['coverage'],
   shares: readonly number[],
