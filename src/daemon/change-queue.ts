@@ -2,15 +2,18 @@ import * as followed from '../store/changed-rows.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 
-/** Keys of one tick. Few, so that the first of them need not wait for the last. */
+/** Keys picked per tick. Few, so that the first ones need not wait for the last. */
 const KEYS_PER_TICK = 250
-/** The same of an import. */
+/** Keys of a bulk change picked per tick. */
 export const BULK_KEYS_PER_TICK = 1_000
 
-/** The list of changes that the triggers write, as the process that follows reads it: at READ COMMITTED, as `inTransaction`. */
+/**
+ * The queue of changes that the triggers fill, read by the live sync process at READ COMMITTED, as with
+ * `inTransaction`.
+ */
 export class ChangeQueue {
   readonly #db: Database
-  /** How far each import has been read. */
+  /** How far each bulk change has been read. */
   readonly #bulkOffsets = new Map<string, number>()
 
   constructor(db: Database) {
@@ -21,21 +24,21 @@ export class ChangeQueue {
     return this.#transact((tx) => followed.listChangedRows(tx, sources, KEYS_PER_TICK))
   }
 
-  /** Takes off the list what is picked. */
+  /** Removes picked changes. */
   remove(changes: readonly followed.ChangedRows[]): Promise<void> {
     return changes.length === 0
       ? Promise.resolve()
       : this.#transact((tx) => followed.removeChanges(tx, changes))
   }
 
-  /** The next part of the oldest import. */
+  /** The next part of the oldest bulk change. */
   nextBulkPart(sources: readonly string[]): Promise<followed.BulkChange | null> {
     return this.#transact((tx) =>
       followed.nextBulkChange(tx, sources, (id) => this.#bulkOffsets.get(id) ?? 0, BULK_KEYS_PER_TICK),
     )
   }
 
-  /** This part of an import is picked: it goes on with the next, and comes off the list with the last. */
+  /** Advances past a picked part; removes the bulk change after its last one. */
   async advanceBulk(part: followed.BulkChange): Promise<void> {
     const read = (this.#bulkOffsets.get(part.id) ?? 0) + part.keys.length
     this.#bulkOffsets.set(part.id, read)
@@ -44,7 +47,7 @@ export class ChangeQueue {
     await this.remove([part])
   }
 
-  /** @param waiting sources that nothing is picked from for now */
+  /** @param waiting sources that are not picked from at present */
   async maintain(waiting: readonly string[]): Promise<void> {
     await this.#transact((tx) => followed.mergeChanges(tx, waiting, KEYS_PER_TICK))
   }

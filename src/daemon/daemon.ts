@@ -12,7 +12,7 @@ import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, type Instance } from './reload.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
-/** What a generation is to the daemon: Fillrate opened with one configuration. */
+/** Fillrate opened with one configuration. */
 export interface DaemonApp {
   readonly sources: ReadonlyMap<string, Source>
   explain(source: string, key: string): Promise<RowHistory>
@@ -32,18 +32,18 @@ export interface DaemonOptions {
   readonly onReload: (listener: () => void) => void
   /** @throws ConfigProblems */
   readonly readConfig: () => Promise<Config>
-  /** Holds a configuration against the database. */
+  /** Checks a configuration against the database and opens it. */
   readonly open: (config: Config) => Promise<DaemonApp>
-  /** Whether an error says that the schema is missing: it may be made while we wait. */
+  /** Whether an error means that the schema is missing: it may be created while we wait. */
   readonly isSchemaMissing: (error: unknown) => boolean
   readonly onListening: (listens: string | null) => void
-  /** A configuration is in force. */
+  /** Called when a configuration takes effect. */
   readonly onConfig: (config: Config) => void
 }
 
 /**
- * `fillrate start`: the receiver, open from the first moment on, and behind it one generation after the other. Until
- * Postgres and the schema are there it waits, and says in `/readyz` that it does.
+ * `fillrate start`: the receiver, open from the start, and one instance per configuration. Waits until Postgres and
+ * the schema are available; `/readyz` reports the reason.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log, signal } = options
@@ -72,7 +72,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const ended = new AbortController()
   let receiver = await open()
   options.onListening(receiver.url)
-  // The process that has the port may be the one that this one is to take the place of.
+  // The process that has the port may be the one that this process replaces.
   const taking = takeOverPort(receiver, open, AbortSignal.any([signal, ended.signal]), (taken) => {
     receiver = taken
     options.onListening(taken.url)
@@ -136,7 +136,7 @@ async function takeOverPort(
   }
 }
 
-/** Somebody who is to be told and can't be would find out too late. */
+/** Requires an address for each notification target: a missing one would be noticed too late. */
 function requireNotifyUrls(config: Config, environment: Environment): void {
   if (environment.notifyUrl !== null) return
   const problems: Problem[] = config.notify.flatMap(({ url }, n) =>
@@ -154,7 +154,7 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }
 
-/** Nothing that starts by itself may spend without a bound that somebody has set. */
+/** Requires a budget for everything that starts by itself. */
 function requireBudgets(config: Config): void {
   if (config.budget !== null) return
   const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"

@@ -19,21 +19,24 @@ export interface LiveSyncRunOptions {
   readonly service: number
   readonly works: Workers
   readonly sources: readonly string[]
-  /** `sync` for what people change, `backfill` for what they import. */
+  /** `sync` for single edits, `backfill` for imports. */
   readonly trigger: 'follow' | 'backfill'
-  /** Lookups in a day, over all following runs. Null: unlimited. */
+  /** Lookups per day, over all live sync runs. Null: unlimited. */
   readonly budget: number | null
-  /** Of the budget that it shares with the other runs of the day. Null: unlimited. */
+  /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
-  /** Told of its report when it has ended, in whatever way. */
+  /** Called with the report when the run has ended, whatever the outcome. */
   readonly onEnded: (report: RunReport) => void
 }
 
-/** A run without changes for so long is closed; one with changes is after an hour, so that it can be undone by itself. */
+/**
+ * A run closes after this long without changes, and after an hour even with changes, so that each can be undone
+ * separately.
+ */
 export const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
 
-/** A run that stays open as long as changes come: it picks rows by their keys, and its rows are done as in any run. */
+/** A run that stays open while changes arrive. It picks rows by key; they are processed as in any run. */
 export class LiveSyncRun implements LiveRunPick {
   readonly id: number
   readonly trigger: 'follow' | 'backfill'
@@ -70,7 +73,7 @@ export class LiveSyncRun implements LiveRunPick {
       service,
       budgetName,
     })
-    // It never knows whether more comes: what waits now goes now.
+    // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
     log.info({ run: id, trigger, sources, budget }, 'run started: it follows the database')
     return new LiveSyncRun(options, id, token)
@@ -87,7 +90,7 @@ export class LiveSyncRun implements LiveRunPick {
       run: id,
       sources: options.sources,
       counters: this.#counters,
-      // It waits until the service takes our calls again: a run that is closed is followed by one that waits as well.
+      // Keep the run open until the service accepts calls again: a new run would wait as well.
       onStop: () => {},
       onFailure: (error) => this.#observations.failures.push(error),
     })
@@ -100,17 +103,17 @@ export class LiveSyncRun implements LiveRunPick {
     return this.#options.budgetName
   }
 
-  /** Something ended it that it could not go on from. */
+  /** A failure ended it. */
   get hasFailed(): boolean {
     return this.#observations.failures.length > 0
   }
 
-  /** Nothing came for a while: it is closed, unless rows of it wait for another try. */
+  /** No change for a while: close it, unless its rows wait for a retry. */
   get isIdle(): boolean {
     return performance.now() - this.#lastPickAt > IDLE_CLOSE_MS
   }
 
-  /** It has been open for long enough. */
+  /** It reached its maximum age. */
   get isExpired(): boolean {
     return performance.now() - this.#startedAt > MAX_AGE_MS
   }
@@ -122,7 +125,7 @@ export class LiveSyncRun implements LiveRunPick {
     this.#lastPickAt = performance.now()
   }
 
-  /** Closes it. What still waits of its rows is picked again by the next one. */
+  /** Closes the run. The next one picks its unfinished rows again. */
   async close(reason: 'done' | 'interrupted'): Promise<void> {
     this.#ended.abort()
     await this.#heartbeat
@@ -146,7 +149,7 @@ export class LiveSyncRun implements LiveRunPick {
         { signal: stopped.signal, onEnded: this.#options.onEnded },
       )
     } catch (error) {
-      // What ended it, stored as the run's reason already; anything else is the caller's.
+      // The failure is stored as the run's reason already; throw anything else.
       if (error !== failure) throw error
       log.error({ run: this.id, reason: (error as Error).message }, 'a run that follows the database failed')
     }

@@ -27,23 +27,23 @@ export interface LiveSyncOptions {
 }
 
 const MAINTENANCE_MS = 5_000
-/** After a run that could not go on, the next one begins so much later; after each further one, twice as much. */
+/** Delay before the next run after a failed one; doubled after each further failure. */
 const FAILURE_PAUSE_MS = 30_000
 const MAX_FAILURE_PAUSE_MS = 30 * 60_000
 
-/** One process follows for all: two would only pick each other's keys. */
+/** One process at a time runs live sync: two would pick each other's keys. */
 const LEASE_SCOPE = 'follow'
 
 /**
- * Follows the database: picks the rows whose keys the triggers have recorded, or that a poll has found, into runs that
- * stay open. What people change goes into a sync, before everything else; what they import, behind everything else.
+ * Live sync: picks changed rows, as recorded by the triggers or found by polling, into runs that stay open. Single
+ * edits go into a `sync` run with the highest priority, imports into a `backfill` run with the lowest.
  */
 export class LiveSync {
   readonly #deps: Deps
   readonly #options: LiveSyncOptions
   readonly #byName: ReadonlyMap<string, Source>
   readonly #names: readonly string[]
-  /** Those that nobody has paused: what changes in the others stays on the list. */
+  /** Sources that are not paused. Changes in the others stay in the queue. */
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
@@ -55,7 +55,7 @@ export class LiveSync {
   #nextAbandonedAt = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
   #budgetWarned = false
-  /** Runs that could not go on, one after the other. */
+  /** Consecutive failed runs. */
   #consecutiveFailures = 0
 
   constructor(deps: Deps, options: LiveSyncOptions) {
@@ -67,7 +67,10 @@ export class LiveSync {
     this.#polling = new Polling(deps, options.sources)
   }
 
-  /** Does one bounded batch. @returns how many keys it was done with */
+  /**
+   * Picks one bounded batch.
+   * @returns the number of keys picked
+   */
   async tick(signal: AbortSignal): Promise<number> {
     if (this.#names.length === 0 || !(await this.#renewLeadership()) || performance.now() < this.#pausedUntil)
       return 0
@@ -84,7 +87,7 @@ export class LiveSync {
     return did
   }
 
-  /** Ends what is open, and lets another process follow at once. */
+  /** Closes open runs, and lets another process take over at once. */
   async stop(): Promise<void> {
     await this.#closeRun('follow', 'interrupted')
     await this.#closeRun('backfill', 'interrupted')
@@ -109,7 +112,7 @@ export class LiveSync {
     this.#active = this.#names.filter((name) => !paused.includes(name))
   }
 
-  /** Now and then: closes runs that are over, and picks up what was left lying. */
+  /** Periodically closes finished runs and picks up leftovers. */
   async #maintain(signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
     this.#maintainedAt = performance.now()
@@ -147,7 +150,7 @@ export class LiveSync {
     await this.#queue.maintain(waits)
   }
 
-  /** What dead runs had picked: as soon as one part of it is picked, the next. */
+  /** Picks rows abandoned by dead runs, in batches. */
   async #pickAbandoned(): Promise<number> {
     if (performance.now() < this.#nextAbandonedAt) return 0
     const { db, log } = this.#deps
@@ -195,7 +198,7 @@ export class LiveSync {
       const run = await this.#openRun('follow')
       if (run === null) return did
       const leftOut = await this.#pick(run, source, keys)
-      // Those are found again: the poll goes on from where all was picked.
+      // They are found again: the cursor advances only when all are picked.
       await this.#polling.markPicked(source, leftOut.length === 0)
       did += keys.length - leftOut.length
     }
@@ -214,25 +217,25 @@ export class LiveSync {
     return many.keys.length
   }
 
-  /** @returns the keys that the budget would not pay */
+  /** @returns the keys that exceed the budget */
   async #pick(
     run: LiveSyncRun,
     source: Source,
     keys: readonly string[],
     options: PickKeysOptions = {},
   ): Promise<readonly string[]> {
-    // A column of the key may be nullable, and a key be changed by several statements.
+    // A key column may be nullable, and several statements may change one key.
     const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
     if (distinct.length === 0) return []
     const { picked, skippedKeys } = await pickChangedKeys(this.#deps, run, source, distinct, options)
     run.recordPicked(picked)
-    // Answers that are stored already need no call.
+    // Stored answers need no call.
     if (picked > 0) this.#options.works.wakeWriters()
     if (skippedKeys.length > 0) this.#warnOutOfBudget(run)
     return skippedKeys
   }
 
-  /** The run that is open, or a new one. Null: the day's budget is used up. */
+  /** The open run, or a new one. Null if the day's budget is spent. */
   async #openRun(kind: 'follow' | 'backfill'): Promise<LiveSyncRun | null> {
     const open = this.#openRuns[kind]
     const { db, log } = this.#deps
@@ -263,7 +266,7 @@ export class LiveSync {
     return run
   }
 
-  /** Null: nothing bounds it. */
+  /** Null if unlimited. */
   async #readDayBudget(): Promise<budgets.DayBudget | null> {
     return this.#options.budget === null ? null : budgets.readDayBudget(this.#deps.db)
   }

@@ -10,24 +10,24 @@ import { signWebhook } from '../webhook/signature.ts'
 
 export interface NotifierOptions {
   readonly targets: readonly NotifyTarget[]
-  /** For targets that name no address. */
+  /** Default URL for targets without one. */
   readonly url: string | null
   readonly proxies?: ProxySettings | undefined
   /** The first one signs. */
   readonly secrets: readonly string[]
   readonly log: Logger
-  /** The waits before each further try, in milliseconds. */
+  /** Delays before each retry, in milliseconds. */
   readonly retryMs?: readonly number[]
 }
 
 const RETRY_DELAYS_MS = [1_000, 5_000, 20_000] as const
 const TIMEOUT_MS = 10_000
-/** How long an ending process waits for somebody to be told. */
+/** How long a shutdown waits for pending notifications. */
 const CLOSE_TIMEOUT_MS = 10_000
-/** More than this are not kept waiting for a target that does not answer. */
+/** Maximum number of notifications waiting for a slow target. */
 const MAX_PENDING = 20
 
-/** Tells people of runs and jobs. Never waited for, and never fails: what can't be told is in the log. */
+/** Notifies people of runs and jobs. Never blocks and never throws: failures are logged. */
 export class Notifier {
   readonly #options: NotifierOptions
   readonly #pending = new Set<Promise<void>>()
@@ -37,7 +37,9 @@ export class Notifier {
     this.#options = options
   }
 
-  /** Tells how a run ended. Of a sync only what is wrong: it ends whenever nothing has changed for a while. */
+  /**
+   * Notifies of a finished run. For a `sync` run only of problems: it ends whenever nothing has changed for a while.
+   */
   runEnded(report: RunReport, of: { readonly trigger: Trigger; readonly sources: readonly string[] }): void {
     const event = toNotificationKind(report)
     if (event === null || (of.trigger === 'follow' && (event === 'completed' || event === 'no_matches')))
@@ -49,12 +51,12 @@ export class Notifier {
     })
   }
 
-  /** Tells that jobs passed their deadline without a delivery. */
+  /** Notifies of jobs that passed their deadline without a delivery. */
   jobsOverdue(late: number): void {
     this.#notify({ ...notificationHead('jobs_overdue'), jobs: { overdue: late } })
   }
 
-  /** Waits for what is under way, for a while. */
+  /** Waits for pending notifications, for a while. */
   async close(ms = CLOSE_TIMEOUT_MS): Promise<void> {
     if (this.#pending.size > 0)
       await Promise.race([
@@ -77,7 +79,7 @@ export class Notifier {
         this.#options.log.warn({ event: notice.event }, 'nobody was told: too many notifications wait')
         continue
       }
-      // Waited for at the end alone: whatever it fails with, an error that nothing handles would end the process.
+      // Awaited only on close, so every error must be handled here: an unhandled rejection would end the process.
       const task = this.#send(url, target.form, notice)
         .catch((error: unknown) =>
           this.#options.log.warn({ event: notice.event, reason: (error as Error).name }, 'nobody was told'),
@@ -102,7 +104,7 @@ export class Notifier {
       const { reason, final } = wrong
       const wait = retryMs[attempt]
       if (final || wait === undefined || signal.aborted) {
-        // Not the address: it may be a secret.
+        // Not the URL: it may be a secret.
         log.warn({ event: notice.event, host: urlHost(url), reason }, 'nobody was told')
         return
       }
@@ -111,7 +113,7 @@ export class Notifier {
   }
 }
 
-/** @returns null when it was taken, else why not, and whether another try makes no sense */
+/** @returns null if accepted, else the reason, and whether a retry is pointless */
 async function postNotification(
   url: string,
   headers: Record<string, string>,
@@ -147,12 +149,12 @@ const notificationHead = (event: NotificationKind) => ({
   at: new Date().toISOString(),
 })
 
-/** An address that is none has no host, and what it is may be a secret. */
+/** The host of a URL; null for an invalid one, which may be a secret. */
 const urlHost = (url: string): string | null => (URL.canParse(url) ? new URL(url).host : null)
 
 /** The body of a notification in its JSON form. */
 export type RunNotification = {
-  /** The same in every try, so that a receiver can drop repeats. */
+  /** The same in every attempt, so that a receiver can drop duplicates. */
   readonly event_id: string
   readonly event: NotificationKind
   readonly at: string
@@ -172,7 +174,7 @@ export interface NotifiedRun extends Pick<
 
 const numberFormat = new Intl.NumberFormat('en-US')
 
-/** A notification in one line, as a person reads it. Pure. */
+/** A notification as one line of text. Pure. */
 export function toSlackText(notice: RunNotification): string {
   if (notice.run === undefined) {
     const { overdue: late } = notice.jobs

@@ -8,9 +8,9 @@ import * as runs from '../store/runs.ts'
 
 const POLL_PAGE_SIZE = 1_000
 const MIN_INTERVAL_MS = 5_000
-/** At most this share of the time is spent on reading. */
+/** Maximum share of time spent on polling. */
 const MAX_TIME_SHARE = 1 / 20
-/** Whether the triggers are there is looked at again so often. */
+/** How often the triggers are checked. */
 const TRIGGER_CHECK_MS = 60_000
 
 interface PolledSource {
@@ -18,14 +18,14 @@ interface PolledSource {
   isPolled: boolean
   lookedForTriggersAt: number
   nextAt: number
-  /** `whole`: there was no more. */
+  /** `whole`: there were no more rows. */
   found: { readonly keys: string[]; readonly pass: passes.CursorPass; readonly whole: boolean } | null
 }
 
 /**
- * Finds changed rows by `changedAt` where there are no triggers. A change that is committed late carries an older time,
- * so that each poll reads again from the oldest open transaction on, less ten minutes; rows that are settled with the
- * same inputs are left out in SQL.
+ * Finds changed rows by `changedAt` if there are no triggers. A change committed late carries an older time, so each
+ * poll rereads from the oldest open transaction, minus ten minutes. Rows finished with the same inputs are excluded
+ * in SQL.
  */
 export class Polling {
   readonly #deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>
@@ -33,7 +33,7 @@ export class Polling {
 
   readonly #minIntervalMs: number
 
-  /** @param leastMs between two polls of a source */
+  /** @param leastMs minimum interval between two polls of a source */
   constructor(
     deps: Pick<Deps, 'db' | 'log' | 'now' | 'service'>,
     sources: readonly Source[],
@@ -50,7 +50,7 @@ export class Polling {
     }))
   }
 
-  /** Looks at those of the sources whose time has come. */
+  /** Polls the sources that are due. */
   async pollDue(sources: readonly string[]): Promise<void> {
     for (const one of this.#sources.filter(({ source }) => sources.includes(source.name))) {
       if (performance.now() - one.lookedForTriggersAt > TRIGGER_CHECK_MS) await this.#checkTriggers(one)
@@ -58,14 +58,14 @@ export class Polling {
     }
   }
 
-  /** What was found, and not picked yet. */
+  /** Found rows that are not picked yet. */
   listFound(sources: readonly string[]): { readonly source: Source; readonly keys: string[] }[] {
     return this.#sources.flatMap(({ source, found }) =>
       found && sources.includes(source.name) ? [{ source, keys: found.keys }] : [],
     )
   }
 
-  /** @param all whether everything that was found was picked; otherwise it is found again */
+  /** @param all whether all found rows were picked; if not, they are found again */
   async markPicked(source: Source, all: boolean): Promise<void> {
     const one = this.#sources.find((polled) => polled.source === source)
     if (!one?.found) return
@@ -123,7 +123,7 @@ export class Polling {
   }
 }
 
-/** A poll without a cursor begins now: what was before, and what only a whole pass finds, is left to scheduled runs. */
+/** A poll without a cursor starts now: older rows, and what only a full pass finds, are left to scheduled runs. */
 function withoutFullPass(pass: passes.CursorPass): passes.CursorPass {
   if (pass.since !== null) return pass
   const { now, oldestTransactionAt, snapshotXmax } = pass.start
@@ -132,6 +132,6 @@ function withoutFullPass(pass: passes.CursorPass): passes.CursorPass {
   return { ...pass, cursor, since: readSince(cursor, now) }
 }
 
-/** Beside the source's own passes, which have read the whole table. No source's name has a blank in it. */
+/** Separate from the cursor of full passes. Source names contain no blanks. */
 const cursorName = (source: Source): string => `follow ${source.name}`
 const CURSOR_HASH = 'follow'

@@ -3,19 +3,22 @@ import type { Logger } from 'pino'
 
 /** The daemon with one configuration. */
 export interface Instance {
-  /** Works until the signal. */
+  /** Works until the signal aborts. */
   run(signal: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
 export interface ReloadOptions {
-  /** Reads the configuration and opens everything. @throws what is wrong */
+  /**
+   * Reads the configuration and opens everything.
+   * @throws if something is wrong
+   */
   readonly open: () => Promise<Instance>
-  /** Ends it all. */
+  /** Stops the daemon. */
   readonly signal: AbortSignal
-  /** Calls back when the configuration is to be read again. */
+  /** Registers a listener for reload requests. */
   readonly onReload: (listener: () => void) => void
-  /** Whether an error says that something is not there yet, so that waiting helps: a message of what is waited for. */
+  /** What to wait for after an error that may resolve itself; null if waiting does not help. */
   readonly waitFor: (error: unknown) => string | null
   readonly log: Logger
 }
@@ -23,9 +26,9 @@ export interface ReloadOptions {
 const MAX_RETRY_MS = 5_000
 
 /**
- * Runs one generation after the other: a configuration that is read again takes the place of the one before once
- * everything in it has been held against the database; one that is wrong is refused whole, and the old one stays.
- * @throws what is wrong with the first one
+ * Runs one instance after another. A reloaded configuration replaces the current one after it passed all checks
+ * against the database; an invalid one is rejected as a whole, and the current one stays.
+ * @throws if the first configuration is invalid
  */
 export async function runWithReload(options: ReloadOptions): Promise<void> {
   const { signal, log } = options
@@ -59,7 +62,7 @@ export async function runWithReload(options: ReloadOptions): Promise<void> {
   }
 }
 
-/** Waits for what is not there yet. Null: told to stop meanwhile. */
+/** Retries until everything is available. Null if aborted meanwhile. */
 async function openFirst({ open, waitFor, signal, log }: ReloadOptions): Promise<Instance | null> {
   let told: string | null = null
   for (let attempt = 0; !signal.aborted; attempt++) {

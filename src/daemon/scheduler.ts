@@ -11,16 +11,16 @@ import { Cron } from 'croner'
 export interface SchedulerDeps {
   readonly db: Database
   readonly log: Logger
-  /** Names this process; unique for each start. */
+  /** Identifies this process; unique for each start. */
   readonly owner: string
   /**
-   * The time, in milliseconds since the epoch, by the clock that all processes share: Postgres's. A process's own may be
-   * wrong, and what it recorded too early would stand for all ticks until then.
+   * The time by the clock that all processes share, Postgres's, in milliseconds since the epoch. A process's own
+   * clock may be wrong, and a run recorded too early would suppress all runs until then.
    */
   readonly clock: () => Promise<number>
-  /** How long a tick is this process's without being extended. */
+  /** How long a scheduled run is leased without an extension. */
   readonly leaseMs: number
-  /** Carries out one tick. Aborted: it ends as `interrupted`, with its state saved. */
+  /** Runs one entry. If aborted, it ends as `interrupted`, with its state saved. */
   readonly run: (
     entry: ScheduleEntry,
     options: ScheduledRunOptions,
@@ -29,22 +29,21 @@ export interface SchedulerDeps {
 
 export interface ScheduledRunOptions {
   readonly signal: AbortSignal
-  /** Names the budget of this tick: however often it is begun again, it is spent once. */
+  /** Names the budget of this scheduled run, which restarts share. */
   readonly budgetName: string
   readonly onStarted: (run: number) => void
 }
 
 /**
- * The schedule of one process. Ticks are rows: the process that inserts one first has recorded it for all, and one that
- * holds its lease runs it. So a tick is run once however many processes there are, and by another one when its
- * process dies.
+ * The schedule of one process. Each scheduled run is a row: the first process to insert it records it for all, and
+ * the holder of its lease runs it. So exactly one process runs it, and another one takes over if that process dies.
  */
 export class Scheduler {
   readonly #deps: SchedulerDeps
   readonly #entries: ReadonlyMap<string, ScheduleEntry>
   readonly #running = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
-  /** What the shared clock said last, and when that was by a clock that nothing sets. */
+  /** The last reading of the shared clock, and when it was read by a monotonic one. */
   #lastClock = { now: 0, at: 0 }
 
   constructor(deps: SchedulerDeps, entries: readonly ScheduleEntry[]) {
@@ -52,21 +51,21 @@ export class Scheduler {
     this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
   }
 
-  /** Records what is due, and begins what can begin. */
+  /** Records due runs, and starts those that can start. */
   async startDue(): Promise<void> {
     if (this.#entries.size === 0 || this.#stopping.signal.aborted) return
     await this.#recordDue()
     while (await this.#startNext());
   }
 
-  /** Milliseconds until the next tick, as of the last one of this; infinite without a schedule. */
+  /** Milliseconds until the next run, as of the last call of `startDue`; infinite without a schedule. */
   untilNext(): number {
     const now = this.#lastClock.now + performance.now() - this.#lastClock.at
     const next = [...this.#entries.values()].flatMap((entry) => nextTimes(entry, now, 1))
     return Math.min(...next.map((at) => at - now))
   }
 
-  /** Interrupts what is running; another process, or this one after its restart, finishes it. */
+  /** Interrupts running entries; another process, or this one after a restart, finishes them. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await Promise.all(this.#running)
@@ -131,7 +130,7 @@ export class Scheduler {
       )
     }, leaseMs / 3)
     const signal = AbortSignal.any([this.#stopping.signal, lost.signal])
-    // A shutdown waits no longer than the lease lasts: another process then ends the tick.
+    // A shutdown waits no longer than the lease: another process then ends the run.
     const giveUp = expiresAfterAbort(this.#stopping.signal, leaseMs)
     const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
     try {
@@ -155,13 +154,13 @@ export class Scheduler {
   }
 }
 
-// Pure but for the zones that Node knows: croner computes times, and starts nothing.
+// Pure, except for the time zones that Node knows: croner computes times and starts nothing.
 
 type CronSpec = Pick<ScheduleEntry, 'cron' | 'timezone'>
 
 /**
- * The ticks of a schedule after a moment, in order. One at a time that the clock leaves out in spring comes at the end
- * of the gap; one at a time that comes twice in autumn comes once.
+ * The times of a schedule after a moment, in order. Times skipped by daylight saving run when the gap ends; times
+ * that occur twice run once.
  */
 export function nextTimes(when: CronSpec, after: number, count: number): number[] {
   return parseCron(when)
@@ -169,13 +168,13 @@ export function nextTimes(when: CronSpec, after: number, count: number): number[
     .map((at) => at.getTime())
 }
 
-/** The latest tick at or before a moment. Null: there was none. */
+/** The latest time at or before a moment. Null if there is none. */
 export function previousTime(when: CronSpec, now: number): number | null {
   const [at] = parseCron(when).previousRuns(1, new Date(now + 1))
   return at?.getTime() ?? null
 }
 
-/** Names a schedule in the database: one that is changed is another. */
+/** Identifies a schedule in the database; a changed entry has another name. */
 export const scheduleName = ({
   cron: text,
   timezone,

@@ -12,8 +12,8 @@ export interface ServeReceiverOptions {
 }
 
 /**
- * Keeps the receiver open until told to stop, and settles and writes back what it receives: a nightly
- * `fillrate run --wait 0` need not stay for its deliveries.
+ * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
+ * need not wait for them.
  */
 export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
@@ -33,15 +33,15 @@ export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): 
   }
 }
 
-/** So many deliveries within so many milliseconds are a burst. */
+/** Number of deliveries within this time that make a burst. */
 const BURST_DELIVERIES = 40
 const BURST_WINDOW_MS = 500
-/** How long the settling stands back in a burst, between two ticks. */
+/** Pause between two settle batches during a burst. */
 const YIELD_MS = 400
 
 /**
- * Keeps the settling of deliveries out of the way of those that still come: their senders wait for an answer, and what is
- * stored does not. In a burst it goes on slowly, and makes up for it afterwards.
+ * Slows settling during a burst, so that incoming deliveries are acknowledged first: their senders wait for an
+ * answer. Settling catches up afterwards.
  */
 export class DeliveryBackpressure extends WakeSignal {
   readonly #receivedAt: number[] = []
@@ -71,7 +71,7 @@ export class DeliveryBackpressure extends WakeSignal {
     )
   }
 
-  /** Waits while a burst is on, but not for long. */
+  /** Waits briefly during a burst. */
   async yield(signal: AbortSignal): Promise<void> {
     if (this.isBusy) await sleep(YIELD_MS, undefined, { signal }).catch(() => {})
   }

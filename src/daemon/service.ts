@@ -19,23 +19,23 @@ export interface ServiceDeps extends RunDeps {
 }
 
 export interface ServiceOptions {
-  /** Takes no more work, lets what is under way end, and saves the state. */
+  /** Stops taking work, finishes work in progress, and saves the state. */
   readonly signal: AbortSignal
   /** Notified when the receiver has stored a delivery. */
   readonly deliveries: WakeSignal
 }
 
-/** The list of changes is looked at so often when nothing changes. */
+/** How often the change queue is polled while idle. */
 const LIVE_SYNC_POLL_MS = 250
-/** How long a run of the schedule waits for its deliveries when nothing else is left to do. */
+/** How long a scheduled run waits for its deliveries when nothing else is left. */
 const DELIVERY_WAIT_MS = 30 * 60_000
-/** What is old is looked for so often, and between two batches. */
+/** Interval between retention passes, and pause between two batches. */
 const RETENTION_INTERVAL_MS = 10 * 60_000
 const RETENTION_PACE_MS = 200
 
 /**
- * What `fillrate start` does with one configuration: schedule, sync, and the steps of all its runs in one set of works.
- * A step that fails is begun again after a while; the runs that can't go on without it fail.
+ * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A failed task
+ * is restarted after a while; runs that depend on it fail.
  */
 export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, notifier, owner } = deps
@@ -87,10 +87,10 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     { name: 'keep', source: null, begin: () => retentionLoop(deps, signal) },
   ]
   await Promise.all([...works.tasks(), ...runs].map((step) => supervise(deps, works, step, signal)))
-  // Now that every answer that was on its way is stored, the runs can tell what they did.
+  // All answers in progress are stored now, so the runs can report.
   await schedule.stop()
   const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
-  // Its lease ends by itself, and its runs are found dead: a shutdown does not wait for Postgres to come back.
+  // Otherwise its lease expires, and its runs are found dead: a shutdown does not wait for Postgres to return.
   if (sources.length > 0)
     await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) })
 }
@@ -102,7 +102,7 @@ async function pollSchedule(schedule: Scheduler, signal: AbortSignal): Promise<n
   return 1
 }
 
-/** Nothing tells it of a change: a NOTIFY would make users' commits wait for each other. */
+/** Polls, because a NOTIFY in the trigger would serialise users' commits. */
 function liveSyncTask({ log }: ServiceDeps, follow: LiveSync, signal: AbortSignal): WorkerTask {
   return {
     name: 'follow',
@@ -146,7 +146,7 @@ async function runScheduleEntry(
 const entryBudget = (budget: Config['budget']): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)
 
-/** Deletes what has been kept long enough, a little at a time. */
+/** Deletes expired data in small batches. */
 function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
   const sweep = { after: 0 }
   return runLoop({
@@ -167,7 +167,7 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
 const FIRST_RESTART_MS = 1_000
 const MAX_RESTART_MS = 60_000
 
-/** Begins a step again when it fails, later each time: one that can't work must not take the others with it. */
+/** Restarts a failed task with increasing delays, so that it does not stop the others. */
 export async function supervise(
   { log }: { readonly log: Logger },
   works: Pick<Workers, 'fail'>,
