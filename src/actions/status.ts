@@ -8,8 +8,7 @@ import * as measured from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import * as rateTold from '../store/rate-limits.ts'
-import type { StoredRateLimit } from '../store/rate-limits.ts'
+import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -21,7 +20,7 @@ export interface Status {
   readonly deliveries: Partial<Record<DeliveryState, number>>
   /** Results that match no input of their job: kept in their deliveries, but not used. */
   readonly quarantined_results: number
-  readonly limit: StoredRateLimit | null
+  readonly limit: KnownLimit | null
   readonly running_runs: number
   readonly last_run: runs.StoredRun | null
   /** Sources that no run picks from. */
@@ -54,22 +53,66 @@ export async function readStatus(
   }
 }
 
-/** A key's limit and its usage. */
-export interface RateLimitStatus extends rateLimits.StoredRateLimit {
+/** The limit of a key, with its leader's last report; null: none yet. */
+export interface RateLimitStatus extends KnownLimit {
   readonly scope: string
-  /** The leader's last report; null: none yet. */
-  readonly told: rateTold.StoredRateStatus | null
+  readonly status: StoredRateStatus | null
 }
 
 /** Reads all known limits, the most recent first. */
 export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
-  const told = await rateTold.readRateStatuses(db)
-  return (await rateLimits.listRateLimits(db)).map((one) => ({ ...one, told: told.get(one.scope) ?? null }))
+  const statuses = await rateLimits.readRateStatuses(db)
+  return (await rateLimits.listRateLimits(db)).map((one) => ({
+    ...one,
+    status: statuses.get(one.scope) ?? null,
+  }))
 }
 
 /** Counting a column reads the whole table; longer than this is not worth waiting for. */
 const FILL_RATE_COUNT_TIMEOUT_MS = 30_000
 const QUERY_CANCELED = '57014'
+
+/** A rate status in a report. Times are ISO 8601. */
+export interface RateReport {
+  readonly state: string
+  readonly limit: number | null
+  readonly window_ms: number | null
+  /** An upper bound of an unknown window. */
+  readonly window_at_most_ms: number | null
+  readonly used: number
+  readonly permitted: number | null
+  readonly utilisation: number | null
+  readonly window_used: number
+  readonly next_window_at: string | null
+  readonly stall_reason: string | null
+  readonly throttled: number
+  readonly shared_key: boolean
+  readonly reported_at: Date
+  readonly live: boolean
+}
+
+const toRateReport = (status: StoredRateStatus): RateReport => ({
+  state: status.state,
+  limit: status.limit,
+  window_ms: status.windowMs,
+  window_at_most_ms: status.windowAtMostMs,
+  used: status.used,
+  permitted: status.permitted,
+  utilisation: status.utilisation,
+  window_used: status.windowUsed,
+  next_window_at: toIsoTime(status.nextWindowAt),
+  stall_reason: status.stallReason,
+  throttled: status.throttled,
+  shared_key: status.sharedKey,
+  reported_at: status.reportedAt,
+  live: status.isLive,
+})
+
+/** Null if there is none, or if it is beyond the calendar. */
+function toIsoTime(at: number | null): string | null {
+  const date = at === null ? null : new Date(at)
+  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
+}
 
 /**
  * The status, as `fillrate status --json` and `GET /api/status` report it. Only the former counts the columns anew.
@@ -80,8 +123,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     readonly limit: number
     readonly window_ms: number | null
     readonly observed_at: Date
-    /** The leader's last report; null: none yet. */
-    readonly status: RateLimitStatus['told']
+    /** As the leader reported it last; null before the first report. */
+    readonly status: RateReport | null
   }>
   /** By source; a text says why it is unknown. `measured_at`: it was counted then, by a run. */
   readonly fill_rate: Readonly<Record<string, (FillCounts & { readonly measured_at?: Date }) | string>>
@@ -99,7 +142,7 @@ export async function createStatusReport(
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),
-    status: one.told,
+    status: one.status && toRateReport(one.status),
   }))
   return { ...state, limits, fill_rate }
 }

@@ -92,9 +92,9 @@ function listGauges(
     [
       'fillrate_rate_limit_remaining_requests',
       'Calls remaining in the current window.',
-      quotas.map(({ scope, limit, told }) => ({
+      quotas.map(({ scope, limit, status }) => ({
         labels: { scope },
-        value: told?.live ? Math.max(0, limit - told.window_used) : limit,
+        value: status?.isLive ? Math.max(0, limit - status.windowUsed) : limit,
       })),
     ],
     ['fillrate_runs_running', 'Runs in progress.', [{ value: runs.filter((run) => run.alive).length }]],

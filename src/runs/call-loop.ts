@@ -5,7 +5,7 @@ import type { CallDeps } from '../pipeline/deps.ts'
 import * as lookUp from '../pipeline/look-up/look-up.ts'
 import * as submit from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import * as followed from '../store/changed-rows.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -33,7 +33,7 @@ export interface CallLoopOptions {
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
   /** Another process is the leader, and has reported this. */
-  readonly onLeaderStatus: (status: RateState) => void
+  readonly onLeaderStatus: (status: RateStatus) => void
   /** How long to wait after consecutive rejections of the key, in milliseconds. */
   readonly pauseMs?: (refusals: number) => number
   /** Called after a final response. */

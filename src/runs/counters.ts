@@ -1,4 +1,4 @@
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import type { RequestCounts } from './report.ts'
 
 /** What this process did in a run. Everything else is counted in Postgres. */
@@ -40,7 +40,7 @@ export interface RunProgress {
   /** Cells written by this process. */
   readonly written: number
   /** Null while another process is the leader and has reported nothing. */
-  readonly rate: RateState | null
+  readonly rate: RateStatus | null
   /** Why there is no progress, for people. */
   readonly stallReason: string | null
   readonly elapsedMs: number

@@ -3,7 +3,7 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -37,7 +37,7 @@ export async function finishRun(
     readonly tally: RunCounters
     readonly began: number
     readonly seen: RunObservations
-    readonly rate: RateState | null
+    readonly rate: RateStatus | null
   },
   options: {
     readonly signal: AbortSignal

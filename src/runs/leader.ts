@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { RateStatus } from '../domain/rate-status.ts'
 import type { Breaker } from '../service/breaker.ts'
-import { createLimiter, type Limiter, type RateState } from '../service/rate-limit/limiter.ts'
+import { createLimiter, type Limiter } from '../service/rate-limit/limiter.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -77,7 +78,7 @@ export class LeaderElector {
   }
 
   /** The leader's last report; null if there is no leader, or it has not reported yet. */
-  readStatus(): Promise<RateState | null> {
+  readStatus(): Promise<RateStatus | null> {
     return readLeaderStatus(this.#options.db, this.scope, (this.#options.now ?? Date.now)())
   }
 
@@ -150,7 +151,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       else lost.abort(new Error('another process is the leader now'))
       const state = limiter.state()
       rateLog.observe(state, startedAt)
-      await rateLimits.saveRateStatus(db, lease, toRateStatus(state))
+      await rateLimits.saveRateStatus(db, lease, state)
       await saveCircuit()
     } catch (error) {
       log.warn({ reason: (error as Error).message }, 'leader lease not renewed; retrying')
@@ -183,58 +184,24 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
 async function publishFinalStatus(
   { db, log }: LeaderOptions,
   lease: LeaderLease,
-  state: RateState,
+  state: RateStatus,
   spentForMs: number | null,
 ): Promise<void> {
   if (state.limit === null) return
   try {
     await rateLimits.saveExhausted(db, lease, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
-    await rateLimits.saveRateStatus(db, lease, { ...toRateStatus(state), stall_reason: null })
+    await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'final rate status not stored for the next run')
   }
 }
 
 /** The leader's last report; null if there is no leader, or it has not reported yet. */
-export async function readLeaderStatus(db: Database, scope: string, now: number): Promise<RateState | null> {
-  const told = (await rateLimits.readRateStatuses(db)).get(scope)
-  if (told === undefined || !told.live) return null
-  const nextWindowAt = told.next_window_at === null ? null : Date.parse(told.next_window_at)
-  return {
-    state: told.state,
-    limit: told.limit,
-    windowMs: told.window_ms,
-    windowAtMostMs: told.window_at_most_ms ?? null,
-    used: told.used,
-    permitted: told.permitted,
-    utilisation: told.utilisation,
-    windowUsed: told.window_used,
-    nextWindowAt,
-    nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
-    waiting: told.stall_reason,
-    throttled: told.throttled,
-    foreign: told.shared_key,
-    isElsewhere: true,
-  }
+export async function readLeaderStatus(db: Database, scope: string, now: number): Promise<RateStatus | null> {
+  const stored = (await rateLimits.readRateStatuses(db)).get(scope)
+  if (!stored?.isLive) return null
+  const { reportedAt: _, isLive: __, ...status } = stored
+  const { nextWindowAt } = status
+  const nextWindowInMs = nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now
+  return { ...status, nextWindowInMs, isRemote: true }
 }
-
-/** Null if there is none, or beyond the range of Date. */
-function toIsoTime(at: number | null): string | null {
-  const date = at === null ? null : new Date(at)
-  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
-}
-
-const toRateStatus = (rate: RateState): rateLimits.RateStatus => ({
-  state: rate.state,
-  limit: rate.limit,
-  window_ms: rate.windowMs,
-  window_at_most_ms: rate.windowAtMostMs,
-  used: rate.used,
-  permitted: rate.permitted,
-  utilisation: rate.utilisation,
-  window_used: rate.windowUsed,
-  next_window_at: toIsoTime(rate.nextWindowAt),
-  stall_reason: rate.waiting,
-  throttled: rate.throttled,
-  shared_key: rate.foreign,
-})

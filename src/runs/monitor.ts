@@ -3,7 +3,7 @@ import type { Trigger } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import { repick as again, type PickContext } from '../pipeline/pick/pick.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import type { Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { KnownCircuit } from '../store/rate-limits.ts'
@@ -28,7 +28,7 @@ export interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly waitMs: number
   readonly startedAt: number
   readonly isPicking: () => boolean
-  readonly rate: () => RateState | null
+  readonly rate: () => RateStatus | null
   /** Finds the open circuit that the leader has stored. */
   readonly findOpenCircuit: () => Promise<KnownCircuit | null>
   /** There may be lookups to request again. */
@@ -226,8 +226,8 @@ function reportProgress(run: MonitoredRun, told: MonitorState): void {
   })
 }
 
-function describeStall(run: MonitoredRun, told: MonitorState, rate: RateState | null): string | null {
-  if (rate?.waiting) return rate.waiting
+function describeStall(run: MonitoredRun, told: MonitorState, rate: RateStatus | null): string | null {
+  if (rate?.stallReason) return rate.stallReason
   if (performance.now() - run.counters.lastProgressAt < 2 * FULL_CHECK_MS) return null
   if (told.locked > 0)
     return told.locked === 1
@@ -239,6 +239,6 @@ function describeStall(run: MonitoredRun, told: MonitorState, rate: RateState | 
       : `${told.jobsWaiting} jobs wait for their delivery`
   if (told.waiting === 0 && told.others > 0)
     return `another run works on ${told.others} rows of the same sources`
-  if (rate === null || rate.isElsewhere) return 'another process calls the service'
+  if (rate === null || rate.isRemote) return 'another process calls the service'
   return null
 }

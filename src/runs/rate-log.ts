@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 
 /** Log the reason of waits longer than this, in milliseconds. */
 const LONG_WAIT_MS = 10_000
@@ -27,13 +27,13 @@ export class RateLog {
   }
 
   /** @param now in milliseconds, monotonic */
-  observe(rate: RateState, now: number): void {
+  observe(rate: RateStatus, now: number): void {
     this.#logBan(rate)
     this.#logSharedKey(rate)
     this.#logWait(rate, now)
   }
 
-  #logBan(rate: RateState): void {
+  #logBan(rate: RateStatus): void {
     const isBanned = rate.state === 'banned'
     if (isBanned === this.#isBanned) return
     this.#isBanned = isBanned
@@ -47,17 +47,17 @@ export class RateLog {
     else this.#log.info(about, 'the service accepts the key again; calls continue')
   }
 
-  #logSharedKey(rate: RateState): void {
-    if (rate.foreign && !this.#isShared)
+  #logSharedKey(rate: RateStatus): void {
+    if (rate.sharedKey && !this.#isShared)
       this.#log.warn(
         { scope: this.#scope },
         'another client uses the same key: capacity is left for it, and calls may be rejected. Give each client its own key',
       )
-    this.#isShared = rate.foreign
+    this.#isShared = rate.sharedKey
   }
 
-  #logWait(rate: RateState, now: number): void {
-    const waitedMs = rate.waiting === null ? 0 : (rate.waitingForMs ?? 0)
+  #logWait(rate: RateStatus, now: number): void {
+    const waitedMs = rate.stallReason === null ? 0 : (rate.stalledForMs ?? 0)
     if (waitedMs < LONG_WAIT_MS) {
       if (this.#waitingSince !== null)
         this.#log.info(
@@ -73,7 +73,7 @@ export class RateLog {
     this.#waitingSince ??= now - waitedMs
     this.#log.info(
       { scope: this.#scope, waited_ms: Math.round(waitedMs), state: rate.state, limit: rate.limit },
-      `calls wait: ${rate.waiting}`,
+      `calls wait: ${rate.stallReason}`,
     )
   }
 }

@@ -1,6 +1,6 @@
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
@@ -84,7 +84,7 @@ export async function createRunReport(
     readonly leftOut: number
     readonly unread?: readonly string[]
     readonly requests: RequestCounts
-    readonly rate: RateState | null
+    readonly rate: RateStatus | null
     readonly durationMs: number
     /** Dry runs only: what the waiting rows would become. */
     readonly rehearsal?: Preview | null
@@ -135,7 +135,7 @@ export async function createRunReport(
       used: run.rate?.used ?? 0,
       permitted: run.rate?.permitted ?? null,
       utilisation: run.rate?.utilisation ?? null,
-      ...(run.rate?.foreign && { shared_key: true }),
+      ...(run.rate?.sharedKey && { shared_key: true }),
     },
     duration_ms: Math.round(run.durationMs),
     ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),

@@ -4,7 +4,7 @@ import * as recover from '../pipeline/recover.ts'
 import * as settle from '../pipeline/settle.ts'
 import * as writeBack from '../pipeline/write-back.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateState } from '../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -68,9 +68,9 @@ export class Workers {
   readonly #writers: readonly { readonly source: Source; readonly nudge: WakeSignal }[]
   readonly #warnedRuns = new Set<number>()
   #leadership: Leadership | null = null
-  #lastRate: RateState | null = null
+  #lastRate: RateStatus | null = null
   /** The status that another process reported as the leader. */
-  #reportedRate: RateState | null = null
+  #reportedRate: RateStatus | null = null
 
   constructor(deps: WorkersDeps, options: WorkersOptions) {
     this.#deps = deps
@@ -99,7 +99,7 @@ export class Workers {
   }
 
   /** The rate status: of this process's leadership, or as the leader reported it. */
-  rate(): RateState | null {
+  rate(): RateStatus | null {
     return this.#leadership?.limiter.state() ?? this.#lastRate ?? this.#reportedRate
   }
 

@@ -1,18 +1,10 @@
 import { sql } from 'kysely'
+import type { KnownLimit, RateStatus, StoredRateStatus } from '../domain/rate-status.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 
-/** What was last known of a key's limit: the next run starts warm with it. */
-export interface StoredRateLimit {
-  readonly limit: number
-  /** Null while the window's length is not known. */
-  readonly windowMs: number | null
-  /** Milliseconds since the epoch. */
-  readonly observedAt: number
-}
-
 /** A window that a short run could not make out is still as long as it was, while the limit is the same. */
-export async function saveRateLimit(db: Database, scope: string, known: StoredRateLimit): Promise<void> {
+export async function saveRateLimit(db: Database, scope: string, known: KnownLimit): Promise<void> {
   await sql`
     insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
     values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
@@ -22,7 +14,7 @@ export async function saveRateLimit(db: Database, scope: string, known: StoredRa
     where r.observed_at <= excluded.observed_at`.execute(db)
 }
 
-export async function readRateLimit(db: Database, scope: string): Promise<StoredRateLimit | null> {
+export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
   const { rows } = await sql<{ limit: number; window_ms: number | null; observed_at: Date }>`
     select "limit", window_ms, observed_at from fillrate.rate_limits where scope = ${scope}`.execute(db)
   const row = rows[0]
@@ -30,9 +22,7 @@ export async function readRateLimit(db: Database, scope: string): Promise<Stored
 }
 
 /** Every limit that was ever seen, the latest first. */
-export async function listRateLimits(
-  db: Database,
-): Promise<(StoredRateLimit & { readonly scope: string })[]> {
+export async function listRateLimits(db: Database): Promise<(KnownLimit & { readonly scope: string })[]> {
   const { rows } = await sql<{ scope: string; limit: number; window_ms: number | null; observed_at: Date }>`
     select scope, "limit", window_ms, observed_at from fillrate.rate_limits order by observed_at desc`.execute(
     db,
@@ -43,31 +33,6 @@ export async function listRateLimits(
     windowMs: row.window_ms,
     observedAt: row.observed_at.getTime(),
   }))
-}
-
-/** How the process that calls stands, as it tells it every few seconds. Times are ISO 8601. */
-export interface RateStatus {
-  readonly state: string
-  readonly limit: number | null
-  readonly window_ms: number | null
-  /** Where the window is not known, it is no longer than this. */
-  readonly window_at_most_ms?: number | null
-  /** Calls of this turn, and what the limit permitted meanwhile. */
-  readonly used: number
-  readonly permitted: number | null
-  readonly utilisation: number | null
-  readonly window_used: number
-  readonly next_window_at: string | null
-  readonly stall_reason: string | null
-  readonly throttled: number
-  /** Another client seems to spend the key. */
-  readonly shared_key: boolean
-}
-
-export interface StoredRateStatus extends RateStatus {
-  readonly reported_at: Date
-  /** Told moments ago, by a process that still calls. */
-  readonly live: boolean
 }
 
 /** Only who holds the turn may tell: `token` is its lease. */
@@ -105,20 +70,25 @@ export async function exhaustedFor(db: Database, scope: string): Promise<number>
 export async function saveRateStatus(
   db: Database,
   { scope, token }: { readonly scope: string; readonly token: string },
-  told: RateStatus,
+  status: RateStatus,
 ): Promise<void> {
   await sql`
-    update fillrate.rate_limits set status = ${JSON.stringify(told)}::jsonb, reported_at = now()
+    update fillrate.rate_limits set status = ${JSON.stringify(status)}::jsonb, reported_at = now()
      where scope = ${scope} and ${holdsLeaseSql(scope, token)}`.execute(db)
 }
 
-/** What was told last of each scope, and by whom it is called now. */
+/** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */
 export async function readRateStatuses(db: Database): Promise<ReadonlyMap<string, StoredRateStatus>> {
-  const { rows } = await sql<{ scope: string; told: RateStatus; reported_at: Date; live: boolean }>`
-    select r.scope, r.status as told, r.reported_at, c.leased_until is not null and c.leased_until > now() as live
+  const { rows } = await sql<{ scope: string; status: RateStatus; reported_at: Date; is_live: boolean }>`
+    select r.scope, r.status, r.reported_at, c.leased_until is not null and c.leased_until > now() as is_live
       from fillrate.rate_limits r left join fillrate.leases c on c.scope = r.scope
      where r.status is not null`.execute(db)
-  return new Map(rows.map(({ scope, told, reported_at, live }) => [scope, { ...told, reported_at, live }]))
+  return new Map(
+    rows.map(({ scope, status, reported_at, is_live }) => [
+      scope,
+      { ...status, reportedAt: reported_at, isLive: is_live },
+    ]),
+  )
 }
 
 /** A service that is down: until when it is left alone, and how long that pause is. Milliseconds. */

@@ -5,7 +5,7 @@ import type { Deps } from '../../pipeline/deps.ts'
 import { sampleEvenly, type DiffRow } from '../../pipeline/preview.ts'
 import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
-import type { StoredRateLimit } from '../../store/rate-limits.ts'
+import type { KnownLimit } from '../../domain/rate-status.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
@@ -19,7 +19,7 @@ export interface PlanOptions {
   readonly where: string | null
   readonly route: RouteOption
   readonly bulkPossible: boolean
-  readonly knownLimit: StoredRateLimit | null
+  readonly knownLimit: KnownLimit | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
   readonly signal: AbortSignal
@@ -141,7 +141,7 @@ export function estimateCalls(
 }
 
 /** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
-export function estimateDurationMs(calls: number, known: StoredRateLimit | null): number | null {
+export function estimateDurationMs(calls: number, known: KnownLimit | null): number | null {
   if (known === null || known.windowMs === null || known.limit === 0) return null
   return Math.max(0, Math.ceil(calls / known.limit) - 1) * known.windowMs
 }

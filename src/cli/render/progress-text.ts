@@ -1,5 +1,5 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import type { RateState } from '../../service/rate-limit/limiter.ts'
+import type { RateStatus } from '../../domain/rate-status.ts'
 import { bar } from './bar.ts'
 import { limitText } from './limit.ts'
 import {
@@ -67,7 +67,7 @@ export function progressLine(progress: RunProgress, perSecond: number | null): s
 
 /** Why it waits, or else that somebody else spends the key. */
 const noticeOf = ({ stallReason, rate }: RunProgress): string | null =>
-  stallReason ?? (rate?.foreign ? FOREIGN : null)
+  stallReason ?? (rate?.sharedKey ? FOREIGN : null)
 
 const shareOf = ({ picked, finished }: RunProgress): number => (picked === 0 ? 0 : finished / picked)
 
@@ -99,7 +99,7 @@ function work({ requested, submitted, jobsWaiting, written }: RunProgress): stri
   ]
 }
 
-function limitLine(rate: RateState | null, edge: number, paint: Paint): string {
+function limitLine(rate: RateStatus | null, edge: number, paint: Paint): string {
   if (rate === null || rate.limit === null) return paint('quiet', 'limit not known yet')
   const { limit, windowMs, windowAtMostMs, windowUsed } = rate
   const gauge = bar(limit === 0 ? 0 : windowUsed / limit, GAUGE, paint)
@@ -107,7 +107,7 @@ function limitLine(rate: RateState | null, edge: number, paint: Paint): string {
   return fitting([`limit ${limitText(limit, windowMs, windowAtMostMs)}`, `${gauge} ${first}`, ...more], edge)
 }
 
-function used(rate: RateState): [string, ...string[]] {
+function used(rate: RateStatus): [string, ...string[]] {
   return [
     `${formatCount(rate.windowUsed)} in this window`,
     ...(rate.utilisation === null ? [] : [`${formatPercent(rate.utilisation)} used`]),

@@ -1,4 +1,4 @@
-import type { StoredRateStatus } from '../../store/rate-limits.ts'
+import type { RateReport } from '../../actions/status.ts'
 import type { Field } from './fields.ts'
 import { formatCount, relativeTime, formatPercent } from '../../util/format.ts'
 
@@ -8,7 +8,7 @@ export const FOREIGN = 'another client spends the same key: room is left for it'
 export const BANNED = 'the service bans the key for a while, because it was called too often (403 after 429)'
 
 /** How much of the limit is used, when there is more, and why it waits, as the process that calls told it. */
-export function toldFields(told: StoredRateStatus | null, now: number): Field[] {
+export function toldFields(told: RateReport | null, now: number): Field[] {
   if (told === null) return []
   return [
     ...used(told, now),
@@ -24,7 +24,7 @@ export function toldFields(told: StoredRateStatus | null, now: number): Field[] 
   ]
 }
 
-function used(told: StoredRateStatus, now: number): Field[] {
+function used(told: RateReport, now: number): Field[] {
   if (told.utilisation === null || told.permitted === null) return []
   const when = told.live ? 'so far' : relativeTime(told.reported_at, now)
   return [
@@ -36,7 +36,7 @@ function used(told: StoredRateStatus, now: number): Field[] {
   ]
 }
 
-function window(told: StoredRateStatus, now: number): Field[] {
+function window(told: RateReport, now: number): Field[] {
   if (told.limit === null) return []
   const next = told.next_window_at === null ? null : new Date(told.next_window_at)
   const left = next === null || next.getTime() <= now ? '' : `the next ${relativeTime(next, now)}`

@@ -2,9 +2,9 @@ import Bottleneck from 'bottleneck'
 import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
 import { AcquireQueue, Permits, type PendingAcquire, type Priority } from './permits.ts'
-import { AllowanceMeter, type KnownLimit, type RateState } from './state.ts'
+import type { KnownLimit, RateStatus } from '../../domain/rate-status.ts'
+import { AllowanceMeter } from './state.ts'
 
-export type { KnownLimit, RateState } from './state.ts'
 export type { PermittedCall, Permits, Priority } from './permits.ts'
 
 export interface LimiterOptions {
@@ -31,7 +31,7 @@ export interface Limiter {
   acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
   /** As many permits as there are now, up to `upTo`; null if the caller must wait. */
   acquireNow(upTo: number): Permits | null
-  state(): RateState
+  state(): RateStatus
   /** Milliseconds until the next leader may call; null if capacity is left. */
   spentForMs(): number | null
   /** Leaves no timer and no queue; pending acquires are rejected. */
@@ -141,7 +141,7 @@ class BottleneckLimiter implements Limiter {
     return this.#createPermits(upTo)
   }
 
-  state(): RateState {
+  state(): RateStatus {
     const now = this.#now()
     const { limit, windowMs, windowAtMostMs, calls, throttled, isShared } = this.#model
     const nextWindowAt = this.#model.nextWindowAt(now)
@@ -158,10 +158,10 @@ class BottleneckLimiter implements Limiter {
       windowUsed: this.#model.windowUsed(now),
       nextWindowAt,
       nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
-      waiting: this.#queue.size === 0 ? null : this.#model.stallReason(now),
-      waitingForMs: this.#waitingSince === null ? null : now - this.#waitingSince,
+      stallReason: this.#queue.size === 0 ? null : this.#model.stallReason(now),
+      stalledForMs: this.#waitingSince === null ? null : now - this.#waitingSince,
       throttled,
-      foreign: isShared,
+      sharedKey: isShared,
     }
   }
 

@@ -21,46 +21,6 @@ export type RateLimitState =
   | 'cooldown'
   | 'banned'
 
-/** What is known of a key's limit. It outlives the process, so that the next run starts warm. */
-export interface KnownLimit {
-  readonly limit: number
-  readonly windowMs: number | null
-  /** Milliseconds since the epoch. */
-  readonly observedAt: number
-}
-
-/** The limiter's state, as `status`, the progress line and the dashboard show it. */
-export interface RateState {
-  /** A `RateLimitState`; docs/rate.md describes them. */
-  readonly state: string
-  readonly limit: number | null
-  /** Null while it is not known. */
-  readonly windowMs: number | null
-  /** While the length is not known: an upper bound in milliseconds; null if no bound is known either. */
-  readonly windowAtMostMs: number | null
-  /** Calls counted against the limit since the limiter started. */
-  readonly used: number
-  /** What the limit would have allowed while there was work; null while unlimited or unknown. */
-  readonly permitted: number | null
-  /** `used` / `permitted`, 0 to 1. */
-  readonly utilisation: number | null
-  readonly windowUsed: number
-  /** Milliseconds since the epoch. */
-  readonly nextWindowAt: number | null
-  /** The same from now, in milliseconds; null if it is over or not known. */
-  readonly nextWindowInMs: number | null
-  /** Why calls wait, in words; null if none does. */
-  readonly waiting: string | null
-  /** How long nothing was granted although calls wait, in milliseconds; null if none waits. */
-  readonly waitingForMs?: number | null
-  /** 429s seen. */
-  readonly throttled: number
-  /** Another client spends the key. */
-  readonly foreign: boolean
-  /** Another process is the leader, and has reported this. */
-  readonly isElsewhere?: boolean
-}
-
 /** What a stall reason is made from. */
 export interface StallContext {
   readonly state: RateLimitState

@@ -181,22 +181,24 @@ test('what is remembered is read once for all, again when it is old, and at once
 })
 
 test('what is left of a limit is what its caller told last, while it calls', () => {
-  const told = {
+  const status = {
     state: 'fixed_window',
     limit: 150,
-    window_ms: 2_000,
+    windowMs: 2_000,
+    windowAtMostMs: null,
     used: 900,
     permitted: 920,
     utilisation: 0.98,
-    window_used: 143,
-    next_window_at: null,
-    stall_reason: null,
+    windowUsed: 143,
+    nextWindowAt: null,
+    nextWindowInMs: null,
+    stallReason: null,
     throttled: 0,
-    shared_key: false,
-    reported_at: new Date(0),
-    live: true,
+    sharedKey: false,
+    reportedAt: new Date(0),
+    isLive: true,
   }
-  const left = (live: boolean): string | undefined =>
+  const left = (isLive: boolean): string | undefined =>
     renderMetrics(
       {
         at: 0,
@@ -205,7 +207,9 @@ test('what is left of a limit is what its caller told last, while it calls', () 
         jobs: [],
         calls: [],
         failures: [],
-        quotas: [{ scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, told: { ...told, live } }],
+        quotas: [
+          { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
+        ],
         spent: { asked: 0, written: 0, runs: 0 },
       },
       [],

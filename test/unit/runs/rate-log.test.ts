@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { RateLog } from '../../../src/runs/rate-log.ts'
-import type { RateState } from '../../../src/service/rate-limit/limiter.ts'
+import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { limitText } from '../../../src/cli/render/limit.ts'
 
-const calm: RateState = {
+const calm: RateStatus = {
   state: 'fixed_window',
   limit: 60,
   windowMs: 3_000,
@@ -14,10 +14,10 @@ const calm: RateState = {
   windowUsed: 0,
   nextWindowAt: null,
   nextWindowInMs: null,
-  waiting: null,
-  waitingForMs: null,
+  stallReason: null,
+  stalledForMs: null,
   throttled: 0,
-  foreign: false,
+  sharedKey: false,
 }
 
 function logging() {
@@ -36,25 +36,25 @@ function logging() {
 describe('what is logged of the rate', () => {
   test('calls that wait for more than ten seconds, with the reason, once in ten minutes for the same one', () => {
     const { lines, rateLog } = logging()
-    const waiting = { ...calm, waiting: 'the window is used up' }
-    rateLog.observe({ ...waiting, waitingForMs: 9_000 }, 0)
+    const waiting = { ...calm, stallReason: 'the window is used up' }
+    rateLog.observe({ ...waiting, stalledForMs: 9_000 }, 0)
     expect(lines).toEqual([])
-    rateLog.observe({ ...waiting, waitingForMs: 10_500 }, 1_500)
-    rateLog.observe({ ...waiting, waitingForMs: 12_000 }, 3_000)
-    rateLog.observe({ ...waiting, waitingForMs: 11_000 }, 63_000)
+    rateLog.observe({ ...waiting, stalledForMs: 10_500 }, 1_500)
+    rateLog.observe({ ...waiting, stalledForMs: 12_000 }, 3_000)
+    rateLog.observe({ ...waiting, stalledForMs: 11_000 }, 63_000)
     expect(lines).toEqual(['info calls wait'])
-    rateLog.observe({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 64_000)
-    rateLog.observe({ ...waiting, state: 'cooldown', waitingForMs: 11_000 }, 700_000)
+    rateLog.observe({ ...waiting, state: 'cooldown', stalledForMs: 11_000 }, 64_000)
+    rateLog.observe({ ...waiting, state: 'cooldown', stalledForMs: 11_000 }, 700_000)
     expect(lines).toHaveLength(3)
   })
 
   test('that calls go on, after a wait that was logged and only then', () => {
     const { lines, rateLog } = logging()
-    const waiting = { ...calm, waiting: 'the window is used up' }
-    rateLog.observe({ ...waiting, waitingForMs: 3_000 }, 0)
+    const waiting = { ...calm, stallReason: 'the window is used up' }
+    rateLog.observe({ ...waiting, stalledForMs: 3_000 }, 0)
     rateLog.observe(calm, 1_500)
     expect(lines).toEqual([])
-    rateLog.observe({ ...waiting, waitingForMs: 15_000 }, 20_000)
+    rateLog.observe({ ...waiting, stalledForMs: 15_000 }, 20_000)
     rateLog.observe(calm, 21_500)
     rateLog.observe(calm, 23_000)
     expect(lines).toEqual(['info calls wait', 'info calls continue'])
@@ -63,9 +63,9 @@ describe('what is logged of the rate', () => {
   test('a ban when it begins and when it is over, and another client', () => {
     const { lines, rateLog } = logging()
     rateLog.observe(calm, 0)
-    rateLog.observe({ ...calm, state: 'banned', foreign: true }, 1)
-    rateLog.observe({ ...calm, state: 'banned', foreign: true }, 2)
-    rateLog.observe({ ...calm, foreign: true }, 3)
+    rateLog.observe({ ...calm, state: 'banned', sharedKey: true }, 1)
+    rateLog.observe({ ...calm, state: 'banned', sharedKey: true }, 2)
+    rateLog.observe({ ...calm, sharedKey: true }, 3)
     expect(lines).toEqual([
       'warn the service has banned the key for a while (403 after 429)',
       'warn another client uses the same key',

@@ -2,9 +2,9 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { Workers } from '../../../src/runs/workers.ts'
-import type { RateState } from '../../../src/service/rate-limit/limiter.ts'
+import type { RateStatus } from '../../../src/domain/rate-status.ts'
 
-const told: RateState = {
+const told: RateStatus = {
   state: 'fixed_window',
   limit: 100,
   windowAtMostMs: null,
@@ -15,16 +15,16 @@ const told: RateState = {
   windowUsed: 40,
   nextWindowAt: null,
   nextWindowInMs: null,
-  waiting: null,
+  stallReason: null,
   throttled: 0,
-  foreign: false,
-  isElsewhere: true,
+  sharedKey: false,
+  isRemote: true,
 }
 
 test('a process that never calls tells the rate as the process that does has told it', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
-  const heard: (RateState | null)[] = [null, told]
+  const heard: (RateStatus | null)[] = [null, told]
   // Nothing was delivered meanwhile.
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
   const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }

@@ -110,7 +110,7 @@ function findProblems({ runs, jobs, sources, quotas }: DashboardData): { tone: T
         ]
       : []),
     ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
-    ...(quota?.told?.shared_key === true && quota.told.live
+    ...(quota?.status?.sharedKey === true && quota.status.isLive
       ? [{ tone: 'warn' as const, text: 'Another client seems to use the same key.' }]
       : []),
   ]

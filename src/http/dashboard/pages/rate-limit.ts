@@ -11,7 +11,7 @@ import { html, type Html, type HtmlPart } from '../html.ts'
 import { badge, shareBar, numberCell, card, ratio, timeAgo } from '../components.ts'
 import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 
-type LeaderStatus = NonNullable<RateLimitStatus['told']>
+type LeaderStatus = NonNullable<RateLimitStatus['status']>
 
 const TABLE_STEP_MS = 5 * 60_000
 
@@ -24,25 +24,25 @@ export function rateLimitStatus({ quotas, at }: DashboardData): Html {
   return html`<div id="quota">${body}</div>`
 }
 
-function rateLimitFields({ scope, limit, windowMs, observedAt, told }: RateLimitStatus, at: number): Html {
+function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLimitStatus, at: number): Html {
   const [host = scope, key] = scope.split(' ')
-  const isNow = told?.live === true
+  const isNow = status?.isLive === true
   const fields: [string, HtmlPart][] = [
     [
       'Rate limit',
       windowMs === null
-        ? `${pluralize(limit, 'call')}, window ${told?.window_at_most_ms == null ? 'not known yet' : `of at most ${formatDuration(told.window_at_most_ms)}`}`
+        ? `${pluralize(limit, 'call')}, window ${status?.windowAtMostMs == null ? 'not known yet' : `of at most ${formatDuration(status.windowAtMostMs)}`}`
         : `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`,
     ],
-    ...(isNow ? currentWindowFields(told, limit, at) : []),
-    ...(told === null || told.limit === null ? [] : usageFields(told)),
+    ...(isNow ? currentWindowFields(status, limit, at) : []),
+    ...(status === null || status.limit === null ? [] : usageFields(status)),
   ]
   return html`<p class="sub">
       ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
       ${
         isNow
           ? badge('active', 'busy')
-          : html`idle; last reported ${timeAgo(told?.reported_at ?? new Date(observedAt), at)}`
+          : html`idle; last reported ${timeAgo(status?.reportedAt ?? new Date(observedAt), at)}`
       }
     </p>
     <dl class="fields">
@@ -56,25 +56,27 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, told }: RateLimit
     </dl>`
 }
 
-function currentWindowFields(told: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
-  const { window_used: used, next_window_at: next } = told
+function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
+  const { windowUsed: used, nextWindowAt: next } = status
   return [
     [
       'Used in this window',
       html`${formatCount(used)} of ${formatCount(limit)}
       ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
     ],
-    ['Resets', next === null ? 'unknown' : `in ${formatDuration(Math.max(0, Date.parse(next) - at))}`],
-    ['State', told.stall_reason ?? told.state],
+    ['Resets', next === null ? 'unknown' : `in ${formatDuration(Math.max(0, next - at))}`],
+    ['State', status.stallReason ?? status.state],
   ]
 }
 
-const usageFields = (told: LeaderStatus): [string, HtmlPart][] => [
+const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
   [
     'Utilisation',
-    told.utilisation === null ? '–' : `${formatPercent(told.utilisation)} (${formatCount(told.used)} calls)`,
+    status.utilisation === null
+      ? '–'
+      : `${formatPercent(status.utilisation)} (${formatCount(status.used)} calls)`,
   ],
-  ['Throttled (429)', formatCount(told.throttled)],
+  ['Throttled (429)', formatCount(status.throttled)],
 ]
 
 /** The calls of the last hour: a chart, kept live by the page's script, and the same data as a table. */

@@ -21,9 +21,9 @@ const rate = {
   windowUsed: 143,
   nextWindowAt: null,
   nextWindowInMs: 1_200,
-  waiting: null,
+  stallReason: null,
   throttled: 0,
-  foreign: false,
+  sharedKey: false,
 }
 const progress: RunProgress = {
   picked: 5_000,
@@ -77,14 +77,14 @@ describe('the block', () => {
     const start = {
       ...progress,
       picked: 0,
-      settled: 0,
-      asked: 0,
+      finished: 0,
+      requested: 0,
       submitted: 0,
       jobsWaiting: 0,
       written: 0,
       picking: true,
       rate: null,
-      waiting: null,
+      stallReason: null,
     }
     expect(progressBlock(start, null, at(80))).toEqual([
       ' ░░░░░░░░░░░░░░░░░░░░░░    0%  0 of 0+ rows',

@@ -101,7 +101,7 @@ describe('the limiter', () => {
     expect(await takeAll(limiter, 'urgent')).toBe(0)
     void limiter.acquire(1, 'urgent').catch(() => {})
     expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 0 })
-    expect(limiter.state().waiting).toMatch(/previous leader may have used up the limit: waiting until/)
+    expect(limiter.state().stallReason).toMatch(/previous leader may have used up the limit: waiting until/)
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
   })
 

@@ -1,0 +1,50 @@
+/** What is known of the rate limit of a key. Stored, so that the next leader starts with it. */
+export interface KnownLimit {
+  readonly limit: number
+  /** Null while the length of the window is unknown. */
+  readonly windowMs: number | null
+  /** Milliseconds since the epoch. */
+  readonly observedAt: number
+}
+
+/**
+ * The status of the rate limit, as the limiter reports it. The leader stores it every few seconds under this shape, and
+ * other processes, reports and the dashboard read it back.
+ */
+export interface RateStatus {
+  /** The state of the rate-limit model; docs/rate.md describes them. */
+  readonly state: string
+  readonly limit: number | null
+  /** Null while unknown. */
+  readonly windowMs: number | null
+  /** An upper bound of an unknown window, in milliseconds; null if there is none. */
+  readonly windowAtMostMs: number | null
+  /** Calls counted against the limit since the limiter started. */
+  readonly used: number
+  /** Calls that the limit would have permitted while there was work; null while unlimited or unknown. */
+  readonly permitted: number | null
+  /** `used` of `permitted`, 0 to 1. */
+  readonly utilisation: number | null
+  readonly windowUsed: number
+  /** Milliseconds since the epoch. */
+  readonly nextWindowAt: number | null
+  /** The same from now, in milliseconds; null if past or unknown. */
+  readonly nextWindowInMs: number | null
+  /** Why calls are waiting, in words; null if they are not. */
+  readonly stallReason: string | null
+  /** How long nothing was granted although calls are waiting, in milliseconds; null if none is waiting. */
+  readonly stalledForMs?: number | null
+  /** 429 responses. */
+  readonly throttled: number
+  /** Another client seems to use the same key. */
+  readonly sharedKey: boolean
+  /** Reported by another process, the leader. */
+  readonly isRemote?: boolean
+}
+
+/** The latest status that a leader reported. */
+export interface StoredRateStatus extends RateStatus {
+  readonly reportedAt: Date
+  /** Whether the leader that reported it still holds its lease. */
+  readonly isLive: boolean
+}
