@@ -206,7 +206,7 @@ export async function expireJobs(db: Connection, limit: number): Promise<string[
 }
 
 export interface StoredJob {
-  readonly id: string
+  readonly key: string
   readonly job_id: string | null
   readonly state: JobState
   readonly reason: string | null
@@ -222,9 +222,9 @@ export interface StoredJob {
 /** The latest jobs, newest first, of any state or of one. */
 export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
   const { rows } = await sql<StoredJob>`
-    select key as id, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
+    select key, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
       from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
-     order by created_at desc, id limit ${limit}`.execute(db)
+     order by created_at desc, key limit ${limit}`.execute(db)
   return rows
 }
 

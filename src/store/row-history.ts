@@ -52,7 +52,7 @@ export interface LookupHistory {
 }
 
 export interface JobHistory {
-  readonly id: string
+  readonly key: string
   readonly job_id: string | null
   readonly state: JobState
   readonly reason: string | null
@@ -115,7 +115,7 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
 
 export async function findJobHistory(db: Database, id: string): Promise<JobHistory | null> {
   const { rows } = await sql<JobHistory>`
-    select key as id, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at
+    select key, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at
       from fillrate.jobs where key = ${id}`.execute(db)
   return rows[0] ?? null
 }
@@ -124,7 +124,7 @@ export async function findJobHistory(db: Database, id: string): Promise<JobHisto
 export async function listDeliveryHistory(db: Database, job: JobHistory): Promise<DeliveryHistory[]> {
   const { rows } = await sql<DeliveryHistory>`
     select event_id, state, reason, received_at, settled_at from fillrate.deliveries
-     where job_key = ${job.id} or (job_id is not null and job_id = ${job.job_id})
+     where job_key = ${job.key} or (job_id is not null and job_id = ${job.job_id})
      order by received_at`.execute(db)
   return rows
 }

@@ -58,7 +58,7 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
   const lines = table(
     found,
     [
-      { title: 'job', text: (job) => job.id, least: 8 },
+      { title: 'job', text: (job) => job.key, least: 8 },
       { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
       { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
       { title: 'state', text: (job) => stateWords(job.state), style: (job) => STATE_STYLES[job.state] },

@@ -129,7 +129,7 @@ function askedLines(
         : relativeTime(job.finished_at, now)
     list.push([
       'Job',
-      `${job.job_id ?? job.id}, ${pluralize(job.size, 'email')}`,
+      `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')}`,
       [stateWords(job.state), ended, ...(job.reason === null ? [] : [job.reason])].join(', '),
     ])
   }

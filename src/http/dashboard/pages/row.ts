@@ -134,7 +134,7 @@ function lookupSection(story: RowHistory, now: number): HtmlPart {
     lines.push([
       'Job',
       [
-        job.job_id ?? job.id,
+        job.job_id ?? job.key,
         `, ${pluralize(job.size, 'email')} `,
         stateBadge(job.state),
         ' ',
