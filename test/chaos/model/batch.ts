@@ -14,7 +14,7 @@ import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import { Calls, type Leased } from './calls.ts'
 import {
-  grouped,
+  groupWorlds,
   serviceOf,
   sharedCommand,
   WORKERS,
@@ -24,17 +24,27 @@ import {
 } from './commands.ts'
 import { Jobs } from './jobs.ts'
 import { People } from './people.ts'
-import { faultsOf, Model, type FinalLookup, type FinalRow } from './model.ts'
-import { config, HOUR, record, RULES, scopeOf, SERVICES, where } from './world.ts'
+import {
+  config,
+  findViolations,
+  HOUR,
+  ModelState,
+  readFinalState,
+  foundEvent,
+  RULES,
+  scopeOf,
+  SERVICES,
+  where,
+} from './model-state.ts'
 
 /**
- * Many worlds in one database, each going through a sequence of its own, in step: at each step the worlds that do the
- * same do it in one statement of the product, as it is made for. So a sequence costs about a millisecond a step, and it is
- * still the product's own SQL on a real Postgres that is held against the model.
+ * Many worlds in one database. Each goes through its own sequence of commands, in step with the others: worlds with the
+ * same command at a step execute it in one statement of the product. So a sequence costs about a millisecond a step, and
+ * it is still the product's own SQL on a real Postgres that is compared with the model.
  */
 export class Batch {
   readonly #database: TestDatabase
-  readonly #model = new Model()
+  readonly #model = new ModelState()
   readonly #deps: Deps
   readonly #source: Source
   readonly #calls: Calls
@@ -55,7 +65,7 @@ export class Batch {
       ${People.tables}
       analyze worlds`)
     const [mapping] = Object.values(config.sources)
-    if (!mapping) throw new Error('there is no mapping')
+    if (!mapping) throw new Error('the configuration has no source')
     const batch = new Batch(database, count, await openSource(database.db, mapping))
     for (let worker = 0; worker < WORKERS; worker++) batch.#runs.push(await batch.#start(worker))
     return batch
@@ -79,12 +89,13 @@ export class Batch {
     }
     for (let world = 0; world < count; world++)
       for (const row of [0, 1, 2])
-        this.#model.address(world * 3 + row, `w${world}${row === 2 ? '-b' : '-a'}@example.com`)
+        this.#model.addAddress(world * 3 + row, `w${world}${row === 2 ? '-b' : '-a'}@example.com`)
   }
 
-  /** One step of all worlds, then one of what they share. */
+  /** One step of every world, then one shared command. */
   async step(drawn: readonly number[], shared: number): Promise<void> {
-    for (const { command, worlds } of grouped(drawn.slice(0, this.#count))) await this.#world(command, worlds)
+    for (const { command, worlds } of groupWorlds(drawn.slice(0, this.#count)))
+      await this.#world(command, worlds)
     await this.#shared(sharedCommand(shared))
   }
 
@@ -95,27 +106,23 @@ export class Batch {
       case 'pick':
         return this.#pick(worker, worlds)
       case 'call':
-        this.#calls.begin(await this.#lease(worlds))
+        this.#calls.start(await this.#lease(worlds))
         return
       case 'lease':
-        this.#calls.ahead(await this.#lease(worlds, 0))
+        this.#calls.prefetch(await this.#lease(worlds, 0))
         return
-      case 'begin':
-        return this.#begin(worlds)
+      case 'mark_in_flight':
+        return this.#markInFlight(worlds)
       case 'found':
       case 'repeat': {
-        const answers = await this.#calls.answer(worlds, 'oldest', (key, service) => ({
-          type: 'found',
-          record: record(key, service),
-          confidence: 0.9,
-        }))
+        const answers = await this.#calls.answer(worlds, 'oldest', foundEvent)
         if (name === 'repeat') await leases.completeLookups(this.#deps.db, answers)
         return
       }
       case 'not_found':
         await this.#calls.answer(worlds, 'newest', () => ({ type: 'not_found' }))
         return
-      case 'fault':
+      case 'server_error':
         await this.#calls.answer(worlds, 'oldest', () => ({
           type: 'transient_error',
           reason: 'server (500)',
@@ -128,10 +135,10 @@ export class Batch {
         await this.#calls.expire(worlds)
         await recover.recoverAbandoned(this.#deps, null)
         return
-      case 'hold':
-        return this.#calls.hold(worlds)
-      case 'late':
-        return this.#calls.late(worlds)
+      case 'pause_process':
+        return this.#calls.pause(worlds)
+      case 'resume_process':
+        return this.#calls.resume(worlds)
       case 'change_input':
         return this.#people.changeInput(worlds, row)
       case 'edit_title':
@@ -150,9 +157,9 @@ export class Batch {
       case 'crash_before_post':
         return this.#jobs.submit(this.#runs[worker] ?? 0, serviceOf(worker), name === 'submit')
       case 'accept':
-        return this.#jobs.tell({ type: 'accepted', jobId: null, requestIds: null })
+        return this.#jobs.recordSubmissions({ type: 'accepted', jobId: null, requestIds: null })
       case 'lose_202':
-        return this.#jobs.tell({ type: 'unconfirmed', reason: 'connection' })
+        return this.#jobs.recordSubmissions({ type: 'unconfirmed', reason: 'connection' })
       case 'deliver':
       case 'deliver_half':
       case 'deliver_failed':
@@ -160,13 +167,13 @@ export class Batch {
       case 'deliver_foreign':
         return this.#jobs.deliver(name)
       case 'settle':
-        this.#calls.unsure(this.#model.given)
+        this.#calls.markUncertain(this.#model.returned)
         while ((await settle.settleReceived(this.#deps)).deliveries > 0);
         return
       case 'write_back':
         return this.#writeBack()
-      case 'pick_again':
-        return this.#pickAgain(worker)
+      case 'repick':
+        return this.#repick(worker)
       case 'pass_deadlines':
         await this.#database.pool
           .query(`update fillrate.jobs set leased_until = now() - interval '1 s' where leased_until is not null;
@@ -200,55 +207,52 @@ export class Batch {
     })
   }
 
-  async #begin(worlds: readonly number[]): Promise<void> {
-    const ahead = this.#calls.takeAhead(worlds)
-    const begun = new Set(
-      (await leases.markInFlight(this.#deps.db, ahead)).map(({ id, token }) => `${id} ${token}`),
+  async #markInFlight(worlds: readonly number[]): Promise<void> {
+    const prefetched = this.#calls.takePrefetched(worlds)
+    const marked = new Set(
+      (await leases.markInFlight(this.#deps.db, prefetched)).map(({ id, token }) => `${id} ${token}`),
     )
-    this.#calls.begin(ahead.filter(({ id, token }) => begun.has(`${id} ${token}`)))
+    this.#calls.start(prefetched.filter(({ id, token }) => marked.has(`${id} ${token}`)))
   }
+
+  #runOf = (worker: number) => ({
+    id: this.#runs[worker] ?? 0,
+    budget: new RunBudget(null),
+    dry: false,
+    service: serviceOf(worker),
+  })
 
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
     const options = { limit: null, where: where(worlds) }
     const pass = await createPass(this.#deps, this.#source, options)
-    const run = {
-      id: this.#runs[worker] ?? 0,
-      budget: new RunBudget(null),
-      dry: false,
-      service: serviceOf(worker),
-    }
+    const run = this.#runOf(worker)
     while (pass.phase !== 'done') await pick(this.#deps, run, pass, options)
   }
 
-  /** What was sent back, because its inputs changed, and what dead runs left behind: rows, and lookups that our rows want. */
-  async #pickAgain(worker: number): Promise<void> {
-    const run = {
-      id: this.#runs[worker] ?? 0,
-      budget: new RunBudget(null),
-      dry: false,
-      service: serviceOf(worker),
-    }
+  /** Picks rows that were requeued because their inputs changed, and adopts rows and lookups that dead runs left behind. */
+  async #repick(worker: number): Promise<void> {
     const { signal } = new AbortController()
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
+    const run = this.#runOf(worker)
     await lookups.adoptLookups(this.#deps.db, run.id, live, 10_000)
     await repick(this.#deps, run, this.#source, { leftBehind: true, signal })
   }
 
-  /** All that is answered, but for what people have locked. */
+  /** Writes all answered rows, except those that users have locked. */
   async #writeBack(): Promise<void> {
-    await this.#people.passTime()
-    for (let did = { rows: 1, more: true }; did.rows > 0 || did.more;)
-      did = await writeBack.writeBackBatch(this.#deps, this.#source)
-    await this.#people.judgeLeft()
+    await this.#people.makeDue()
+    for (let written = { rows: 1, more: true }; written.rows > 0 || written.more;)
+      written = await writeBack.writeBackBatch(this.#deps, this.#source)
+    await this.#people.checkLeftRows()
   }
 
   close(): Promise<void> {
     return this.#people.unlock()
   }
 
-  /** Each service's caller leases for the live runs of its scope. @param startImmediately fewer than all are asked at once */
+  /** The leader of each service leases lookups of its running runs. @param startImmediately how many; default: all */
   async #lease(worlds: readonly number[] | null, startImmediately?: number): Promise<Leased[]> {
-    // A lease takes what waits: the other worlds' lookups do not, for this moment.
+    // Leasing takes all pending lookups, so those of other worlds are held back meanwhile.
     if (worlds !== null)
       await this.#database.pool.query(
         `update fillrate.lookups set not_before = case when substring(key from '^w(\\d+)-')::int = any ($1::int[]) then null else timestamptz 'infinity' end
@@ -276,7 +280,7 @@ export class Batch {
     return leased
   }
 
-  /** A worker's process is gone; another starts. @param andUndo what it has written is taken back */
+  /** A worker's process dies, and another starts. @param andUndo undoes what it has written */
   async #die(worker: number, andUndo = false): Promise<boolean> {
     const dead = this.#runs[worker] ?? 0
     await this.#database.pool.query(
@@ -291,50 +295,35 @@ export class Batch {
     return true
   }
 
-  /** Lets everything come to rest, and holds it against the model. */
-  async judge(): Promise<string[]> {
+  /** Brings every row to its final state, and compares the result with the model. */
+  async findViolations(): Promise<string[]> {
     const all = Array.from({ length: this.#count }, (_, world) => world)
     await this.#people.unlock()
     await this.#people.slow(false)
     this.#calls.crash(all)
-    await this.#calls.late(all)
-    await this.#jobs.tell({ type: 'unconfirmed', reason: 'connection' })
+    await this.#calls.resume(all)
+    await this.#jobs.recordSubmissions({ type: 'unconfirmed', reason: 'connection' })
     for (let round = 0; round < 8; round++) {
       await this.#calls.expire(all)
       for (const name of ['settle', 'pass_deadlines'] as const)
         await this.#shared({ name, worker: 0, row: 0 })
       if (round === 0) for (let worker = 1; worker < WORKERS; worker++) await this.#die(worker)
       await this.#pick(0, all)
-      await this.#pickAgain(0)
-      this.#calls.begin(await this.#lease(null))
-      await this.#calls.answer(all, 'all', (key, service) => ({
-        type: 'found',
-        record: record(key, service),
-        confidence: 0.9,
-      }))
+      await this.#repick(0)
+      this.#calls.start(await this.#lease(null))
+      await this.#calls.answer(all, 'all', foundEvent)
       await this.#shared({ name: 'write_back', worker: 0, row: 0 })
       const { rows } = await this.#database.pool.query<{ open: number }>(
         `select count(*)::int as open from worlds t left join fillrate.rows r on r.key = t.id::text where r.state = 'waiting'`,
       )
       if (rows[0]?.open === 0 && round > 0) break
     }
-    const { rows } = await this.#database.pool.query<FinalRow>(
-      `select t.id, t.email, t.title, t.phone, r.state, exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by_change_id is not null) as undone,
-              concat_ws(' ', r.state, r.reason, 'run', r.run_id, 'lookup', l.id, l.state, l.run_id, l.sync_only, l.not_before, (select true from fillrate.write_back_queue u where u.lookup_id = l.id), l.reason) as why
-         from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup_id`,
-    )
-    const { rows: asked } = await this.#database.pool.query<FinalLookup>(
-      `select key, service_id as service, state, record ->> 'title' as title, unconfirmed_calls as in_doubt, sync_only as single from fillrate.lookups`,
-    )
-    const { rows: mixed } = await this.#database.pool.query<{ key: string; run: number; title: string }>(
-      `select c.key, c.run_id as run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run_id
-        where not r.options ? 'undoes' and c.after ->> 'title' like case r.service_id when 0 then 'U:%' else 'T:%' end`,
-    )
+    const { rows, lookups: found, mixed } = await readFinalState(this.#database.pool)
     return [
-      ...this.#calls.faults,
-      ...this.#people.faults,
+      ...this.#calls.violations,
+      ...this.#people.violations,
       ...mixed.map(({ key, run, title }) => `row ${key}: run ${run} wrote ${title}, of another service`),
-      ...faultsOf(this.#model, rows, asked),
+      ...findViolations(this.#model, rows, found),
     ]
   }
 }

@@ -1,73 +1,74 @@
 import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import type { TestDatabase } from '../../support/clone.ts'
-import type { Model } from './model.ts'
-import { questionOf, record, RULES, worldOf, type Service } from './world.ts'
+import type { ModelState } from './model-state.ts'
+import { foundEvent, lookupKey, RULES, parseWorld, type Service } from './model-state.ts'
 
-/** Leased by the process that calls this service. */
+/** A lookup leased by the leader of this service. */
 export type Leased = leases.LeasedLookup & { readonly service: Service }
-type Held = Leased & { readonly key: string; readonly question: string }
+type PendingCall = Leased & { readonly email: string; readonly key: string }
 type Which = 'oldest' | 'newest' | 'all'
 
-/** The calls under way, by world: asked under a token, and not answered yet, whether or not the lease still holds. */
+/** The calls on the wire, by world, whether or not their lease still holds. */
 export class Calls {
-  /** What was wrong on the way, in words. */
-  readonly faults: string[] = []
+  /** Violations found during the sequence. */
+  readonly violations: string[] = []
   readonly #database: TestDatabase
-  readonly #model: Model
-  readonly #held = new Map<number, Held[]>()
-  /** Leased, and not asked yet. */
-  readonly #ahead = new Map<number, Leased[]>()
-  readonly #late = new Map<number, { readonly answer: leases.LookupResult; readonly question: string }[]>()
-  /** By question: the token under which it is asked now, as far as that is certain. */
-  readonly #holders = new Map<string, string>()
+  readonly #model: ModelState
+  readonly #pending = new Map<number, PendingCall[]>()
+  /** Leased and not yet marked in flight. */
+  readonly #prefetched = new Map<number, Leased[]>()
+  /** Answers of paused processes. */
+  readonly #unstored = new Map<number, { readonly result: leases.LookupResult; readonly key: string }[]>()
+  /** By lookup: the token of its current lease, where that is certain. */
+  readonly #tokens = new Map<string, string>()
 
-  constructor(database: TestDatabase, model: Model) {
+  constructor(database: TestDatabase, model: ModelState) {
     this.#database = database
     this.#model = model
   }
 
-  begin(leased: readonly Leased[]): void {
+  start(leased: readonly Leased[]): void {
     for (const lookup of leased) {
-      const key = lookup.input['email'] ?? ''
-      const question = questionOf(key, lookup.service)
-      const world = worldOf(key)
-      this.#held.set(world, [...(this.#held.get(world) ?? []), { ...lookup, key, question }])
-      this.#model.pay(question)
-      this.#holders.set(question, lookup.token)
+      const email = lookup.input['email'] ?? ''
+      const key = lookupKey(email, lookup.service)
+      const world = parseWorld(email)
+      this.#pending.set(world, [...(this.#pending.get(world) ?? []), { ...lookup, email, key }])
+      this.#model.bill(key)
+      this.#tokens.set(key, lookup.token)
     }
   }
 
-  ahead(leased: readonly Leased[]): void {
+  prefetch(leased: readonly Leased[]): void {
     for (const lookup of leased) {
-      const world = worldOf(lookup.input['email'] ?? '')
-      this.#ahead.set(world, [...(this.#ahead.get(world) ?? []), lookup])
+      const world = parseWorld(lookup.input['email'] ?? '')
+      this.#prefetched.set(world, [...(this.#prefetched.get(world) ?? []), lookup])
     }
   }
 
-  takeAhead(worlds: readonly number[]): Leased[] {
-    const ahead = worlds.flatMap((world) => this.#ahead.get(world) ?? [])
-    for (const world of worlds) this.#ahead.delete(world)
-    return ahead
+  takePrefetched(worlds: readonly number[]): Leased[] {
+    const taken = worlds.flatMap((world) => this.#prefetched.get(world) ?? [])
+    for (const world of worlds) this.#prefetched.delete(world)
+    return taken
   }
 
-  /** Their processes are gone, with whatever was on the wire, and whatever they had only leased. */
+  /** The processes of these worlds die, with calls on the wire and prefetched lookups. */
   crash(worlds: readonly number[]): void {
     for (const world of worlds) {
-      this.#held.delete(world)
-      this.#ahead.delete(world)
+      this.#pending.delete(world)
+      this.#prefetched.delete(world)
     }
   }
 
-  /** It is not certain whether the leases of these still hold. */
-  unsure(questions: Iterable<string>): void {
-    for (const question of questions) this.#holders.delete(question)
+  /** Records that the leases of these lookups may have ended. */
+  markUncertain(keys: Iterable<string>): void {
+    for (const key of keys) this.#tokens.delete(key)
   }
 
-  /** Time passes: no lease of these worlds holds any more. */
+  /** Expires all leases of these worlds. */
   async expire(worlds: readonly number[]): Promise<void> {
     const these = new Set(worlds)
-    this.unsure([...this.#holders.keys()].filter((question) => these.has(worldOf(question))))
+    this.markUncertain([...this.#tokens.keys()].filter((key) => these.has(parseWorld(key))))
     await this.#database.pool.query(
       `update fillrate.lookups set leased_until = now() - interval '1 s'
         where state = 'leased' and substring(key from '^w(\\d+)-')::int = any ($1::int[])`,
@@ -75,107 +76,98 @@ export class Calls {
     )
   }
 
-  /** Answers calls under way in these worlds, in one write. */
+  /** Answers calls of these worlds, in one write. */
   async answer(
     worlds: readonly number[],
     which: Which,
-    event: (key: string, service: Service) => CallEvent,
+    event: (email: string, service: Service) => CallEvent,
   ): Promise<readonly leases.LookupResult[]> {
-    const held = worlds.flatMap((world) => this.#take(world, which))
-    const answers = held.map((lookup) => this.#answerTo(lookup, event(lookup.key, lookup.service)))
-    for (const batch of onceEach(answers)) await leases.completeLookups(this.#database.db, batch)
-    const stale = new Set(held.filter((lookup, n) => answers[n]?.state !== 'found' && this.#isStale(lookup)))
-    for (const lookup of held) if (!stale.has(lookup)) this.#holders.delete(lookup.question)
-    await this.#expectHeld([...stale])
-    return answers
+    const calls = worlds.flatMap((world) => this.#take(world, which))
+    const results = calls.map((call) => this.#answer(call, event(call.email, call.service)))
+    for (const batch of splitByLookup(results)) await leases.completeLookups(this.#database.db, batch)
+    const stale = new Set(calls.filter((call, n) => results[n]?.state !== 'found' && this.#isStale(call)))
+    for (const call of calls) if (!stale.has(call)) this.#tokens.delete(call.key)
+    await this.#checkLeases([...stale])
+    return results
   }
 
-  /** Their process is paused with a record in its hands. */
-  hold(worlds: readonly number[]): void {
+  /** The processes of these worlds pause, each with answers not yet stored. */
+  pause(worlds: readonly number[]): void {
     for (const world of worlds) {
-      const answers = this.#take(world, 'all').map((lookup) => ({
-        answer: this.#found(lookup),
-        question: lookup.question,
-      }))
-      this.#late.set(world, [...(this.#late.get(world) ?? []), ...answers])
+      const results = this.#take(world, 'all').map((call) => ({ result: this.#found(call), key: call.key }))
+      this.#unstored.set(world, [...(this.#unstored.get(world) ?? []), ...results])
     }
   }
 
-  /** It wakes, and stores what it has. */
-  async late(worlds: readonly number[]): Promise<void> {
-    const late = worlds.flatMap((world) => this.#late.get(world) ?? [])
-    for (const world of worlds) this.#late.delete(world)
-    for (const { question } of late) {
-      this.#model.given.add(question)
-      this.#holders.delete(question)
+  /** They resume, and store their answers. */
+  async resume(worlds: readonly number[]): Promise<void> {
+    const unstored = worlds.flatMap((world) => this.#unstored.get(world) ?? [])
+    for (const world of worlds) this.#unstored.delete(world)
+    for (const { key } of unstored) {
+      this.#model.returned.add(key)
+      this.#tokens.delete(key)
     }
-    for (const batch of onceEach(late.map(({ answer }) => answer)))
+    for (const batch of splitByLookup(unstored.map(({ result }) => result)))
       await leases.completeLookups(this.#database.db, batch)
   }
 
-  #take(world: number, which: Which): Held[] {
-    const held = this.#held.get(world) ?? []
-    const token = which === 'all' ? null : held.at(which === 'oldest' ? 0 : -1)?.token
-    const isTaken = (lookup: Held): boolean => token === null || lookup.token === token
-    this.#held.set(
+  #take(world: number, which: Which): PendingCall[] {
+    const pending = this.#pending.get(world) ?? []
+    const token = which === 'all' ? null : pending.at(which === 'oldest' ? 0 : -1)?.token
+    const isTaken = (call: PendingCall): boolean => token === null || call.token === token
+    this.#pending.set(
       world,
-      held.filter((lookup) => !isTaken(lookup)),
+      pending.filter((call) => !isTaken(call)),
     )
-    return held.filter(isTaken)
+    return pending.filter(isTaken)
   }
 
-  #found = (lookup: Held): leases.LookupResult => ({
-    id: lookup.id,
-    token: lookup.token,
+  #found = (call: PendingCall): leases.LookupResult => ({
+    id: call.id,
+    token: call.token,
     askedAt: new Date(),
-    ...afterCall(
-      lookup,
-      { type: 'found', record: record(lookup.key, lookup.service), confidence: 0.9 },
-      RULES,
-      Date.now(),
-      0,
-    ),
+    ...afterCall(call, foundEvent(call.email, call.service), RULES, Date.now(), 0),
   })
 
-  #answerTo(lookup: Held, event: CallEvent): leases.LookupResult {
-    if (event.type === 'found') this.#model.given.add(lookup.question)
-    if (event.type === 'transient_error') this.#model.pay(lookup.question, -1)
-    const { id, token } = lookup
+  #answer(call: PendingCall, event: CallEvent): leases.LookupResult {
+    if (event.type === 'found') this.#model.returned.add(call.key)
+    if (event.type === 'transient_error') this.#model.bill(call.key, -1)
+    const { id, token } = call
     return {
       id,
       token,
       askedAt: new Date(),
-      ...afterCall(lookup, event, RULES, Date.now(), 0),
+      ...afterCall(call, event, RULES, Date.now(), 0),
       notBefore: null,
     }
   }
 
-  #isStale({ question, token }: Held): boolean {
-    const holder = this.#holders.get(question)
-    return holder !== undefined && holder !== token
+  #isStale({ key, token }: PendingCall): boolean {
+    const current = this.#tokens.get(key)
+    return current !== undefined && current !== token
   }
 
-  /** Whoever has lost a lease has changed nothing: its successor still holds its own. */
-  async #expectHeld(stale: readonly Held[]): Promise<void> {
+  /** A write under a lost lease must change nothing: the successor still holds its lease. */
+  async #checkLeases(stale: readonly PendingCall[]): Promise<void> {
     if (stale.length === 0) return
     const { rows } = await this.#database.pool.query<{ id: number; token: string | null }>(
       `select id, lease_token::text as token from fillrate.lookups where id = any ($1::bigint[])`,
-      [stale.map((lookup) => lookup.id)],
+      [stale.map((call) => call.id)],
     )
     const byId = new Map(rows.map(({ id, token }) => [Number(id), token]))
-    for (const { id, question } of stale)
-      if (byId.has(id) && byId.get(id) !== this.#holders.get(question))
-        this.faults.push(`the lease of ${question} was taken from its holder by somebody who had lost it`)
+    for (const { id, key } of stale)
+      if (byId.has(id) && byId.get(id) !== this.#tokens.get(key))
+        this.violations.push(`the lease of ${key} was taken by a process that had lost it`)
   }
 }
 
-/** One lookup's answers under two tokens never go together in the product, either. */
-function onceEach(answers: readonly leases.LookupResult[]): leases.LookupResult[][] {
+/** Splits results so that no batch holds two of one lookup, as in the product. */
+function splitByLookup(results: readonly leases.LookupResult[]): leases.LookupResult[][] {
   const batches: Map<number, leases.LookupResult>[] = []
-  for (const answer of answers) {
-    const batch = batches.find((one) => !one.has(answer.id))
-    if (batch) batch.set(answer.id, answer)
-    else batches.push(new Map([[answer.id, answer]]))
+  for (const result of results) {
+    const batch = batches.find((one) => !one.has(result.id))
+    if (batch) batch.set(result.id, result)
+    else batches.push(new Map([[result.id, result]]))
   }
   return batches.map((batch) => [...batch.values()])
 }

@@ -1,6 +1,6 @@
-import type { Service } from './world.ts'
+import type { Service } from './model-state.ts'
 
-/** What one world can do in one step. A world is three rows, two of which share an address, and whatever becomes of them. */
+/** What one world can do in one step. A world is three rows, two of which share an address. */
 const WORLD = [
   'idle',
   'pick',
@@ -10,18 +10,18 @@ const WORLD = [
   'call',
   'lease',
   'lease',
-  'begin',
-  'begin',
+  'mark_in_flight',
+  'mark_in_flight',
   'found',
   'found',
   'not_found',
-  'fault',
-  'fault',
+  'server_error',
+  'server_error',
   'crash',
   'expire',
   'expire',
-  'hold',
-  'late',
+  'pause_process',
+  'resume_process',
   'repeat',
   'change_input',
   'edit_title',
@@ -29,7 +29,7 @@ const WORLD = [
   'lock_row',
   'lock_row',
 ] as const
-/** What happens to all worlds at once, because the product does it to all that is there. */
+/** What happens to all worlds at once, because the product does it for the whole database. */
 const SHARED = [
   'none',
   'submit',
@@ -47,7 +47,7 @@ const SHARED = [
   'settle',
   'write_back',
   'write_back',
-  'pick_again',
+  'repick',
   'pass_deadlines',
   'worker_dies',
   'undo',
@@ -59,12 +59,12 @@ const SHARED = [
 export type WorldCommand = (typeof WORLD)[number]
 export type SharedCommand = (typeof SHARED)[number]
 
-/** Workers at once: three of the live service, two of the other. */
+/** Concurrent workers: three of the live service, two of the test service. */
 export const WORKERS = 5
 export const serviceOf = (worker: number): Service => (worker < 3 ? 0 : 1)
 
-/** Commands are drawn as numbers: a batch has thousands of them. */
-export const DRAWN = 2 ** 16 - 1
+/** Commands are drawn as numbers, because a batch has thousands of them. */
+export const MAX_DRAWN = 2 ** 16 - 1
 
 export interface Drawn<Name> {
   readonly name: Name
@@ -80,18 +80,18 @@ const read = <Name>(names: readonly Name[], drawn: number): Drawn<Name> => ({
 const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
 export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)
 
-const OF_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])
-const OF_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone', 'lock_row'])
+const NEEDS_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])
+const NEEDS_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone', 'lock_row'])
 
-/** The worlds that do the same, together. @param drawn by world */
-export function grouped(
+/** Groups the worlds that do the same. @param drawn by world */
+export function groupWorlds(
   drawn: readonly number[],
 ): Iterable<{ readonly command: Drawn<WorldCommand>; readonly worlds: readonly number[] }> {
   const groups = new Map<string, { command: Drawn<WorldCommand>; worlds: number[] }>()
   drawn.forEach((number, world) => {
     const command = worldCommand(number)
     const { name, worker, row } = command
-    const same = `${name} ${OF_WORKER.has(name) ? worker : ''} ${OF_ROW.has(name) ? row : ''}`
+    const same = `${name} ${NEEDS_WORKER.has(name) ? worker : ''} ${NEEDS_ROW.has(name) ? row : ''}`
     const group = groups.get(same) ?? { command, worlds: [] }
     group.worlds.push(world)
     groups.set(same, group)

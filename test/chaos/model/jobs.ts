@@ -5,8 +5,8 @@ import * as store from '../../../src/store/jobs.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import type { SharedCommand } from './commands.ts'
-import type { Model } from './model.ts'
-import { HOUR, questionOf, record, RULES, type Service } from './world.ts'
+import type { ModelState } from './model-state.ts'
+import { HOUR, lookupKey, record, RULES, type Service } from './model-state.ts'
 
 const SECRET = 'model-secret'
 
@@ -16,17 +16,17 @@ interface OpenJob {
   readonly emails: readonly string[]
   readonly service: Service
   readonly posted: boolean
-  told: boolean
+  isRecorded: boolean
 }
 
-/** The jobs, the service's work on them, and its deliveries. */
+/** Jobs, and the deliveries that the service makes of them. */
 export class Jobs {
   readonly #database: TestDatabase
-  readonly #model: Model
+  readonly #model: ModelState
   readonly #receive: ReceiveWebhook
   readonly #jobs: OpenJob[] = []
 
-  constructor(database: TestDatabase, model: Model) {
+  constructor(database: TestDatabase, model: ModelState) {
     this.#database = database
     this.#model = model
     this.#receive = createWebhookReceiver(database.db, [SECRET])
@@ -44,15 +44,15 @@ export class Jobs {
       deadlineMs: HOUR,
     })
     for (const { id, emails } of made) {
-      this.#jobs.push({ id, token, emails, service, posted, told: !posted })
-      if (posted) for (const email of emails) this.#model.pay(questionOf(email, service))
+      this.#jobs.push({ id, token, emails, service, posted, isRecorded: !posted })
+      if (posted) for (const email of emails) this.#model.bill(lookupKey(email, service))
     }
   }
 
-  /** What becomes of the submissions that nobody has heard of. */
-  async tell(event: SubmitEvent): Promise<void> {
-    const waiting = this.#jobs.filter((job) => !job.told)
-    for (const job of waiting) job.told = true
+  /** Records the outcome of all submissions that have none. */
+  async recordSubmissions(event: SubmitEvent): Promise<void> {
+    const waiting = this.#jobs.filter((job) => !job.isRecorded)
+    for (const job of waiting) job.isRecorded = true
     await store.recordJobSubmissions(
       this.#database.db,
       waiting.map(({ id, token }) => ({
@@ -64,7 +64,7 @@ export class Jobs {
     )
   }
 
-  /** The service delivers the job that has waited longest, in one of its ways. */
+  /** The service delivers the oldest posted job. @param how with which irregularity */
   async deliver(how: SharedCommand): Promise<void> {
     const at = this.#jobs.findIndex((job) => job.posted)
     const job = this.#jobs[at]
@@ -76,8 +76,8 @@ export class Jobs {
       data: failed ? null : record(email, job.service),
     }))
     const foreign = [
-      { request_id: 'never-asked@example.com', data: record('never-asked@example.com', job.service) },
-      { request_id: null, data: record('nobody@example.com', job.service) },
+      { request_id: 'never-requested@example.com', data: record('never-requested@example.com', job.service) },
+      { request_id: null, data: record('unknown@example.com', job.service) },
     ]
     const event = {
       event_id: randomUUID(),
@@ -90,7 +90,7 @@ export class Jobs {
     if (how === 'deliver_foreign')
       posts.push(this.#post({ ...event, event_id: randomUUID(), job_id: 'of-another' }, randomUUID()))
     await Promise.all(posts)
-    if (!failed) for (const email of emails) this.#model.given.add(questionOf(email, job.service))
+    if (!failed) for (const email of emails) this.#model.returned.add(lookupKey(email, job.service))
     this.#jobs.splice(at, 1)
   }
 

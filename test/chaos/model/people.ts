@@ -1,20 +1,20 @@
 import type pg from 'pg'
 import type { TestDatabase } from '../../support/clone.ts'
-import type { Model } from './model.ts'
+import type { ModelState } from './model-state.ts'
 
-/** Rows of a statement that a slow table still lets through. */
+/** The most rows of one statement that a slow table accepts. */
 const ROWS_WHILE_SLOW = 40
 
-/** The people at work on the table, in one transaction that stays open while they hold locks; and the table's own trigger. */
+/** Users who edit the table, in one transaction that stays open while they hold locks; and the table's own trigger. */
 export class People {
-  /** What was wrong on the way, in words. */
-  readonly faults: string[] = []
+  /** Violations found during the sequence. */
+  readonly violations: string[] = []
   readonly #database: TestDatabase
-  readonly #model: Model
+  readonly #model: ModelState
   #open: pg.PoolClient | null = null
   #isSlow = false
 
-  /** A table whose trigger makes large statements of Fillrate's time out, as a slow one does, at any speed of the machine. */
+  /** A trigger that lets Fillrate's large statements time out, as a slow table does, at any speed of the machine. */
   static readonly tables = `
     create table slow (rows int not null);
     insert into slow values (2000000000);
@@ -28,7 +28,7 @@ export class People {
     create trigger be_slow after update on worlds referencing new table as made
       for each statement execute function be_slow();`
 
-  constructor(database: TestDatabase, model: Model) {
+  constructor(database: TestDatabase, model: ModelState) {
     this.#database = database
     this.#model = model
   }
@@ -38,7 +38,7 @@ export class People {
       `update worlds set email = 'w' || world || '-c${row}@example.com' where id = any ($1::int[])`,
       worlds.map((world) => world * 3 + row),
     )
-    for (const world of worlds) this.#model.address(world * 3 + row, `w${world}-c${row}@example.com`)
+    for (const world of worlds) this.#model.addAddress(world * 3 + row, `w${world}-c${row}@example.com`)
   }
 
   async edit(worlds: readonly number[], row: number, column: 'title' | 'phone'): Promise<void> {
@@ -47,7 +47,7 @@ export class People {
     for (const id of ids) this.#model.typed.set(`${id} ${column}`, `typed in row ${id}`)
   }
 
-  /** Somebody opens the row, and goes to lunch. */
+  /** A user locks the row and keeps the transaction open. */
   async lock(worlds: readonly number[], row: number): Promise<void> {
     if (this.#open === null) {
       this.#open = await this.#database.pool.connect()
@@ -68,15 +68,15 @@ export class People {
     await this.#database.pool.query('update slow set rows = $1', [isSlow ? ROWS_WHILE_SLOW : 2_000_000_000])
   }
 
-  /** What was left for later is due. */
-  async passTime(): Promise<void> {
+  /** Makes rows due that were left for later. */
+  async makeDue(): Promise<void> {
     await this.#database.pool.query(
       `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
     )
   }
 
-  /** After a write back: what is answered and not written is locked. */
-  async judgeLeft(): Promise<void> {
+  /** After a write-back, every row that is answered and not written must be locked. */
+  async checkLeftRows(): Promise<void> {
     const { rows } = await this.#database.pool.query<{ id: number }>(
       `select id from worlds where id in (
          select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = u.lookup_id
@@ -84,7 +84,8 @@ export class People {
           where r.state = 'waiting' and not r.is_dry_run and l.state in ('found', 'not_found', 'rejected', 'failed'))
        for no key update skip locked`,
     )
-    for (const { id } of rows) this.faults.push(`row ${id} was left, and no transaction had locked it`)
+    for (const { id } of rows)
+      this.violations.push(`row ${id} was left, although no transaction had locked it`)
   }
 
   async #query(text: string, ids: readonly number[]): Promise<void> {
