@@ -4,6 +4,8 @@ import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
 
+const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md')]
+
 /** Ignores the formatting of tables. */
 const plain = (text: string): string => text.replaceAll(/-{3,}/g, '---').replaceAll(/\s+/g, ' ')
 
@@ -15,7 +17,7 @@ test.each([
 })
 
 test('every internal link leads to an existing file and heading', () => {
-  const broken = ['README.md', ...globSync('docs/*.md')].flatMap((file) =>
+  const broken = pages.flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].flatMap(
       ([, path = '', anchor]) => {
         const target = path === '' ? file : join(dirname(file), path)
@@ -47,4 +49,13 @@ test('how-it-works.md lists every table', () => {
   )
   expect(tables.length).toBeGreaterThan(15)
   expect(tables.filter((name) => !page.includes(`| \`${name}\``))).toEqual([])
+})
+
+test('every npm script that the documentation names exists', () => {
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
+  const named = pages.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => name),
+  )
+  expect(named.length).toBeGreaterThan(10)
+  expect(named.filter((name) => scripts[name] === undefined)).toEqual([])
 })
