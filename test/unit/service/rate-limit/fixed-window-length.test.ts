@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest'
+import { FixedWindowLength, ResetInstants } from '../../../../src/service/rate-limit/fixed-window-length.ts'
+
+const instant = (at: number, precision = 1000) => ({ kind: 'instant', at, precision }) as const
+
+/** Windows of which each starts no earlier than `after` and no later than `by`. */
+function startAt(length: FixedWindowLength, starts: readonly (readonly [number, number, number])[]): void {
+  for (const [after, by, previousFirstSentAt] of starts)
+    length.onWindowStart({ after, by, previousFirstSentAt })
+}
+
+describe('the length of a fixed window', () => {
+  test('is at least the time for which calls were counted in it', () => {
+    const length = new FixedWindowLength()
+    length.raiseMin(900)
+    length.raiseMin(700)
+    expect(length.bounds.min).toBe(900)
+  })
+
+  test('is at most the time between the first sending and the next first answer, if the first request starts it', () => {
+    const length = new FixedWindowLength()
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 1130, 20],
+    ])
+    expect(length.maxIfRequestStarts).toBe(1100)
+    expect(length.observedMax).toBe(1130)
+  })
+
+  test('is averaged over several windows in a row', () => {
+    const length = new FixedWindowLength()
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 1130, 20],
+      [2000, 2130, 1080],
+    ])
+    expect(length.maxIfRequestStarts).toBe(1000)
+  })
+
+  test('may be longer if the clock starts windows: then whole and half seconds count', () => {
+    const length = new FixedWindowLength()
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 1730, 20],
+    ])
+    expect(length.maxIfRequestStarts).toBe(1700)
+    expect(length.bounds.max).toBe(1700)
+    length.raiseMin(1710)
+    expect(length.maxIfRequestStarts).toBe(1710)
+  })
+
+  test('cannot be one that the clock starts, unless the instants of Reset are whole lengths apart', () => {
+    const aligned = new FixedWindowLength()
+    const shifted = new FixedWindowLength()
+    for (const length of [aligned, shifted])
+      startAt(length, [
+        [0, 60, Number.NaN],
+        [4000, 4090, 3950],
+      ])
+    expect(aligned.bounds.max).toBe(4000)
+    for (const at of [10_000, 14_000, 18_000]) aligned.onReset(instant(at, 1), 0, 0)
+    for (const at of [10_000, 13_300, 17_900]) shifted.onReset(instant(at, 1), 0, 0)
+    expect(aligned.bounds.max).toBe(4000)
+    expect(shifted.bounds.max).toBe(100)
+  })
+
+  test('is not bounded by windows from before an idle time', () => {
+    const length = new FixedWindowLength()
+    startAt(length, [[0, 50, Number.NaN]])
+    length.onIdle()
+    startAt(length, [[9000, 9050, 40]])
+    expect(length.bounds.max).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('is no length at all once Remaining rose by a part', () => {
+    const [alone, shared] = [new FixedWindowLength(), new FixedWindowLength(false, true)]
+    for (const length of [alone, shared]) length.onPartialRefill()
+    expect(alone.isContradicted).toBe(true)
+    expect(shared.isContradicted).toBe(false)
+  })
+
+  test('is taken for no round one after a round one was too short', () => {
+    const length = new FixedWindowLength(true)
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 1137, 20],
+    ])
+    expect(length.bounds.max).toBe(1137)
+  })
+
+  test('is not bounded by our first request if another client may have started the window', () => {
+    const length = new FixedWindowLength(false, true)
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 2130, 1900],
+    ])
+    expect(length.bounds.max).toBe(2000)
+  })
+})
+
+describe('the instants in Reset', () => {
+  test('are at least a length apart', () => {
+    const instants = new ResetInstants()
+    instants.record(instant(10_000, 1), 0, 0)
+    instants.record(instant(12_000, 1), 0, 0)
+    expect(instants.max).toBe(2006)
+    instants.record(instant(14_000, 1), 0, 0)
+    expect(instants.max).toBe(2003)
+  })
+
+  test('that differ by less than rounding are the same', () => {
+    const instants = new ResetInstants()
+    instants.record(instant(10_000), 0, 0)
+    instants.record(instant(11_000), 0, 0)
+    expect(instants.max).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('of two stretches of work bound nothing: any number of windows lies between', () => {
+    const instants = new ResetInstants()
+    instants.record(instant(10_000, 1), 0, 0)
+    instants.onIdle()
+    instants.record(instant(90_000, 1), 0, 0)
+    expect(instants.max).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('give the longest length of which all are whole multiples apart', () => {
+    const instants = new ResetInstants()
+    for (const at of [10_000, 14_000, 20_000]) instants.record(instant(at, 1), 0, 0)
+    expect(instants.longestLattice(0, 5000, 500)).toBe(2000)
+    expect(instants.longestLattice(2000, 5000, 500)).toBe(0)
+    expect(instants.longestLattice(0, 200_000, 500)).toBe(200_000)
+  })
+})

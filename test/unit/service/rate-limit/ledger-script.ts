@@ -1,0 +1,23 @@
+import { CallLedger, type Call, type CallResult } from '../../../../src/service/rate-limit/call-ledger.ts'
+
+/** No fixed window is tracked. */
+const NO_WINDOW = { id: 0, confirmed: 0, certain: 0 }
+
+export const send = (ledger: CallLedger, sentAt: number, allowed = 0): Call =>
+  ledger.send(sentAt, NO_WINDOW, allowed)
+
+export const resultOf = (call: Call, receivedAt: number, changes: Partial<CallResult> = {}): CallResult => ({
+  call,
+  receivedAt,
+  used: null,
+  isCounted: true,
+  resetAt: null,
+  ...changes,
+})
+
+/** A ledger of calls one after the other: each sent at a moment and answered after `flightMs`. */
+export function ledgerOf(sentAt: readonly number[], flightMs = 50): CallLedger {
+  const ledger = new CallLedger()
+  for (const at of sentAt) ledger.complete(resultOf(send(ledger, at), at + flightMs))
+  return ledger
+}

@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest'
+import { RateLimitModel } from '../../../../src/service/rate-limit/model.ts'
+import {
+  AcquireQueue,
+  Permits,
+  type PendingAcquire,
+  type Priority,
+} from '../../../../src/service/rate-limit/permits.ts'
+
+describe('permits', () => {
+  const create = (count: number) => {
+    const model = new RateLimitModel()
+    let changes = 0
+    model.grant(count, 0)
+    return {
+      model,
+      permits: new Permits(
+        model,
+        count,
+        () => 5,
+        () => changes++,
+      ),
+      changes: () => changes,
+    }
+  }
+
+  test('are given back by release, by a call that ends unsent, and by one that is lost unsent', () => {
+    const { model, permits, changes } = create(4)
+    permits.use().end()
+    permits.use().lost(0)
+    permits.release()
+    permits.release()
+    expect(model.calls).toMatchObject({ granted: 0, sent: 0 })
+    expect(changes()).toBe(3)
+    expect(() => permits.use()).toThrow('all 4 permits are used')
+  })
+
+  test('a call that was sent is counted once, however often its end is reported', () => {
+    const { model, permits } = create(1)
+    const call = permits.use()
+    call.sent(0)
+    call.answered({ status: 200, headers: {}, at: 0 })
+    call.lost(0)
+    call.end()
+    expect(model.calls).toMatchObject({ sent: 1, completed: 1, granted: 0 })
+  })
+
+  test('a 403 soon after a 429 is marked as a ban', () => {
+    const { permits } = create(3)
+    const [first, second, third] = [permits.use(), permits.use(), permits.use()]
+    first.answered({ status: 403, headers: {}, at: 0 })
+    second.answered({ status: 429, headers: {}, at: 0 })
+    third.answered({ status: 403, headers: {}, at: 0 })
+    expect([first.isBan, third.isBan]).toEqual([false, true])
+  })
+})
+
+test('acquires wait by priority, then in the order of arrival', () => {
+  const queue = new AcquireQueue()
+  const pending = (priority: Priority): PendingAcquire => ({
+    upTo: 1,
+    priority,
+    resolve: () => {},
+    reject: () => {},
+  })
+  const all = (['low', 'urgent', 'normal', 'urgent'] as const).map(pending)
+  for (const one of all) queue.add(one)
+  expect([0, 1, 2, 3, 4].map((index) => queue.at(index))).toEqual([all[1], all[3], all[2], all[0], null])
+  queue.remove(all[1] as PendingAcquire)
+  expect(queue.size).toBe(3)
+})

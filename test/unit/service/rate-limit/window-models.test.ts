@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest'
+import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
+import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
+import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
+
+const LIMIT = 10
+
+class Play {
+  readonly ledger = new CallLedger()
+  readonly shared = new SharedKeyDetector()
+  readonly models = new WindowModels(this.ledger, this.shared)
+
+  /** One call after the other, each with how many are used; answered after 20 ms. */
+  calls(calls: readonly (readonly [number, number])[]): this {
+    for (const [sentAt, used] of calls) {
+      const call = this.ledger.send(sentAt, this.models.window, 0)
+      this.models.window.onSent(call)
+      const result = { call, receivedAt: sentAt + 20, used, isCounted: true, resetAt: null }
+      this.models.onCompleted(result, LIMIT)
+    }
+    return this
+  }
+}
+
+/** Windows of a second, which begin with a call. */
+const windows = [
+  [0, 1],
+  [300, 2],
+  [600, 3],
+  [940, 4],
+  [1030, 1],
+  [1300, 2],
+  [1600, 3],
+  [1980, 4],
+  [2070, 1],
+] as const
+const sliding = [
+  [0, 1],
+  [500, 2],
+  [900, 3],
+  [1030, 3],
+  [1100, 4],
+  [1540, 4],
+  [1600, 5],
+  [1950, 5],
+  [2060, 5],
+] as const
+
+describe('how the service counts', () => {
+  test('is by fixed windows once calls leave all at once', () => {
+    const { estimate } = new Play().calls(windows).models
+    expect(estimate).toMatchObject({ isFixed: true, isRolling: false })
+    expect(estimate.length).toBeGreaterThanOrEqual(1000)
+    expect(estimate.length).toBeLessThanOrEqual(1100)
+  })
+
+  test('is by a sliding window or a bucket once calls leave one by one', () => {
+    const { estimate } = new Play().calls(sliding).models
+    expect(estimate.isFixed).toBe(false)
+  })
+
+  test('may be any while nothing contradicts one: the longest length counts', () => {
+    const { estimate } = new Play().calls([
+      [0, 1],
+      [100, 2],
+    ]).models
+    expect(estimate).toMatchObject({ isFixed: false, isRolling: false, length: Number.POSITIVE_INFINITY })
+  })
+
+  test('is learnt anew once all models are contradicted', () => {
+    const play = new Play().calls(windows)
+    play.calls([
+      [2300, 2],
+      [2310, 1],
+      [2320, 2],
+      [2330, 1],
+    ])
+    expect(play.models.describe()).not.toMatch(/contradicted.*contradicted.*contradicted/)
+    expect(play.models.fixedLength.min).toBeLessThan(900)
+  })
+})
+
+describe('an idle time', () => {
+  const demand = (play: Play, idleMs: number, furthestReset = 0): boolean => {
+    play.models.onDemand(false, 3000, furthestReset)
+    return play.models.onDemand(true, 3000 + idleMs, furthestReset)
+  }
+
+  test('is half a second or a fiftieth of the furthest Reset, and no more than half a minute', () => {
+    expect(demand(new Play(), 500)).toBe(false)
+    expect(demand(new Play(), 501)).toBe(true)
+    expect(demand(new Play(), 1000, 60_000)).toBe(false)
+    expect(demand(new Play(), 1300, 60_000)).toBe(true)
+    expect(demand(new Play(), 30_001, 10_000_000)).toBe(true)
+  })
+
+  test('bounds no window that began before it', () => {
+    const play = new Play().calls([
+      [0, 1],
+      [300, 2],
+    ])
+    expect(demand(play, 60_000)).toBe(true)
+    play.calls([[63_000, 3]])
+    expect(play.models.fixedLength.min).toBeLessThan(1000)
+    play.calls([[63_100, 1]])
+    expect(play.models.fixedLength.bounds.max).toBe(Number.POSITIVE_INFINITY)
+  })
+})
+
+describe('a call that was refused', () => {
+  test('is another client’s doing if too few calls are ours', () => {
+    const play = new Play().calls(windows)
+    const call = play.ledger.send(2200, play.models.window, 0)
+    play.models.onRejected(call, LIMIT, 2220)
+    expect(play.shared.isDetected).toBe(true)
+    expect(play.models.estimate.isFixed).toBe(false)
+  })
+
+  test('shows that a round length was too short if all calls are ours', () => {
+    const play = new Play().calls(windows)
+    const calls = Array.from({ length: 10 }, () => play.ledger.send(2200, play.models.window, 0))
+    play.models.onRejected(calls[0]!, LIMIT, 2220)
+    expect(play.shared.isDetected).toBe(false)
+    expect(play.models.fixedLength.min).toBe(0)
+    play.calls([
+      [3200, 1],
+      [4233, 1],
+    ])
+    expect(play.models.fixedLength.maxIfRequestStarts % 100).not.toBe(0)
+  })
+})
+
+test('more calls than ours in two windows are another client’s', () => {
+  const play = new Play().calls([
+    [0, 3],
+    [100, 4],
+    [900, 5],
+    [1030, 1],
+    [1040, 9],
+    [1100, 10],
+  ])
+  expect(play.shared.isDetected).toBe(true)
+})
