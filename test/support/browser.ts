@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { chromium, type Browser } from 'playwright-core'
 
-/** Debian's own; the package brings none. */
+/** Installed by the system; `playwright-core` brings no browser. */
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
-/** Where a browser is; null: this machine has none. */
+/** The path of a browser; null if this machine has none. */
 export const browserProgram = (): string | null => PROGRAMS.find((path) => existsSync(path)) ?? null
 
-/** Opens a browser that asks nobody for anything. @param profile a folder of its own, which the caller takes away */
+/** Opens a browser without background requests. @param profile a folder of its own, which the test deletes */
 export async function openBrowser(profile: string): Promise<Browser> {
   const executablePath = browserProgram()
   if (executablePath === null) throw new Error('there is no chromium: apt-get install -y chromium')

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { findPerson } from '../../src/sandbox/people.ts'
 import type { PersonLookup } from '../../src/sandbox/records.ts'
 
-/** Half of all questions find nothing, so that every way through a cascade is taken. */
+/** Half of all lookups find nothing, so that every path through a cascade is taken. */
 export const HALF = { seed: 7, notFoundShare: 0.5, missingShare: 0 }
 
 export const cascadeConfig = {
@@ -19,7 +19,7 @@ export const cascadeConfig = {
   budget: 'unlimited',
 } as const
 
-/** Every 10th row shares the address of the one before it, every 7th has none that can be asked, every 6th no profile. */
+/** Every 10th row shares the address of the one before it, every 7th has an invalid one, every 6th has no profile. */
 export async function createPeople(pool: pg.Pool, count: number): Promise<void> {
   await pool.query(
     `create table people (id int primary key, email text, linkedin text, name text, company text, title text)`,
@@ -45,15 +45,15 @@ export interface Person {
 export const readPeople = async (pool: pg.Pool): Promise<Person[]> =>
   (await pool.query<Person>('select * from people order by id')).rows
 
-/** What the service would be asked about a person, one after the other, up to the first that finds something. */
-export function askedAbout(person: Person): { readonly asked: string[]; readonly title: string | null } {
-  const asked: string[] = []
+/** The lookups requested for a person, in order, up to the first that finds a record. */
+export function requestsFor(person: Person): { readonly requested: string[]; readonly title: string | null } {
+  const requested: string[] = []
   for (const lookup of lookupsOf(person)) {
-    asked.push(lookup.key)
+    requested.push(lookup.key)
     const record = findPerson(lookup, HALF)
-    if (record) return { asked, title: record.title ?? null }
+    if (record) return { requested, title: record.title ?? null }
   }
-  return { asked, title: null }
+  return { requested, title: null }
 }
 
 function lookupsOf({ email, linkedin, name, company }: Person): PersonLookup[] {

@@ -17,17 +17,17 @@ export interface Started {
   readonly ended: Promise<Ended>
 }
 
-/** A folder of its own with a configuration in it, as a user has one, and the command line run in it. */
+/** A folder with a configuration, as a user has one, in which the command line is run. */
 export interface CommandLine {
   readonly folder: string
-  /** What a command finds in its environment. */
+  /** The environment of a command. */
   readonly environment: NodeJS.ProcessEnv
-  start(...words: string[]): Started
-  /** The same with other variables. Undefined takes one away. */
-  startWith(environment: Record<string, string | undefined>, ...words: string[]): Started
-  run(...words: string[]): Promise<Ended>
-  /** Other variables, for this call alone. Undefined takes one away. */
-  runWith(environment: Record<string, string | undefined>, ...words: string[]): Promise<Ended>
+  start(...args: string[]): Started
+  /** The same with changed variables; undefined removes one. */
+  startWith(environment: Record<string, string | undefined>, ...args: string[]): Started
+  run(...args: string[]): Promise<Ended>
+  /** The same with changed variables; undefined removes one. */
+  runWith(environment: Record<string, string | undefined>, ...args: string[]): Promise<Ended>
   configure(config: unknown): Promise<void>
   remove(): Promise<void>
 }
@@ -46,8 +46,8 @@ export async function createCommandLine(
     FILLRATE_API_KEY: sandbox.keys.join(','),
     FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
   }
-  const start = (changes: Record<string, string | undefined>, words: readonly string[]): Started => {
-    const child = spawn(process.execPath, [MAIN, ...words], {
+  const start = (changes: Record<string, string | undefined>, args: readonly string[]): Started => {
+    const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: folder,
       env: { ...environment, ...changes },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -71,10 +71,10 @@ export async function createCommandLine(
   return {
     folder,
     environment,
-    start: (...words) => start({}, words),
-    startWith: (changes, ...words) => start(changes, words),
-    run: (...words) => start({}, words).ended,
-    runWith: (changes, ...words) => start(changes, words).ended,
+    start: (...args) => start({}, args),
+    startWith: (changes, ...args) => start(changes, args),
+    run: (...args) => start({}, args).ended,
+    runWith: (changes, ...args) => start(changes, args).ended,
     configure,
     remove: () => rm(folder, { recursive: true, force: true }),
   }

@@ -5,16 +5,16 @@ import { TEMPLATE, onServer } from './server.ts'
 
 export interface TestDatabase {
   readonly url: string
-  /** For the test's own SQL, apart from the code under test. */
+  /** For the test's own SQL. */
   readonly pool: pg.Pool
   readonly db: Database
-  /** SQL texts sent through `db` since the last look. */
+  /** SQL texts sent through `db` since the last call. */
   statements(): string[]
-  /** Ends both pools and drops the database; fails when something else still holds a connection. */
+  /** Ends both pools and drops the database. @throws when another connection is still open */
   drop(): Promise<void>
 }
 
-/** A database of one's own on a server, cloned from the migrated template in a few milliseconds. */
+/** Creates a database, cloned from the migrated template in a few milliseconds. */
 export async function cloneDatabase(server: string, template = TEMPLATE): Promise<TestDatabase> {
   const name = `fillrate_test_${randomBytes(6).toString('hex')}`
   await onServer(server, (client) => client.query(`create database ${name} template ${template}`))
@@ -29,30 +29,30 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
     pool,
     db,
     statements: () => {
-      const taken = sent
+      const texts = sent
       sent = []
-      return taken
+      return texts
     },
     drop: async () => {
       await db.destroy()
       await pool.end()
       await onServer(server, async (client) => {
-        const kept = await connectionsKept(client, name)
+        const left = await openConnections(client, name)
         await client.query(`drop database ${name} with (force)`)
-        if (kept.length > 0) throw new Error(`a pool was left open: ${kept.join(', ')}`)
+        if (left.length > 0) throw new Error(`a pool was left open: ${left.join(', ')}`)
       })
     },
   }
 }
 
-/** A backend lives on for a moment after its client has gone: only what stays is a pool that nobody closed. */
-async function connectionsKept(client: pg.Client, database: string): Promise<string[]> {
-  for (let look = 0; ; look++) {
+/** Connections that stay open. A backend lives on for a moment after its client has disconnected. */
+async function openConnections(client: pg.Client, database: string): Promise<string[]> {
+  for (let attempt = 0; ; attempt++) {
     const { rows } = await client.query<{ application_name: string }>(
       'select application_name from pg_stat_activity where datname = $1',
       [database],
     )
-    if (rows.length === 0 || look === 40) return rows.map((row) => row.application_name || 'unnamed')
+    if (rows.length === 0 || attempt === 40) return rows.map((row) => row.application_name || 'unnamed')
     await client.query('select pg_sleep(0.05)')
   }
 }

@@ -8,7 +8,7 @@ export interface CodeBlock {
   readonly code: string
 }
 
-/** Every fenced block of the README, the documentation and the examples. */
+/** All fenced code blocks of the README, the documentation and the examples. */
 export function codeBlocks(): CodeBlock[] {
   return ['README.md', ...globSync('docs/*.md').sort(), ...globSync('examples/*/README.md').sort()].flatMap(
     (file) => {
@@ -25,16 +25,14 @@ export function codeBlocks(): CodeBlock[] {
   )
 }
 
-/** The words of each `fillrate …` line of a block, without comments; `npx`, `npm run fillrate --` and pipes taken off. */
+/** The arguments of each `fillrate …` line of a block, without comments, `npx`, `npm run fillrate --` and pipes. */
 export function fillrateLines(code: string): string[][] {
   return code.split('\n').flatMap((line) => {
     const [command = ''] = line.replace(/\s+#.*$/, '').split(' | ')
-    const words = /^(?:npx )?(?:npm run fillrate -- |fillrate )(.*)$/.exec(command.trim())?.[1]
-    if (words === undefined) return []
+    const args = /^(?:npx )?(?:npm run fillrate -- |fillrate )(.*)$/.exec(command.trim())?.[1]
+    if (args === undefined) return []
     return [
-      [...words.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
-        (match) => match[1] ?? match[2] ?? match[3] ?? '',
-      ),
+      [...args.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3] ?? ''),
     ]
   })
 }

@@ -3,5 +3,5 @@ import { cloneDatabase, type TestDatabase } from './clone.ts'
 
 export type { TestDatabase } from './clone.ts'
 
-/** A database of this test's own on the test run's server. */
+/** Creates a database for one test file on the test run's server. */
 export const createTestDatabase = (): Promise<TestDatabase> => cloneDatabase(inject('postgresUrl'))

@@ -12,11 +12,11 @@ export interface EmbeddedServer {
 }
 
 /**
- * A Postgres 18 of one's own on a free port, in a new folder that goes when it stops. Nothing but what is given differs
- * from the settings that Postgres itself comes with.
+ * Starts a Postgres 18 on a free port, in a new folder that is deleted when it stops, with Postgres's default settings
+ * except those given.
  * @param settings Postgres settings, such as `fsync=off`; `logging_collector` must stay off, because the start waits for
  *   a line of the log
- * @param onLog given the server's log
+ * @param onLog receives the server's log
  */
 export async function startEmbeddedPostgres(
   settings: readonly string[],
@@ -49,8 +49,9 @@ export async function startEmbeddedPostgres(
 }
 
 /**
- * The package ends its process with code 0 when nothing is left to do (`async-exit-hook` on `beforeExit`), whatever code
- * the process had set: a test run that had failed passed for the shell. Its servers are stopped by whoever started them.
+ * Loads the package without its exit hooks. They end the process with code 0 when nothing is left to do
+ * (`async-exit-hook` on `beforeExit`), whatever exit code was set, so that a failed test run passed. Servers are stopped by
+ * the code that started them.
  */
 async function embeddedPostgres(): Promise<typeof Embedded> {
   const events = ['beforeExit', 'exit'] as const

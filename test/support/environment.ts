@@ -2,7 +2,7 @@ import type { RunRequest } from '../../src/app.ts'
 import type { Environment } from '../../src/config/environment.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 
-/** A run as nobody asked for anything else. */
+/** A run with default options. */
 export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
   return {
     sources: [],
@@ -15,14 +15,14 @@ export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
   }
 }
 
-/** The environment of a process that works with a sandbox. */
+/** The environment of a process that calls a sandbox. */
 export const environmentFor = (databaseUrl: string, sandbox: Sandbox): Environment => ({
   ...testEnvironment(databaseUrl, sandbox.url),
   apiKeys: sandbox.keys,
   webhookSecrets: [sandbox.webhookSecret],
 })
 
-/** The same with any other service, which takes every key and never delivers. */
+/** The environment of a process that calls another service, which accepts every key and sends no webhooks. */
 export const testEnvironment = (databaseUrl: string, baseUrl: string): Environment => ({
   databaseUrl,
   baseUrl,

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** Below the ports that a system gives to outgoing connections and to whoever listens on port 0. */
+/** Below the ports that a system assigns to outgoing connections and to listeners on port 0. */
 const [FROM, TO] = [15_000, 32_000]
 
 /**
- * A port of loopback that nobody listens on at this moment. Not one that the system would choose: it would give the
- * same to another test before this one is used.
+ * Finds a loopback port without a listener. Not one that the system would assign: another test could get the same one
+ * before this one is used.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

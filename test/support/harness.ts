@@ -11,13 +11,13 @@ import { environmentFor, runRequest } from './environment.ts'
 
 export { environmentFor, runRequest } from './environment.ts'
 
-/** Fillrate on a database and a sandbox of its own, as a user runs it but for the process. */
+/** Fillrate with its own database and sandbox, as a user runs it, but in this process. */
 export interface Harness {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
   readonly config: Config
   readonly environment: Environment
-  /** Another process on the same database, as far as one process can play it. */
+  /** Opens another instance on the same database, in place of another process. */
   open(changes?: { config?: object; environment?: Partial<Environment> }): Promise<App>
   /** Opens, runs, closes. */
   run(request?: Partial<RunRequest>): Promise<RunReport>
@@ -69,7 +69,7 @@ export async function startHarness(options: {
   }
 }
 
-/** Every row of a run is in one state, and the states add up. */
+/** The sum of all row states of a report: equal to `picked`. */
 export function stateSum(report: RunReport): number {
   const { picked: _, ...states } = report.rows
   return Object.values(states).reduce((sum, count) => sum + count, 0)

@@ -5,10 +5,10 @@ interface Client {
 }
 
 /**
- * Loses the answers of some commits, as a connection that breaks right after them does: what was written is there, and
- * the process is told that Postgres is gone.
- * @param writes a statement of the transactions whose COMMIT is meant, or one that is a transaction by itself
- * @returns how many are still to be lost, and what puts things right again
+ * Loses the answers of some commits, as a connection that breaks right after them does: the transaction is committed, and
+ * the process gets a connection error.
+ * @param writes matches a statement of the affected transactions, or one that is a transaction by itself
+ * @returns how many are still to be lost, and a function that restores the driver
  */
 export function loseCommits(writes: RegExp, times: number): { readonly left: () => number; end(): void } {
   const client = pg.Client.prototype as unknown as Client

@@ -15,7 +15,7 @@ interface Server {
   stop(): Promise<void>
 }
 
-/** Takes TEST_DATABASE_URL, else a container, else an embedded Postgres, and makes the template that every test file clones. */
+/** Uses TEST_DATABASE_URL, else a container, else an embedded Postgres, and creates the template that test files clone. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await startServer()
   await onServer(server.url, async (client) => {
@@ -32,9 +32,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 async function startServer(): Promise<Server> {
-  const given = process.env['TEST_DATABASE_URL']
-  if (given) return { url: given, stop: async () => {} }
-  // Tests do not survive a power cut; with a real sync after each commit a run takes twice as long.
+  const url = process.env['TEST_DATABASE_URL']
+  if (url) return { url, stop: async () => {} }
+  // Without fsync: with a real sync after each commit, a run takes twice as long.
   return (
     (await startContainer()) ??
     (await startEmbeddedPostgres([
@@ -51,7 +51,7 @@ async function startContainer(): Promise<Server | null> {
   try {
     await getContainerRuntimeClient()
   } catch {
-    return null // no Docker engine answers here
+    return null // no Docker engine
   }
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
   const container = await new PostgreSqlContainer('postgres:18-alpine')

@@ -2,10 +2,10 @@ import { cli as runCli } from '../../src/cli/cli.ts'
 import { Output } from '../../src/cli/output.ts'
 import type { Ended } from './cli.ts'
 
-/** The program in this process: a command touches nothing of its own process, and starting one takes a second. */
+/** Runs the program in this process: commands do not touch process state, and a new process takes a second to start. */
 export async function runProgram(
   { cwd, env, now = Date.now }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; now?: () => number },
-  ...words: string[]
+  ...args: string[]
 ): Promise<Ended> {
   const written = { stdout: '', stderr: '' }
   const outputTo = (name: keyof typeof written): Output =>
@@ -18,6 +18,6 @@ export async function runProgram(
     signal: new AbortController().signal,
     now,
   }
-  const code = await runCli({ words, contextFor: () => context })
+  const code = await runCli({ words: args, contextFor: () => context })
   return { code, ...written }
 }

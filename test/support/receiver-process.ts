@@ -3,7 +3,7 @@ import { openHttpServer } from '../../src/http/server.ts'
 import { createWebhookReceiver } from '../../src/pipeline/receive.ts'
 import { openDatabase } from '../../src/store/open.ts'
 
-/** What it is given as its only argument, as JSON. */
+/** The process's only argument, as JSON. */
 export interface ReceiverTask {
   readonly databaseUrl: string
   readonly secret: string
@@ -12,11 +12,11 @@ export interface ReceiverTask {
 /** Memory of the process, in bytes. */
 export interface MemoryReport {
   readonly rss: number
-  /** The most that `rss` has ever been. */
+  /** The highest `rss` so far. */
   readonly peak: number
 }
 
-/** A receiver in a process of its own, so that its memory can be measured apart from what its senders need. */
+/** A receiver in its own process, so that its memory is measured without that of its senders. */
 const task = JSON.parse(process.argv[2] ?? '') as ReceiverTask
 const db = openDatabase({ url: task.databaseUrl, max: 4 })
 const server = await openHttpServer({

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A service that answers each email with the text that it is given for it, byte by byte. */
+/** A service that answers each email with a given text, byte for byte. */
 export interface RecordService {
   readonly url: string
-  /** JSON texts by email; 404 for all others. */
+  /** JSON texts by email. Other emails get a 404. */
   readonly records: Map<string, string>
   readonly calls: () => number
   close(): Promise<void>

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { migrate } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
-import { startCaller } from '../../../test/support/callers.ts'
+import { startLeaderProcess } from '../../../test/support/leader-processes.ts'
 import { onServer } from '../../../test/support/server.ts'
 import type { Measured } from '../promised.ts'
 import type { HttpCase } from './cases.ts'
@@ -21,7 +21,7 @@ export async function playOverHttp(postgresUrl: string, one: HttpCase, processes
   const service = await startService(one.service)
   const callers = await Promise.all(
     Array.from({ length: processes }, (_, index) =>
-      startCaller({
+      startLeaderProcess({
         databaseUrl,
         baseUrl: service.url,
         apiKey: 'key',

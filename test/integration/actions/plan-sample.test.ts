@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { requestsFor, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
@@ -96,8 +96,8 @@ test('a cascade is planned as a range, and what is known of it is followed', asy
     sandbox: HALF,
     prepare: ({ pool }) => createPeople(pool, 120),
   })
-  const ways = (await readPeople(harness.database.pool)).map((person) => askedAbout(person))
-  const first = new Set(ways.map((way) => way.asked[0]))
+  const ways = (await readPeople(harness.database.pool)).map((person) => requestsFor(person))
+  const first = new Set(ways.map((way) => way.requested[0]))
   const before = await plan()
   expect(before.lookups).toMatchObject({ distinct: first.size, stored: 0, requested: first.size })
   expect(before.cost.lookups).toBe(first.size)
@@ -105,7 +105,7 @@ test('a cascade is planned as a range, and what is known of it is followed', asy
   expect(report.lookups.requested).toBeGreaterThan(before.cost.lookups)
   expect(report.lookups.requested).toBeLessThanOrEqual(before.cost.max_lookups)
 
-  const missed = ways.find((way) => way.asked.length > 1)?.asked[0] ?? ''
+  const missed = ways.find((way) => way.requested.length > 1)?.requested[0] ?? ''
   await stored(
     `insert into people values (1000, '${missed}', 'https://linkedin.com/in/quite-new', 'Ada New', 'New', null)`,
   )
@@ -119,7 +119,7 @@ test('a cascade is planned as a range, and what is known of it is followed', asy
   })
   expect(after.cost).toMatchObject({ lookups: 1, max_lookups: 2 })
   const person = (await readPeople(harness.database.pool)).at(-1)
-  const next = person ? askedAbout(person).asked.length - 1 : 0
+  const next = person ? requestsFor(person).requested.length - 1 : 0
   const run = await harness.run({ route: 'sync' })
   expect(run.lookups).toMatchObject({ distinct: next + 1, stored: 1, requested: next })
 })

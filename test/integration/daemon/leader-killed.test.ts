@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { startCaller, type CallerProcess } from '../../support/callers.ts'
+import { startLeaderProcess, type LeaderProcess } from '../../support/leader-processes.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
 let sandbox: Sandbox
-let callers: CallerProcess[] = []
+let callers: LeaderProcess[] = []
 beforeAll(async () => {
   database = await createTestDatabase()
   // One call uses the window up, and the window outlasts the lease of the caller that is killed.
@@ -18,8 +18,8 @@ afterAll(async () => {
   await database.drop()
 })
 
-const start = (name: string): Promise<CallerProcess> =>
-  startCaller({
+const start = (name: string): Promise<LeaderProcess> =>
+  startLeaderProcess({
     databaseUrl: database.url,
     baseUrl: sandbox.url,
     apiKey: sandbox.keys[0] ?? '',

@@ -12,7 +12,7 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
-import { whileOpen } from '../../support/people.ts'
+import { whileOpen } from '../../support/answered-people.ts'
 
 /** Two rows share it. */
 const ERASED = 'person19@example.com'

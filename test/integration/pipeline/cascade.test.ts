@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
-import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { requestsFor, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
 
 const PEOPLE = 240
@@ -21,10 +21,10 @@ const start = async (
 /** What the service should have been asked, in all, and what the table should hold. */
 async function expected() {
   const people = await readPeople(harness.database.pool)
-  const ways = people.map((person) => ({ person, ...askedAbout(person) }))
+  const ways = people.map((person) => ({ person, ...requestsFor(person) }))
   return {
     ways,
-    asked: new Set(ways.flatMap((way) => way.asked)),
+    asked: new Set(ways.flatMap((way) => way.requested)),
     found: ways.filter((way) => way.title !== null).length,
   }
 }
@@ -48,7 +48,7 @@ for (const route of ['sync', 'bulk'] as const)
     await start()
     const { ways, asked, found } = await expected()
     for (const length of [1, 2, 3])
-      expect(ways.some((way) => way.asked.length === length && way.title !== null)).toBe(true)
+      expect(ways.some((way) => way.requested.length === length && way.title !== null)).toBe(true)
     const report = await harness.run({ route })
     expect(report).toMatchObject({
       status: 'completed',
@@ -62,7 +62,7 @@ for (const route of ['sync', 'bulk'] as const)
 test('without it the first identifier has the last word', async () => {
   const { people } = cascadeConfig.sources
   await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
-  const first = (await expected()).ways.map((way) => way.asked[0] ?? '')
+  const first = (await expected()).ways.map((way) => way.requested[0] ?? '')
   const report = await harness.run({ route: 'sync' })
   expect(report.lookups).toMatchObject({ distinct: new Set(first).size, requested: new Set(first).size })
 })
@@ -91,7 +91,7 @@ test('a row that nothing finds says by what it was asked, is left alone, and sta
   await stored('update fillrate.rows set due_at = now()')
   await stored('update fillrate.lookups set refresh_at = now()')
   const again = await harness.run({ route: 'sync' })
-  const first = new Set((await readPeople(harness.database.pool)).map((one) => askedAbout(one).asked[0]))
+  const first = new Set((await readPeople(harness.database.pool)).map((one) => requestsFor(one).requested[0]))
   expect(again).toMatchObject({
     rows: { picked: PEOPLE, enriched: PEOPLE },
     lookups: { requested: first.size },
@@ -102,7 +102,7 @@ test('a row that nothing finds says by what it was asked, is left alone, and sta
 test('a run whose budget ends in the midst of a cascade says so, and the next goes on where it was', async () => {
   await start()
   const { ways, asked } = await expected()
-  const first = new Set(ways.map((way) => way.asked[0]))
+  const first = new Set(ways.map((way) => way.requested[0]))
   const report = await harness.run({ route: 'sync', budget: first.size + 5 })
   expect(report).toMatchObject({
     status: 'budget_reached',
@@ -164,7 +164,7 @@ test('a run that is interrupted in the midst of a cascade is carried on, whereve
 test('a row whose inputs change in the midst of a cascade starts again', async () => {
   await start()
   const { ways } = await expected()
-  const budget = new Set(ways.map((way) => way.asked[0])).size
+  const budget = new Set(ways.map((way) => way.requested[0])).size
   await harness.run({ route: 'sync', budget })
   const [waits] = await stored<{ key: string }>(
     `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids <> '{}' order by key::int limit 1`,

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { answeredPeople, whileOpen, type AnsweredPeople } from '../../support/people.ts'
+import { answeredPeople, whileOpen, type AnsweredPeople } from '../../support/answered-people.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

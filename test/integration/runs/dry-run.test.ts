@@ -3,7 +3,7 @@ import type { RunRequest } from '../../../src/app.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import { runExitCode, type RunReport } from '../../../src/runs/report.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
-import { askedAbout, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
+import { requestsFor, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -211,13 +211,13 @@ test('a cascade is followed to its end', async () => {
     prepare: ({ pool }) => createPeople(pool, 120),
   })
   const people = await readPeople(harness.database.pool)
-  const ways = people.map((person) => askedAbout(person))
+  const ways = people.map((person) => requestsFor(person))
   const found = ways.filter((way) => way.title !== null).length
   const dry = await dryRun({ route: 'sync' })
   expect(dry).toMatchObject({
     status: 'completed',
     rows: { picked: 120, enriched: found, not_found: 120 - found },
-    lookups: { requested: new Set(ways.flatMap((way) => way.asked)).size },
+    lookups: { requested: new Set(ways.flatMap((way) => way.requested)).size },
   })
   expect(await readPeople(harness.database.pool)).toEqual(people)
   const calls = asked()

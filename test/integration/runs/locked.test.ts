@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
-import { whileOpen } from '../../support/people.ts'
+import { whileOpen } from '../../support/answered-people.ts'
 
 let harness: Harness
 beforeEach(async () => {

@@ -19,14 +19,14 @@ const RULES: RunPolicy = {
   leftWaitMs: 0,
 }
 
-/** Rows of a table `people` whose records are stored: what a write back finds, without a service. */
+/** Rows of a table `people` whose records are stored, ready for write-back without a service. */
 export interface AnsweredPeople {
   readonly deps: Deps
   readonly source: Source
   readonly run: number
 }
 
-/** Makes them anew, as many as asked for. The person of row 7 is `p7@example.com`, whose title is `Title 7`. */
+/** Creates the table and `count` answered rows. Row 7 is `p7@example.com`, with the title `Title 7`. */
 export async function answeredPeople(
   database: TestDatabase,
   count: number,
@@ -58,7 +58,7 @@ export async function answeredPeople(
     null,
   )
   const mapping = Object.values(config.sources)[0]
-  if (mapping === undefined) throw new Error('there is no mapping')
+  if (mapping === undefined) throw new Error('the configuration has no source')
   const source = await openSource(db, mapping)
   const deps: Deps = {
     db,
@@ -76,14 +76,14 @@ export async function answeredPeople(
   return { deps, source, run: 1 }
 }
 
-/** A person's transaction that stays open. */
+/** Runs `act` while a user's transaction is open. */
 export async function whileOpen<T>(database: TestDatabase, sql: string, act: () => Promise<T>): Promise<T> {
-  const person = await database.pool.connect()
+  const user = await database.pool.connect()
   try {
-    await person.query(`begin; ${sql}`)
+    await user.query(`begin; ${sql}`)
     return await act()
   } finally {
-    await person.query('rollback').catch(() => {})
-    person.release()
+    await user.query('rollback').catch(() => {})
+    user.release()
   }
 }

@@ -5,75 +5,75 @@ import { createBreaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
 import { openDatabase } from '../../src/store/open.ts'
 
-/** What it is told by its only argument, as JSON. */
-export interface CallerTask {
+/** The process's only argument, as JSON. */
+export interface LeaderTask {
   readonly databaseUrl: string
   readonly baseUrl: string
   readonly apiKey: string
   readonly concurrency: number
-  /** Told apart in the inputs that it asks. */
+  /** Marks the inputs that this process requests. */
   readonly name: string
 }
 
 /**
- * A process that calls the service whenever it is its turn, as a run does, with work without end: for what is only
- * seen with several processes, and when one of them is killed. Ends its turn and itself when its parent lets go.
+ * A process that calls the service while it is the leader, as a run does, with endless work: for tests of several
+ * processes, one of which is killed. Releases its lease and exits when its parent disconnects.
  */
-const task = JSON.parse(process.argv[2] ?? '') as CallerTask
+const task = JSON.parse(process.argv[2] ?? '') as LeaderTask
 const db = openDatabase({ url: task.databaseUrl, max: 2 })
 const client = new EnrichmentClient({ ...task, connections: task.concurrency })
 const stopping = new AbortController()
 process.on('disconnect', () => stopping.abort())
 process.send?.({ pid: process.pid })
-let asked = 0
+let requests = 0
 
 while (!stopping.signal.aborted) {
-  const turn = await new LeaderElector({
+  const leadership = await new LeaderElector({
     db,
     scope: () => 'the key',
-    owner: `test:${process.pid}:${asked}`,
+    owner: `test:${process.pid}:${requests}`,
     log: pino({ level: 'silent' }),
     reserve: 0.1,
     breaker: createBreaker(),
   }).acquire()
-  if (turn === null) {
+  if (leadership === null) {
     await Promise.race([
       once(stopping.signal, 'abort'),
-      new Promise((later) => setTimeout(later, 1_000).unref()),
+      new Promise((resolve) => setTimeout(resolve, 1_000).unref()),
     ])
     continue
   }
-  await callAway(turn)
-  await turn.end()
+  await callWhileLeader(leadership)
+  await leadership.end()
 }
 await client.close()
 await db.destroy()
 
-async function callAway({ limiter, lost }: Leadership): Promise<void> {
+async function callWhileLeader({ limiter, lost }: Leadership): Promise<void> {
   const signal = AbortSignal.any([lost, stopping.signal])
-  const underWay = new Set<Promise<void>>()
+  const pending = new Set<Promise<void>>()
   while (!signal.aborted) {
-    const free = task.concurrency - underWay.size
+    const free = task.concurrency - pending.size
     if (free === 0) {
-      await Promise.race(underWay)
+      await Promise.race(pending)
       continue
     }
     const permits = await limiter.acquire(free, 'low', signal).catch(() => null)
     if (permits === null) break
     for (let index = 0; index < permits.count; index++) {
       const observer = permits.use()
-      const one: Promise<void> = client
-        .enrichPerson({ email: `${task.name}-${++asked}@example.com` }, { observer })
+      const request: Promise<void> = client
+        .enrichPerson({ email: `${task.name}-${++requests}@example.com` }, { observer })
         .then(
           () => {},
           () => {},
         )
         .finally(() => {
           observer.end()
-          underWay.delete(one)
+          pending.delete(request)
         })
-      underWay.add(one)
+      pending.add(request)
     }
   }
-  await Promise.all(underWay)
+  await Promise.all(pending)
 }
