@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** Layers, lowest first. A file imports only from lower layers or from its own folder. */
+/** Floors, lowest first, as in docs/architecture.md. A file imports only from lower floors or from its own folder. */
 const FLOORS: Readonly<Record<string, number>> = {
   util: 0,
   domain: 1,
@@ -25,14 +25,14 @@ const FLOORS: Readonly<Record<string, number>> = {
   'main.ts': 12,
 }
 
-/** Outside the floors: only `cli` starts them, and nothing else depends on them. */
+/** Outside the floors: nothing but `cli` starts them. */
 const APART: readonly string[] = ['sandbox', 'demo']
 
 const files = globSync('src/**/*.ts')
-/** Without comments, which may name anything. */
+/** The code without comments, which may mention anything. */
 const codeOf = (file: string): string =>
   readFileSync(file, 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
-const roomOf = (file: string): string => file.split('/')[1] ?? ''
+const folderOf = (file: string): string => file.split('/')[1] ?? ''
 
 /** Static, dynamic and type imports of a file that stay within the project. */
 function importsOf(file: string): string[] {
@@ -43,16 +43,25 @@ function importsOf(file: string): string[] {
   return specifiers.map((specifier) => normalize(join(dirname(file), specifier)))
 }
 
-test('every file is in a room that has a floor', () => {
-  const homeless = files.filter((file) => !APART.includes(roomOf(file)) && FLOORS[roomOf(file)] === undefined)
-  expect(homeless).toEqual([])
+test('every file is on a floor', () => {
+  const without = files.filter(
+    (file) => !APART.includes(folderOf(file)) && FLOORS[folderOf(file)] === undefined,
+  )
+  expect(without).toEqual([])
 })
 
-test('a file imports only from lower floors or its own room', () => {
+test('docs/architecture.md lists the floors', () => {
+  const documented = [
+    ...readFileSync('docs/architecture.md', 'utf8').matchAll(/^\| +(\d+) \| `([\w.]+)\/?` /gm),
+  ].map(([, floor, path]) => [path, Number(floor)])
+  expect(Object.fromEntries(documented)).toEqual(FLOORS)
+})
+
+test('a file imports only from lower floors or its own folder', () => {
   const breaches = files.flatMap((file) =>
     importsOf(file)
       .filter((imported) => imported.startsWith('src/'))
-      .filter((imported) => !mayImport(roomOf(file), roomOf(imported)))
+      .filter((imported) => !mayImport(folderOf(file), folderOf(imported)))
       .map((imported) => `${file} imports ${imported}`),
   )
   expect(breaches).toEqual([])
@@ -62,7 +71,7 @@ function mayImport(from: string, to: string): boolean {
   if (from === to) return true
   if (APART.includes(to)) return from === 'cli' || from === 'demo'
   if (from === 'sandbox') return false
-  // The demo shows what the commands show: it is one more user of the whole program.
+  // The demo uses the whole program, and the views of the commands.
   if (from === 'demo') return true
   return (FLOORS[from] ?? -1) > (FLOORS[to] ?? Number.POSITIVE_INFINITY)
 }
@@ -89,19 +98,19 @@ test('only the limiter imports Bottleneck', () => {
   expect(users).toEqual(['src/service/rate-limit/limiter.ts'])
 })
 
-test('only main and what it starts touch the process', () => {
+test('only main.ts and process.ts touch the process', () => {
   const users = files.filter((file) =>
     /\bprocess\.(exit|exitCode|on|once|env|argv|stdout|stderr)\b/.test(codeOf(file)),
   )
   expect(users.toSorted()).toEqual(['src/main.ts', 'src/process.ts'])
 })
 
-/** Longer than they should be, each with its reason. */
+/** Files that may be longer, with the reason. */
 const LONG: Readonly<Record<string, string>> = {
   'src/app.ts': 'the composition root',
 }
 
-test('files stay small enough to be about one thing', () => {
+test('a file has at most 320 lines', () => {
   const long = files.filter((file) => readFileSync(file, 'utf8').split('\n').length > 320)
   expect(long.filter((file) => LONG[file] === undefined)).toEqual([])
 })
