@@ -1,8 +1,6 @@
-import { cli, tell } from './cli/cli.ts'
-import type { Invocation } from './cli/command.ts'
-import type { Context } from './cli/context.ts'
-import { Exit } from './cli/exit-codes.ts'
-import { Output } from './cli/output.ts'
+import { printError, runCli } from './cli/cli.ts'
+import { type Context, Exit, type Invocation } from './cli/command.ts'
+import { Output } from './cli/terminal.ts'
 
 // The process: its environment, its signals and its exit code. Nothing else but main.ts touches `process`.
 
@@ -46,7 +44,7 @@ function onSignal(): void {
 }
 
 function onUnexpectedError(error: unknown): void {
-  process.exit(tell(error, invocation, createContext(invocation)))
+  process.exit(printError(error, invocation, createContext(invocation)))
 }
 
 // Whoever reads us may stop reading, `| head` for instance; that is no error of ours.
@@ -60,4 +58,4 @@ process.on('uncaughtException', onUnexpectedError)
 process.on('unhandledRejection', onUnexpectedError)
 process.on('exit', () => stderr.live([]))
 
-process.exitCode = await cli({ words: args, contextFor: createContext })
+process.exitCode = await runCli({ words: args, contextFor: createContext })

@@ -1,9 +1,7 @@
 import type { Option } from '@commander-js/extra-typings'
-import { argumentTerms, program, usageOf, type CliCommand } from '../../src/cli/command.ts'
+import { type CliCommand, ENVIRONMENT_HELP, EXIT_MEANINGS, formatArguments, formatUsage, program } from '../../src/cli/command.ts'
 import { commands } from '../../src/cli/commands.ts'
-import { ENVIRONMENT } from '../../src/cli/environment-help.ts'
-import { EXIT_MEANINGS } from '../../src/cli/exit-codes.ts'
-import { placeholderOf } from '../../src/cli/options.ts'
+import { valuePlaceholder } from '../../src/cli/options.ts'
 import { cell, table } from './table.ts'
 
 const GROUPS: ReadonlyArray<readonly [CliCommand['group'], string]> = [
@@ -34,7 +32,7 @@ export function commandsPage(): string {
       'here only.',
     table(
       ['variable', 'what it is'],
-      Object.entries(ENVIRONMENT).map(([name, help]) => [`\`${name}\``, help]),
+      Object.entries(ENVIRONMENT_HELP).map(([name, help]) => [`\`${name}\``, help]),
     ),
     ...GROUPS.flatMap(([group, title]) => [`## ${title}`, ...inGroup(group).flatMap(section)]),
   ].join('\n\n')}\n`
@@ -46,9 +44,9 @@ function section(command: CliCommand): string[] {
   const { name, parser, examples, exits, environment, terms } = command
   return [
     `### fillrate ${name}`,
-    `\`${usageOf(command)}\``,
+    `\`${formatUsage(command)}\``,
     cell(parser.description()),
-    ...argumentTerms(command).map((term, n) => `\`${term}\`: ${parser.registeredArguments[n]?.description}.`),
+    ...formatArguments(command).map((term, n) => `\`${term}\`: ${parser.registeredArguments[n]?.description}.`),
     ...(parser.options.length === 0 ? [] : [options(parser.options)]),
     ...(terms === null
       ? []
@@ -72,7 +70,7 @@ const options = (given: readonly Option[]): string =>
   table(
     ['option', 'what it does'],
     given.map((option) => {
-      const placeholder = placeholderOf(option)
+      const placeholder = valuePlaceholder(option)
       return [`\`${option.long}${placeholder === null ? '' : ` ${placeholder}`}\``, option.description]
     }),
   )

@@ -1,9 +1,7 @@
-import type { Invocation } from './command.ts'
-import type { Context } from './context.ts'
-import type { ExitCode } from './exit-codes.ts'
+import type { Context, ExitCode, Invocation } from './command.ts'
 import { parseCommandLine } from './parse.ts'
-import { showError } from './render/errors.ts'
-import { writeJson } from './render/json.ts'
+import { renderError } from './views/errors.ts'
+import { writeJson } from './terminal.ts'
 
 export interface CliOptions {
   readonly words: readonly string[]
@@ -12,7 +10,7 @@ export interface CliOptions {
 }
 
 /** The whole program but for the process: words in, exit code out. Throws nothing. */
-export async function cli({ words, contextFor }: CliOptions): Promise<ExitCode> {
+export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCode> {
   let invocation: Invocation | null = null
   let context: Context | null = null
   try {
@@ -20,15 +18,15 @@ export async function cli({ words, contextFor }: CliOptions): Promise<ExitCode> 
     context = contextFor(invocation)
     return await invocation.command.handler(invocation, context)
   } catch (error) {
-    return tell(error, invocation, context ?? contextFor(invocation))
+    return printError(error, invocation, context ?? contextFor(invocation))
   }
 }
 
 /** Shows an error where it belongs: in words on standard error, and for a program as JSON on standard output. */
-export function tell(error: unknown, invocation: Invocation | null, context: Context): ExitCode {
+export function printError(error: unknown, invocation: Invocation | null, context: Context): ExitCode {
   const { env, stderr, stdout, signal } = context
   const level = invocation?.flags.logLevel ?? env['LOG_LEVEL']
-  const shown = showError(error, {
+  const shown = renderError(error, {
     env,
     paint: stderr.paint,
     stack: level === 'debug' || level === 'trace',

@@ -1,54 +1,54 @@
 import type { CliCommand } from './command.ts'
-import { check } from './commands/check.ts'
-import { demo } from './commands/demo.ts'
-import { explain } from './commands/explain.ts'
-import { failures } from './commands/failures.ts'
-import { follow } from './commands/follow.ts'
-import { forget } from './commands/forget.ts'
-import { createHelp } from './commands/help.ts'
-import { init } from './commands/init.ts'
-import { jobs } from './commands/jobs.ts'
-import { migrate } from './commands/migrate.ts'
-import { pause, resume } from './commands/pause.ts'
-import { plan } from './commands/plan.ts'
-import { remap } from './commands/remap.ts'
-import { retry } from './commands/retry.ts'
-import { run } from './commands/run.ts'
-import { runs } from './commands/runs.ts'
-import { sandbox } from './commands/sandbox.ts'
-import { schedule } from './commands/schedule.ts'
-import { serve } from './commands/serve.ts'
-import { start } from './commands/start.ts'
-import { status } from './commands/status.ts'
-import { undo } from './commands/undo.ts'
-import { version } from './commands/version.ts'
+import { checkCommand } from './commands/check.ts'
+import { demoCommand } from './commands/demo.ts'
+import { explainCommand } from './commands/explain.ts'
+import { failuresCommand } from './commands/failures.ts'
+import { followCommand } from './commands/follow.ts'
+import { forgetCommand } from './commands/forget.ts'
+import { createHelpCommand } from './commands/help.ts'
+import { initCommand } from './commands/init.ts'
+import { jobsCommand } from './commands/jobs.ts'
+import { migrateCommand } from './commands/migrate.ts'
+import { pauseCommand, resumeCommand } from './commands/pause.ts'
+import { planCommand } from './commands/plan.ts'
+import { remapCommand } from './commands/remap.ts'
+import { retryCommand } from './commands/retry.ts'
+import { runCommand } from './commands/run.ts'
+import { runsCommand } from './commands/runs.ts'
+import { sandboxCommand } from './commands/sandbox.ts'
+import { scheduleCommand } from './commands/schedule.ts'
+import { serveCommand } from './commands/serve.ts'
+import { startCommand } from './commands/start.ts'
+import { statusCommand } from './commands/status.ts'
+import { undoCommand } from './commands/undo.ts'
+import { versionCommand } from './commands/version.ts'
 
 /** Every command, in the order of help. */
 export const commands: readonly CliCommand[] = [
-  demo,
-  init,
-  check,
-  migrate,
-  follow,
-  plan,
-  run,
-  retry,
-  undo,
-  forget,
-  remap,
-  start,
-  pause,
-  resume,
-  serve,
-  status,
-  schedule,
-  runs,
-  jobs,
-  failures,
-  explain,
-  sandbox,
-  createHelp(() => commands),
-  version,
+  demoCommand,
+  initCommand,
+  checkCommand,
+  migrateCommand,
+  followCommand,
+  planCommand,
+  runCommand,
+  retryCommand,
+  undoCommand,
+  forgetCommand,
+  remapCommand,
+  startCommand,
+  pauseCommand,
+  resumeCommand,
+  serveCommand,
+  statusCommand,
+  scheduleCommand,
+  runsCommand,
+  jobsCommand,
+  failuresCommand,
+  explainCommand,
+  sandboxCommand,
+  createHelpCommand(() => commands),
+  versionCommand,
 ]
 
 export const findCommand = (name: string | undefined): CliCommand | null =>

@@ -1,9 +1,7 @@
-import { pino, type Logger } from 'pino'
+import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
 import { maskPasswords } from '../util/text.ts'
-import type { Output } from './output.ts'
-import type { Paint, Style } from './render/paint.ts'
-import { clean } from './render/text.ts'
+import { type Output, type Paint, type TextStyle, sanitize } from './terminal.ts'
 
 export interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]
@@ -17,7 +15,7 @@ export interface LogOptions {
 export function createLog({ level, format, output, mask }: LogOptions): Logger {
   const write = (line: string): void => {
     const safe = maskPasswords(mask(line))
-    output.write(format === 'json' ? safe : shortLine(safe, output.paint))
+    output.write(format === 'json' ? safe : formatLogLine(safe, output.paint))
   }
   const detailed = level === 'debug' || level === 'trace'
   const options = {
@@ -40,7 +38,7 @@ function errorFields(error: unknown, detailed: boolean): object {
   return { name, message, ...(typeof code === 'string' && { code }), ...(detailed && { stack }) }
 }
 
-const STYLES: Readonly<Partial<Record<string, Style>>> = {
+const STYLES: Readonly<Partial<Record<string, TextStyle>>> = {
   warn: 'warn',
   error: 'bad',
   fatal: 'bad',
@@ -50,7 +48,7 @@ const NAMES: readonly string[] = LOG_LEVELS
 const LEVEL_COLUMNS = 5
 
 /** `14:03:22 warn  waiting for Postgres  step=settle ms=400` out of pino's JSON. */
-export function shortLine(json: string, paint: Paint): string {
+export function formatLogLine(json: string, paint: Paint): string {
   const { level, time, msg = '', err, ...fields } = JSON.parse(json) as Record<string, unknown>
   const date = new Date(String(time))
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()]
@@ -65,7 +63,7 @@ export function shortLine(json: string, paint: Paint): string {
     .map(([key, value]) => `${key}=${valueText(value)}`)
     .join(' ')
   const stack = isObject(err) && typeof err['stack'] === 'string' ? `${err['stack']}\n` : ''
-  const start = `${paint('quiet', clock)} ${style === undefined ? label : paint(style, label)} ${clean(String(msg))}`
+  const start = `${paint('quiet', clock)} ${style === undefined ? label : paint(style, label)} ${sanitize(String(msg))}`
   return `${start}${rest === '' ? '' : `  ${paint('quiet', rest)}`}\n${stack}`
 }
 
@@ -75,9 +73,45 @@ const isBrief = (value: unknown): boolean => value !== null && (!isObject(value)
 /** In quotes only where it would be hard to tell where it ends. */
 function valueText(value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(',')
-  const text = clean(typeof value === 'string' ? value : JSON.stringify(value))
+  const text = sanitize(typeof value === 'string' ? value : JSON.stringify(value))
   return typeof value === 'string' && /[\s="]/.test(text) ? JSON.stringify(text) : text
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
+
+/** Names of variables whose values must never be seen. */
+const SECRET = [
+  'FILLRATE_API_KEY',
+  'FILLRATE_WEBHOOK_SECRET',
+  'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
+] as const
+
+/** A shorter one would blot out half of every text, and is no secret worth the name. */
+const SHORTEST = 6
+
+/**
+ * Takes the secrets of an environment out of a text. No message should hold one to begin with: this is for the message
+ * of a library, or of a program error, that nobody has foreseen.
+ */
+export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
+  const secrets = SECRET.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
+  const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
+  const password = addresses.flatMap((name) => passwordOf(env[name]))
+  const hidden = [...secrets, ...password].filter((one) => one.length >= SHORTEST)
+  // The longest first: one may begin with another.
+  const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)
+  return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
+}
+
+function passwordOf(url: string | undefined): string[] {
+  const password = URL.parse(url ?? '')?.password ?? ''
+  if (password === '') return []
+  try {
+    return [password, decodeURIComponent(password)]
+  } catch {
+    return [password]
+  }
+}

@@ -3,7 +3,7 @@ import { parseDuration } from '../config/primitives.ts'
 import { quoteText } from '../util/text.ts'
 
 /** A word of the command line can't be read. The message says what was expected and what was found. */
-export class InvalidValue extends Error {
+export class InvalidValueError extends Error {
   override readonly name = 'InvalidValue'
   readonly suggestion: string | null
 
@@ -21,20 +21,20 @@ const FLAG = /^--?[a-z][\w-]*$/i
 
 /** @throws InvalidValue */
 function parseValue<Value>(option: Option, parse: (text: string) => Value, text: string): Value {
-  if (FLAG.test(text)) throw missingValue(option)
+  if (FLAG.test(text)) throw createMissingValueError(option)
   try {
     return parse(text)
   } catch (error) {
     if (!(error instanceof Expected)) throw error
-    throw new InvalidValue(`${option.long}: expected ${error.message}, found ${quoteText(text)}`)
+    throw new InvalidValueError(`${option.long}: expected ${error.message}, found ${quoteText(text)}`)
   }
 }
 
-export const missingValue = (option: Option): InvalidValue =>
-  new InvalidValue(`${option.long} needs a value: ${option.long} ${placeholderOf(option)}`)
+export const createMissingValueError = (option: Option): InvalidValueError =>
+  new InvalidValueError(`${option.long} needs a value: ${option.long} ${valuePlaceholder(option)}`)
 
 /** What stands for the value in help, such as `N`; null for a switch. */
-export const placeholderOf = ({ flags }: Option): string | null => /<(.*)>/.exec(flags)?.[1] ?? null
+export const valuePlaceholder = ({ flags }: Option): string | null => /<(.*)>/.exec(flags)?.[1] ?? null
 
 function valued<const Flags extends string, Value, const Default>(
   flags: Flags,
@@ -47,7 +47,7 @@ function valued<const Flags extends string, Value, const Default>(
 }
 
 /** An option that may be given several times; `join` combines the values. */
-export function repeatable<const Flags extends string, Value, Default>(
+export function repeatableOption<const Flags extends string, Value, Default>(
   flags: Flags,
   help: string,
   absent: Default,
@@ -63,10 +63,10 @@ export function repeatable<const Flags extends string, Value, Default>(
     .default(absent as Default)
 }
 
-export const boolean = <const Flags extends string>(flags: Flags, help: string) =>
+export const booleanOption = <const Flags extends string>(flags: Flags, help: string) =>
   new Option(flags, help).default(false)
 
-export const text = <const Flags extends string>(flags: Flags, help: string) =>
+export const textOption = <const Flags extends string>(flags: Flags, help: string) =>
   valued(flags, help, null, parseText)
 
 export function parseText(given: string): string {
@@ -74,7 +74,7 @@ export function parseText(given: string): string {
   return given
 }
 
-export function oneOf<const Flags extends string, const Word extends string, const Default>(
+export function choiceOption<const Flags extends string, const Word extends string, const Default>(
   flags: Flags,
   help: string,
   words: readonly Word[],
@@ -82,13 +82,13 @@ export function oneOf<const Flags extends string, const Word extends string, con
 ) {
   return valued(flags, help, absent, (given): Word => {
     const word = words.find((one) => one === given.trim().toLowerCase())
-    if (word === undefined) throw new Expected(listed(words))
+    if (word === undefined) throw new Expected(formatChoices(words))
     return word
   })
 }
 
 /** A whole number, also as it is printed: `10,000` and `10_000`. */
-export function wholeNumber<const Flags extends string, Default extends number | null>(
+export function wholeNumberOption<const Flags extends string, Default extends number | null>(
   flags: Flags,
   help: string,
   min: number,
@@ -99,7 +99,7 @@ export function wholeNumber<const Flags extends string, Default extends number |
   )
 }
 
-export function port<const Flags extends string, Default extends number | null>(
+export function portOption<const Flags extends string, Default extends number | null>(
   flags: Flags,
   help: string,
   absent: Default,
@@ -111,7 +111,7 @@ export function port<const Flags extends string, Default extends number | null>(
   })
 }
 
-export const budget = <const Flags extends string>(flags: Flags, help: string) =>
+export const lookupBudgetOption = <const Flags extends string>(flags: Flags, help: string) =>
   valued(flags, help, null, (given): number | 'unlimited' =>
     given.trim().toLowerCase() === 'unlimited'
       ? 'unlimited'
@@ -119,11 +119,11 @@ export const budget = <const Flags extends string>(flags: Flags, help: string) =
   )
 
 /** Milliseconds, from a duration with its unit; `0` needs none. */
-export const duration = <const Flags extends string>(flags: Flags, help: string, absent: number) =>
+export const durationOption = <const Flags extends string>(flags: Flags, help: string, absent: number) =>
   valued<Flags, number, number>(flags, help, absent, parseMs)
 
 /** Milliseconds, or two of them as `20-200ms`. */
-export const durationRange = <const Flags extends string>(flags: Flags, help: string) =>
+export const durationRangeOption = <const Flags extends string>(flags: Flags, help: string) =>
   valued(flags, help, null, (given): number | readonly [number, number] => {
     const [low = '', high, more] = given.split('-').map((side) => side.trim())
     if (high === undefined) return parseMs(low)
@@ -136,20 +136,20 @@ export const durationRange = <const Flags extends string>(flags: Flags, help: st
   })
 
 /** One state or several with commas; may be given several times. */
-export const states = <const Flags extends string, State extends string, Default>(
+export const statesOption = <const Flags extends string, State extends string, Default>(
   flags: Flags,
   help: string,
   known: readonly State[],
   absent: Default,
 ) =>
-  repeatable(
+  repeatableOption(
     flags,
     help,
     absent,
     (given): readonly State[] =>
       given.split(',').map((word) => {
         const state = known.find((one) => one === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
-        if (state === undefined) throw new Expected(listed(known))
+        if (state === undefined) throw new Expected(formatChoices(known))
         return state
       }),
     (before, next) => [...before, ...next],
@@ -181,7 +181,29 @@ function parseMs(given: string): number {
 }
 
 /** `a, b or c`. */
-export function listed(words: readonly string[]): string {
+export function formatChoices(words: readonly string[]): string {
   const last = words.at(-1) ?? ''
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`
 }
+
+/** The options of `plan` and `run` that say what is picked. */
+export const limitOption = wholeNumberOption(
+  '--limit <N>',
+  'rows of each source, at the most; what an interrupted run left counts',
+  1,
+  null,
+)
+export const budgetOption = lookupBudgetOption(
+  '--budget <N|unlimited>',
+  "lookups that may be asked; default: the configuration's budget",
+)
+export const whereOption = textOption(
+  '--where <SQL>',
+  'only rows for which this is true; the table is t, as in the configuration',
+)
+export const routeOption = choiceOption(
+  '--route <auto|sync|bulk>',
+  'one call a lookup, or jobs of 100; default: auto',
+  ['auto', 'sync', 'bulk'],
+  'auto',
+)

@@ -1,8 +1,8 @@
 import { CommanderError, type Option } from '@commander-js/extra-typings'
 import { didYouMean, quoteText } from '../util/text.ts'
-import { type CliCommand, type Invocation, argumentTerms, program, usageError } from './command.ts'
+import { type CliCommand, type Invocation, formatArguments, program, createUsageError } from './command.ts'
 import { commands, findCommand } from './commands.ts'
-import { InvalidValue, missingValue, placeholderOf } from './options.ts'
+import { InvalidValueError, createMissingValueError, valuePlaceholder } from './options.ts'
 
 for (const command of commands) program.addCommand(command.parser)
 
@@ -48,7 +48,7 @@ function topicOf(word: string | undefined): string[] {
 }
 
 const noSuchCommand = (word: string): Error =>
-  usageError(
+  createUsageError(
     null,
     `there is no command ${quoteText(word)}`,
     didYouMean(
@@ -59,8 +59,8 @@ const noSuchCommand = (word: string): Error =>
 
 /** Commander's error in our words; every other error is thrown as it is. */
 function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {
-  if (error instanceof InvalidValue)
-    return usageError(command ?? typedIn(words), error.message, error.suggestion)
+  if (error instanceof InvalidValueError)
+    return createUsageError(command ?? typedIn(words), error.message, error.suggestion)
   if (!(error instanceof CommanderError)) return error
   const subject = /'(.*)'/s.exec(error.message)?.[1] ?? ''
   switch (error.code) {
@@ -69,17 +69,17 @@ function toUsageError(error: unknown, command: CliCommand | null, words: readonl
     case 'commander.optionMissingArgument': {
       const option = optionsOf(command).find(({ flags }) => flags === subject)
       if (option === undefined) return error
-      return usageError(command ?? typedIn(words), missingValue(option).message)
+      return createUsageError(command ?? typedIn(words), createMissingValueError(option).message)
     }
     case 'commander.missingArgument': {
       if (command === null) return error
-      const missing = argumentTerms(command).slice(command.parser.args.length).join(' and ')
-      return usageError(command, `fillrate ${command.name} needs ${missing}`)
+      const missing = formatArguments(command).slice(command.parser.args.length).join(' and ')
+      return createUsageError(command, `fillrate ${command.name} needs ${missing}`)
     }
     case 'commander.excessArguments':
       return command === null ? noSuchCommand(program.args[0] ?? '') : excessArguments(command)
     default:
-      return usageError(command, error.message)
+      return createUsageError(command, error.message)
   }
 }
 
@@ -93,16 +93,16 @@ const isNamed = ({ long, short }: Option, name: string): boolean => long === nam
 
 function unknownOption(command: CliCommand | null, typed: string): Error {
   const [name = '', value] = typed.split(/=(.*)/s)
-  const isOfThis = optionsOf(command).some((one) => isNamed(one, name) && placeholderOf(one) === null)
-  if (isOfThis) return usageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
+  const isOfThis = optionsOf(command).some((one) => isNamed(one, name) && valuePlaceholder(one) === null)
+  if (isOfThis) return createUsageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
   const others = commands.filter((one) => one.parser.options.some((option) => isNamed(option, name)))
   if (others.length > 0) {
     const these = others.map((one) => `fillrate ${one.name}`).join(', ')
     const here = command === null ? 'fillrate' : `fillrate ${command.name}`
-    return usageError(command, `${name} is no option of ${here}, but of ${these}`)
+    return createUsageError(command, `${name} is no option of ${here}, but of ${these}`)
   }
   const known = optionsOf(command).flatMap(({ long }) => long ?? [])
-  return usageError(command, `there is no option ${name}`, didYouMean(name, known))
+  return createUsageError(command, `there is no option ${name}`, didYouMean(name, known))
 }
 
 function excessArguments(command: CliCommand): Error {
@@ -110,5 +110,5 @@ function excessArguments(command: CliCommand): Error {
   const most = registeredArguments.length
   const extra = args.slice(most).map(quoteText).join(' ')
   const takes = most === 0 ? 'no words after it' : most === 1 ? 'one word after it' : `${most} words after it`
-  return usageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
+  return createUsageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
 }

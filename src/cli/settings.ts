@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
 import type { App } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import { readEnvironment, type Environment } from '../config/environment.ts'
+import { type Environment, readEnvironment } from '../config/environment.ts'
 import { loadConfig } from '../config/load.ts'
-import type { Invocation } from './command.ts'
-import type { Context } from './context.ts'
-import { createLog } from './log.ts'
-import { secretsMask } from './secrets.ts'
+import type { Context, Invocation } from './command.ts'
+import { createLog, createSecretMask } from './log.ts'
+import { ConfigProblems } from '../config/problems.ts'
+import type { Database } from '../store/open.ts'
 
 export interface Settings {
   readonly config: Config
@@ -69,6 +69,63 @@ export function openLog(
     level: flags.logLevel ?? fromEnvironment ?? usual,
     format: stderr.isTTY || !longLived ? 'short' : 'json',
     output: stderr,
-    mask: secretsMask(env),
+    mask: createSecretMask(env),
   })
+}
+
+/** SQLSTATE class 42 is what Postgres can't read or find; 22 and 0A are what it can't compute or allow. */
+const WRONG_SQL = /^(?:42|22|0A)/
+
+/**
+ * Does `act`; where Postgres objects to SQL while there is a `--where`, that is what it objects to: everything else in
+ * the statement has been tried when the sources were opened.
+ */
+export async function explainWhereError<Result>(
+  where: string | null,
+  act: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await act()
+  } catch (error) {
+    if (
+      where === null ||
+      !(error instanceof Error) ||
+      !WRONG_SQL.test((error as { code?: string }).code ?? '')
+    )
+      throw error
+    const problem = {
+      place: '--where',
+      found: `${where}\n${error.message}`,
+      expected: 'an SQL condition over the source, whose table is t',
+      todo: 'Put it in quotes, so that the shell leaves it whole: --where "t.country = \'NO\'".',
+    }
+    throw new ConfigProblems('the command', [problem], { cause: error })
+  }
+}
+
+/**
+ * Opens the database of the environment for a command that needs nothing else, and closes it again.
+ * @throws ConfigProblems where there is no DATABASE_URL
+ */
+export async function withDatabase<Result>(
+  context: Pick<Context, 'env'>,
+  act: (db: Database, environment: Environment) => Promise<Result>,
+): Promise<Result> {
+  const environment = readEnvironment(context.env)
+  if (environment.databaseUrl === null)
+    throw new ConfigProblems('the environment', [
+      {
+        place: 'DATABASE_URL',
+        found: 'not set',
+        expected: 'the address of the CRM database, postgres://user:password@host:5432/name',
+        todo: 'Set it in the environment or in a .env file in this folder.',
+      },
+    ])
+  const { openDatabase } = await import('../store/open.ts')
+  const db = openDatabase({ url: environment.databaseUrl, max: 2 })
+  try {
+    return await act(db, environment)
+  } finally {
+    await db.destroy()
+  }
 }

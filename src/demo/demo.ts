@@ -1,9 +1,7 @@
-import type { Invocation } from '../cli/command.ts'
-import type { Context } from '../cli/context.ts'
-import { Exit, type ExitCode } from '../cli/exit-codes.ts'
-import { writeJson } from '../cli/render/json.ts'
+import { type Context, Exit, type ExitCode, type Invocation } from '../cli/command.ts'
+import { writeJson } from '../cli/terminal.ts'
 import { formatDuration } from '../util/format.ts'
-import { ProgressView } from '../cli/render/progress.ts'
+import { ProgressView } from '../cli/views/progress.ts'
 import { demoCommands } from './views/next-steps.ts'
 import {
   showFaults,
@@ -50,7 +48,7 @@ export async function showDemo(
       const view = new ProgressView(stderr)
       const story = await runDemo(world, {
         signal,
-        onProgress: (progress) => view.update(progress),
+        onProgress: (progress) => view.showRun(progress),
       }).finally(() => view.end())
       if (story.run.status === 'interrupted') showInterrupted(stage, story, typed)
       else {

@@ -8,9 +8,9 @@ import type { Sandbox } from '../sandbox/server.ts'
 import { toServiceAddress } from '../service/dispatcher.ts'
 import { migrate } from '../store/migrate.ts'
 import { type Database, openDatabase } from '../store/open.ts'
-import type { Context } from '../cli/context.ts'
+import type { Context } from '../cli/command.ts'
 import { createLog } from '../cli/log.ts'
-import { limitText } from '../cli/render/limit.ts'
+import { formatLimit } from '../cli/views/rate-status.ts'
 import { formatCount, pluralize } from '../util/format.ts'
 import { type DemoSettings, demoConfig, startDemoService } from './settings.ts'
 import { createCrm } from './crm/crm.ts'
@@ -80,7 +80,7 @@ export async function withDemoEnvironment<T>(
       'starting the service',
       () => startDemoService(settings),
       (started) =>
-        `An enrichment service on ${started.url.replace('http://', '')}, ${limitText(settings.limit, started.settings.windowMs)}`,
+        `An enrichment service on ${started.url.replace('http://', '')}, ${formatLimit(settings.limit, started.settings.windowMs)}`,
     )
     ending.push(() => service.close())
     // Treat it as the service of the last demo, whatever its port, so that stored answers count.

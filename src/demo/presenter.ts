@@ -1,6 +1,5 @@
-import type { Output } from '../cli/output.ts'
+import { type Output, padText, textWidth, wrapText } from '../cli/terminal.ts'
 import { formatDuration } from '../util/format.ts'
-import { pad, width, wrap } from '../cli/render/text.ts'
 
 /** Prints the demo step by step; prints nothing if silent, as with `--json`. */
 export class Presenter {
@@ -18,7 +17,7 @@ export class Presenter {
 
   /** Running text. */
   text(text: string): void {
-    this.lines(wrap(text, this.output.textColumns - 2).map((line) => `  ${line}`))
+    this.lines(wrapText(text, this.output.textColumns - 2).map((line) => `  ${line}`))
   }
 
   title(name: string, what: string): void {
@@ -30,7 +29,7 @@ export class Presenter {
   heading(title: string, command = ''): void {
     const { paint, textColumns } = this.output
     const end = command === '' ? '' : ` ${command} ──`
-    const rule = '─'.repeat(Math.max(2, textColumns - width(title) - width(end) - 4))
+    const rule = '─'.repeat(Math.max(2, textColumns - textWidth(title) - textWidth(end) - 4))
     const after = command === '' ? '' : ` ${paint('type', command)} ${paint('quiet', '──')}`
     this.lines(['', `${paint('quiet', '──')} ${paint('heading', title)} ${paint('quiet', rule)}${after}`, ''])
   }
@@ -44,9 +43,9 @@ export class Presenter {
       if (!this.#isSilent) this.output.live([])
       const took = formatDuration(performance.now() - began)
       const { paint, textColumns } = this.output
-      const [first = '', ...rest] = wrap(done(result), textColumns - 4 - 10)
+      const [first = '', ...rest] = wrapText(done(result), textColumns - 4 - 10)
       this.lines([
-        `  ${paint('good', '✓')} ${pad(first, textColumns - 4 - 10)}${paint('quiet', took.padStart(8))}`,
+        `  ${paint('good', '✓')} ${padText(first, textColumns - 4 - 10)}${paint('quiet', took.padStart(8))}`,
         ...rest.map((line) => `    ${line}`),
       ])
       return result

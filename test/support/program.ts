@@ -1,5 +1,5 @@
-import { cli as runCli } from '../../src/cli/cli.ts'
-import { Output } from '../../src/cli/output.ts'
+import { runCli } from '../../src/cli/cli.ts'
+import { Output } from '../../src/cli/terminal.ts'
 import type { Ended } from './cli.ts'
 
 /** Runs the program in this process: commands do not touch process state, and a new process takes a second to start. */

@@ -5,19 +5,25 @@ import type { Environment } from '../../config/environment.ts'
 import { DEFAULT_HOST, checkBulkAvailability, isOwnProcess, portTakenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
-import { type Finding, finding, wrongBecause } from './finding.ts'
-import { TIMEOUT_MS, reasonOf } from './unanswered.ts'
+import {
+  CHECK_TIMEOUT_MS,
+  type Finding,
+  createFailedFinding,
+  createFinding,
+  describeNetworkError,
+} from './finding.ts'
 
 /** Whether lookups can go in bulk, and whether their deliveries would arrive. Off is a choice, so it is no error. */
-export async function checkBulk(environment: Environment, log: Logger): Promise<Finding> {
+export async function checkBulkSetup(environment: Environment, log: Logger): Promise<Finding> {
   const bulk = checkBulkAvailability(environment)
   if (!bulk.possible)
-    return finding('bulk', 'warning', `off: ${bulk.reason}`, {
+    return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
       todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
     })
   const { publicUrl } = environment
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
-  if (publicUrl === null) return finding('bulk', 'ok', `on: deliveries come to this machine, ${secrets}`)
+  if (publicUrl === null)
+    return createFinding('bulk', 'ok', `on: deliveries come to this machine, ${secrets}`)
   const standIn = await openStandIn(environment, log)
   if (standIn !== null && 'wrong' in standIn) return standIn.wrong
   try {
@@ -51,7 +57,7 @@ async function openStandIn(
     if (code === 'EADDRINUSE')
       return (await isOwnProcess(host ?? DEFAULT_HOST, port))
         ? null
-        : { wrong: wrongBecause('bulk', [portTakenProblem(host ?? DEFAULT_HOST, port)]) }
+        : { wrong: createFailedFinding('bulk', [portTakenProblem(host ?? DEFAULT_HOST, port)]) }
     const problem = {
       place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
       found: `${host ?? DEFAULT_HOST}:${port}: ${message}`,
@@ -61,7 +67,7 @@ async function openStandIn(
           ? 'Take a port from 1024 on.'
           : 'Correct it, or leave FILLRATE_HOST out for loopback.',
     }
-    return { wrong: wrongBecause('bulk', [problem]) }
+    return { wrong: createFailedFinding('bulk', [problem]) }
   }
 }
 
@@ -69,7 +75,7 @@ async function openStandIn(
 async function deliver({ port, proxies }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
   const url = `${publicUrl}/webhooks/enrichment`
   const wrong = (found: string): Finding =>
-    wrongBecause('bulk', [
+    createFailedFinding('bulk', [
       {
         place: 'FILLRATE_PUBLIC_URL',
         found: `${url}: ${found}`,
@@ -87,18 +93,18 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '{}',
-      headersTimeout: TIMEOUT_MS,
-      bodyTimeout: TIMEOUT_MS,
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      headersTimeout: CHECK_TIMEOUT_MS,
+      bodyTimeout: CHECK_TIMEOUT_MS,
+      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     })
     const text = await body.text()
     if (statusCode === 401 && text.includes('signature'))
-      return finding('bulk', 'ok', `on: deliveries come to ${publicUrl}, which answers; ${secrets}`)
+      return createFinding('bulk', 'ok', `on: deliveries come to ${publicUrl}, which answers; ${secrets}`)
     return wrong(`something else answers, with ${statusCode}`)
   } catch (error) {
-    const reason = reasonOf(error)
+    const reason = describeNetworkError(error)
     if (!isSilent(error)) return wrong(reason)
-    return finding('bulk', 'warning', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
+    return createFinding('bulk', 'warning', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
       todo: `Where only the outside can reach it, ask from there: curl -X POST ${url} is answered with 401.`,
     })
   } finally {

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../util/format.ts'
-import { finding, type Finding } from './finding.ts'
+import { createFinding, type Finding } from './finding.ts'
 
 /** Another's clock, held against this machine's. */
 export interface ClockReading {
@@ -24,19 +24,20 @@ function offsetOf({ tells, resolutionMs, asked, answered }: ClockReading): numbe
 }
 
 /** Whose clock is off, as far as those that agree can tell. Pure. */
-export function judgeClocks(readings: readonly ClockReading[]): Finding {
+export function compareClocks(readings: readonly ClockReading[]): Finding {
   const offsets = readings.map((reading) => ({ whose: reading.whose, offset: offsetOf(reading) }))
   const off = offsets.filter(({ offset }) => offset !== 0)
   const [first, second] = off
   if (first === undefined) {
-    if (readings.length === 0) return finding('clock', 'skipped', 'there is no other to hold it against')
+    if (readings.length === 0)
+      return createFinding('clock', 'skipped', 'there is no other to hold it against')
     const others = readings.map((reading) => reading.whose).join(' and ')
-    return finding('clock', 'ok', `agrees with ${others}`)
+    return createFinding('clock', 'ok', `agrees with ${others}`)
   }
   const beside = (against: string): string => `${first.whose} is ${inWords(first.offset)} ${against}`
   if (second !== undefined) {
     const together = Math.abs(first.offset - second.offset) <= TOLERANCE_MS
-    return finding(
+    return createFinding(
       'clock',
       'warning',
       together
@@ -45,9 +46,10 @@ export function judgeClocks(readings: readonly ClockReading[]): Finding {
       { todo: together ? SET.machine : SET.any },
     )
   }
-  if (offsets.length === 1) return finding('clock', 'warning', beside('this machine'), { todo: SET.any })
+  if (offsets.length === 1)
+    return createFinding('clock', 'warning', beside('this machine'), { todo: SET.any })
   const other = offsets.find(({ offset }) => offset === 0)?.whose ?? ''
-  return finding('clock', 'warning', beside(`this machine and ${other}`), { todo: SET[first.whose] })
+  return createFinding('clock', 'warning', beside(`this machine and ${other}`), { todo: SET[first.whose] })
 }
 
 const inWords = (offset: number): string =>

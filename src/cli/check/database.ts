@@ -1,17 +1,18 @@
+import * as runs from '../../store/runs.ts'
+import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import type { Problem } from '../../config/problems.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
 import { openSource } from '../../sources/source.ts'
-import { openDatabase, type Database } from '../../store/open.ts'
-import { addressOf } from '../render/database-error.ts'
+import { type Database, openDatabase } from '../../store/open.ts'
+import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
-import { checkFollow, checkFunctions } from './follow.ts'
-import { finding, findingOf, wrongBecause, type Finding } from './finding.ts'
-import { missingRights } from './rights.ts'
-import { checkScope } from './scope.ts'
-import { checkSource } from './source.ts'
+import { checkSource, checkTriggerFunctions, checkTriggers } from './source.ts'
+import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
+import { toServiceAddress } from '../../service/dispatcher.ts'
+import { toKeyId } from '../../service/api-keys.ts'
 
 /**
  * The database, our schema in it, and every source held against it; each told as soon as it is known.
@@ -24,7 +25,7 @@ export async function* checkDatabase(
 ): AsyncGenerator<Finding, ClockReading | null> {
   const { databaseUrl: url } = environment
   if (url === null) {
-    yield wrongBecause('database', [
+    yield createFailedFinding('database', [
       {
         place: 'DATABASE_URL',
         found: 'not set',
@@ -47,13 +48,13 @@ export async function* checkDatabase(
     const schema = await checkSchema(db, env)
     yield schema
     if (schema.verdict === 'ok') yield* checkScope(db, environment)
-    const functions = await checkFunctions(db)
+    const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     for (const mapping of Object.values(config?.sources ?? {})) {
       const checked = await checkSource(db, mapping, env)
       yield checked
       if (mapping.follow && checked.verdict !== 'error')
-        yield await checkFollow(db, await openSource(db, mapping))
+        yield await checkTriggers(db, await openSource(db, mapping))
     }
     return clock
   } finally {
@@ -62,8 +63,8 @@ export async function* checkDatabase(
 }
 
 function* skipped(config: Config | null, why: string): Generator<Finding> {
-  yield finding('schema', 'skipped', why)
-  for (const name of Object.keys(config?.sources ?? {})) yield finding(`source ${name}`, 'skipped', why)
+  yield createFinding('schema', 'skipped', why)
+  for (const name of Object.keys(config?.sources ?? {})) yield createFinding(`source ${name}`, 'skipped', why)
 }
 
 async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
@@ -72,9 +73,9 @@ async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
       version: string
     }>`select current_setting('server_version') as version`.execute(db)
     const version = rows[0]?.version.split(' ')[0] ?? ''
-    return finding('database', 'ok', `Postgres ${version}, ${addressOf(env['DATABASE_URL'])}`)
+    return createFinding('database', 'ok', `Postgres ${version}, ${databaseAddress(env['DATABASE_URL'])}`)
   } catch (error) {
-    return findingOf('database', error, env)
+    return toFinding('database', error, env)
   }
 }
 
@@ -98,11 +99,13 @@ async function readClock(db: Database, now: () => number): Promise<ClockReading>
 async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   try {
     const pending = await pendingMigrations(db)
-    const problem = await (pending.length === 0 ? missingRights(db) : missingMigrations(db, pending))
-    return problem === null ? finding('schema', 'ok', 'up to date') : wrongBecause('schema', [problem])
+    const problem = await (pending.length === 0 ? findMissingPrivileges(db) : missingMigrations(db, pending))
+    return problem === null
+      ? createFinding('schema', 'ok', 'up to date')
+      : createFailedFinding('schema', [problem])
   } catch (error) {
-    if (!(error instanceof PreReleaseSchemaError)) return findingOf('schema', error, env)
-    return wrongBecause('schema', [
+    if (!(error instanceof PreReleaseSchemaError)) return toFinding('schema', error, env)
+    return createFailedFinding('schema', [
       {
         place: 'the schema "fillrate"',
         found: 'created by a version before the first release',
@@ -128,4 +131,57 @@ async function missingMigrations(db: Database, pending: readonly string[]): Prom
         ? 'Run `fillrate migrate`.'
         : `This role may not create it. First: grant create on database ${database} to ${role}. Then run \`fillrate migrate\`.`,
   }
+}
+
+/** What this role may not do in the schema `fillrate`, where another has made it; null where nothing is missing. */
+export async function findMissingPrivileges(db: Database): Promise<Problem | null> {
+  const { rows } = await sql<{ table: string; role: string }>`
+    select c.relname as "table", quote_ident(current_user) as role
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'fillrate' and c.relkind in ('r', 'p') and c.relname not like 'migrations%'
+       and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+                and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+     order by 1`.execute(db)
+  const [first] = rows
+  if (first === undefined) return null
+  return {
+    place: 'the schema "fillrate"',
+    found: `this role may not read and write ${rows.map((row) => row.table).join(', ')}`,
+    expected: 'a role that may: all of a run is kept there',
+    todo: `grant select, insert, update, delete on all tables in schema fillrate to ${first.role}`,
+  }
+}
+
+const NAME = 'scope'
+
+/** Whether this database is another service's as well, or another key's at this moment. Says nothing where it is not. */
+export async function* checkScope(
+  db: Database,
+  { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
+): AsyncGenerator<Finding> {
+  if (baseUrl === null || apiKeys.length === 0) return
+  const address = toServiceAddress(baseUrl)
+  const known = (await services.listServices(db)).map(({ host }) => host)
+  if (known.length > 0 && !known.includes(address))
+    yield createFinding(
+      NAME,
+      'warning',
+      `this database holds answers of ${known.join(', ')}, and none of ${address}`,
+      {
+        todo:
+          `They are not used for ${address}: what is asked there is paid there. If the service has only moved, run ` +
+          `update fillrate.services set host = '${address}' where host = '${known[0]}';`,
+      },
+    )
+  const own = new Set(apiKeys.map((key) => `${address} ${toKeyId(key)}`))
+  const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !own.has(scope))
+  if (others.length > 0)
+    yield createFinding(
+      NAME,
+      'warning',
+      `with another service or key, ${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is at work`,
+      {
+        todo: 'Its rows and lookups are left to it. If that is not meant, correct FILLRATE_BASE_URL or FILLRATE_API_KEY there or here.',
+      },
+    )
 }

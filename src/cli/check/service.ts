@@ -4,8 +4,13 @@ import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { pluralize } from '../../util/format.ts'
 import type { ClockReading } from './clock.ts'
-import { finding, wrongBecause, type Finding } from './finding.ts'
-import { reasonOf, TIMEOUT_MS } from './unanswered.ts'
+import {
+  CHECK_TIMEOUT_MS,
+  type Finding,
+  createFailedFinding,
+  createFinding,
+  describeNetworkError,
+} from './finding.ts'
 
 /**
  * Whether the service answers at all. One HEAD at its root, without the key: it costs nothing and tells nothing.
@@ -26,24 +31,24 @@ export async function* checkService(
     const { statusCode, headers, body } = await request(baseUrl, {
       ...(dispatcher && { dispatcher }),
       method: 'HEAD',
-      headersTimeout: TIMEOUT_MS,
-      bodyTimeout: TIMEOUT_MS,
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      headersTimeout: CHECK_TIMEOUT_MS,
+      bodyTimeout: CHECK_TIMEOUT_MS,
+      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     })
     const answered = now()
     await body.dump()
     if (statusCode >= 500)
-      yield finding('service', 'warning', `${host} answers, with ${statusCode}`, {
+      yield createFinding('service', 'warning', `${host} answers, with ${statusCode}`, {
         todo: 'Ask the service, or try again later.',
       })
-    else yield finding('service', 'ok', `${host} answers`)
+    else yield createFinding('service', 'ok', `${host} answers`)
     const tells = parseHttpDate(String(headers['date'] ?? ''))
     return tells === null ? null : { whose: 'the service', tells, resolutionMs: 1_000, asked, answered }
   } catch (error) {
-    yield wrongBecause('service', [
+    yield createFailedFinding('service', [
       {
         place: 'FILLRATE_BASE_URL',
-        found: `${baseUrl}: ${reasonOf(error)}`,
+        found: `${baseUrl}: ${describeNetworkError(error)}`,
         expected: 'a service that answers',
         todo: 'Correct the address, or look at your network and its proxy.',
       },
@@ -55,9 +60,9 @@ export async function* checkService(
 }
 
 /** The key is there. Whether the service takes it, only a call that is paid for would tell. */
-export function checkKey({ apiKeys, auth }: Environment): Finding {
+export function checkApiKey({ apiKeys, auth }: Environment): Finding {
   if (apiKeys.length === 0) return unset('key', 'FILLRATE_API_KEY', 'a key of the enrichment service')
-  return finding(
+  return createFinding(
     'key',
     'ok',
     `${pluralize(apiKeys.length, 'key')}, sent as ${auth}; not tried, because a call would cost`,
@@ -65,7 +70,7 @@ export function checkKey({ apiKeys, auth }: Environment): Finding {
 }
 
 const unset = (name: string, variable: string, expected: string): Finding =>
-  wrongBecause(name, [
+  createFailedFinding(name, [
     {
       place: variable,
       found: 'not set',

@@ -1,9 +1,8 @@
-import { defineCommand, FINISHING, parser } from '../command.ts'
-import { Exit } from '../exit-codes.ts'
-import { writeJson } from '../render/json.ts'
+import { Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { writeJson } from '../terminal.ts'
 
-export const demo = defineCommand(
-  parser('demo')
+export const demoCommand = defineCommand(
+  createParser('demo')
     .summary('the whole of it on this machine, with no settings')
     .description(
       'Starts a Postgres of its own in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
@@ -13,7 +12,7 @@ export const demo = defineCommand(
     group: 'first',
     examples: [['fillrate demo', 'under a minute, and leaves a database to look at']],
     exits: [0, 1, 130],
-    onInterrupt: FINISHING,
+    onInterrupt: FINISHING_MESSAGE,
 
     async handler(invocation, context) {
       const { showDemo } = await import('../../demo/demo.ts')

@@ -1,12 +1,10 @@
-import { defineCommand, parser } from '../command.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { storyLines } from '../render/explain.ts'
-import { writeJson } from '../render/json.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { renderRowHistory } from '../views/explain.ts'
+import { writeJson } from '../terminal.ts'
 import { withApp } from '../settings.ts'
 
-export const explain = defineCommand(
-  parser('explain')
+export const explainCommand = defineCommand(
+  createParser('explain')
     .summary("one row's story: inputs, lookup, answer, changes, what comes next")
     .description(
       'Tells everything about one row: what it holds now and who wrote it, what was asked and answered, every change with ' +
@@ -20,7 +18,7 @@ export const explain = defineCommand(
       ['fillrate explain contacts 4711', ''],
       ['fillrate explain members \'["acme","17"]\' --json', 'with the record, whole'],
     ],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
       const { stdout, now } = context
@@ -28,7 +26,7 @@ export const explain = defineCommand(
       return withApp(invocation, context, async (app) => {
         const story = await app.explain(source, key)
         if (invocation.flags.json) writeJson(stdout, story)
-        else for (const line of storyLines(story, stdout, now())) stdout.line(line)
+        else for (const line of renderRowHistory(story, stdout, now())) stdout.line(line)
         return Exit.done
       })
     },

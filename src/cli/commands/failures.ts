@@ -3,38 +3,46 @@ import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import { defineCommand, parser, type InvocationOf } from '../command.ts'
-import type { Context } from '../context.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
-import { listed, states, text, wholeNumber } from '../options.ts'
-import { csvLine } from '../render/csv.ts'
-import { failureLines } from '../render/failures.ts'
-import { writeJson } from '../render/json.ts'
+import {
+  type Context,
+  DATABASE_VARIABLES,
+  Exit,
+  type ExitCode,
+  type InvocationOf,
+  createParser,
+  defineCommand,
+} from '../command.ts'
+import { withDatabase } from '../settings.ts'
+import { formatChoices, statesOption, textOption, wholeNumberOption } from '../options.ts'
+import { formatCsvLine, renderFailures } from '../views/failures.ts'
+import { writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
 /** Rows shown; a file gets all. */
 const SHOWN = 10
 
-const failuresParser = parser('failures')
+const failuresParser = createParser('failures')
   .summary('rows that could not be enriched, by reason')
   .description(
     'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves; and why ' +
       'cells of other rows were left out. Rows that the service simply does not know are not among them.',
   )
-  .addOption(text('--csv <FILE>', 'all of them as source,key,state,reason,settled_at; - for standard output'))
-  .addOption(text('--source <SOURCE>', 'only of this source'))
-  .addOption(states('--state <STATE,…>', `only these: ${listed(FAILURE_STATES)}`, FAILURE_STATES, null))
-  .addOption(wholeNumber('--limit <N>', 'rows at the most; default: 10, with --csv all', 1, null))
+  .addOption(
+    textOption('--csv <FILE>', 'all of them as source,key,state,reason,settled_at; - for standard output'),
+  )
+  .addOption(textOption('--source <SOURCE>', 'only of this source'))
+  .addOption(
+    statesOption('--state <STATE,…>', `only these: ${formatChoices(FAILURE_STATES)}`, FAILURE_STATES, null),
+  )
+  .addOption(wholeNumberOption('--limit <N>', 'rows at the most; default: 10, with --csv all', 1, null))
 
-export const failures = defineCommand(failuresParser, {
+export const failuresCommand = defineCommand(failuresParser, {
   group: 'look',
   examples: [
     ['fillrate failures', ''],
     ['fillrate failures --state rejected --csv rejected.csv', ''],
   ],
-  environment: DATABASE,
+  environment: DATABASE_VARIABLES,
 
   async handler({ flags }, context) {
     const store = await import('../../store/failures.ts')
@@ -49,7 +57,7 @@ export const failures = defineCommand(failuresParser, {
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
       const found = { total, reasons, cells, rows }
       if (flags.json) writeJson(context.stdout, found)
-      else for (const line of failureLines(found, context.stdout, context.now())) context.stdout.line(line)
+      else for (const line of renderFailures(found, context.stdout, context.now())) context.stdout.line(line)
       return Exit.done
     })
   },
@@ -70,7 +78,7 @@ async function refuseUnknown(db: Database, source: string | null): Promise<void>
   ])
 }
 
-const HEAD = csvLine(['source', 'key', 'state', 'reason', 'settled_at'])
+const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at'])
 
 async function writeCsv(
   db: Database,
@@ -93,7 +101,9 @@ async function writeCsv(
       signal.throwIfAborted()
       await write(
         page
-          .map((row) => csvLine([row.source, row.key, row.state, row.reason, row.settled_at.toISOString()]))
+          .map((row) =>
+            formatCsvLine([row.source, row.key, row.state, row.reason, row.settled_at.toISOString()]),
+          )
           .join(''),
       )
       written += page.length

@@ -1,14 +1,12 @@
 import { Argument } from '@commander-js/extra-typings'
-import { defineCommand, parser } from '../command.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { InvalidValue } from '../options.ts'
-import { writeJson } from '../render/json.ts'
-import { stepLines, type Step } from '../render/steps.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { InvalidValueError } from '../options.ts'
+import { writeJson } from '../terminal.ts'
+import { type SuggestedCommand, renderSuggestions } from '../views/layout.ts'
 import { withApp } from '../settings.ts'
 
-export const follow = defineCommand(
-  parser('follow')
+export const followCommand = defineCommand(
+  createParser('follow')
     .summary("puts the triggers of a sync on a source's table, or takes them off")
     .description(
       'With `install`, puts two triggers on the table of a source, which record the keys of rows whose inputs change, so ' +
@@ -23,7 +21,7 @@ export const follow = defineCommand(
     examples: [
       ['fillrate follow install contacts', 'then `follow: true` on the source, and `fillrate start`'],
     ],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
       const { flags, args } = invocation
@@ -47,7 +45,7 @@ export const follow = defineCommand(
           `Changes of ${name} are recorded from now on: two triggers are on ${did.table}, which look at`,
         )
         stdout.line(`${did.columns.join(', ')}.`)
-        for (const line of stepLines(nextSteps(name, did.followed), stdout)) stdout.line(line)
+        for (const line of renderSuggestions(nextSteps(name, did.followed), stdout)) stdout.line(line)
         return Exit.done
       })
     },
@@ -56,10 +54,10 @@ export const follow = defineCommand(
 
 function parseAction(typed: string): 'install' | 'remove' {
   if (typed === 'install' || typed === 'remove') return typed
-  throw new InvalidValue(`follow takes install or remove, found '${typed}'`)
+  throw new InvalidValueError(`follow takes install or remove, found '${typed}'`)
 }
 
-const nextSteps = (name: string, isFollowed: boolean): Step[] => [
+const nextSteps = (name: string, isFollowed: boolean): SuggestedCommand[] => [
   ...(isFollowed
     ? []
     : [['follow: true', `on ${name} in the configuration: without it nobody looks`] as const]),

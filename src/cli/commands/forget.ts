@@ -1,15 +1,19 @@
-import { parseForgetTarget, type ForgetTarget } from '../../actions/forget.ts'
-import { defineCommand, parser, usageError, type CliCommand } from '../command.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { boolean, text } from '../options.ts'
-import { forgetLines } from '../render/forget.ts'
-import { writeJson } from '../render/json.ts'
-import { openLog } from '../settings.ts'
+import { type ForgetTarget, parseForgetTarget } from '../../actions/forget.ts'
+import {
+  type CliCommand,
+  DATABASE_VARIABLES,
+  Exit,
+  createParser,
+  createUsageError,
+  defineCommand,
+} from '../command.ts'
+import { openLog, withDatabase } from '../settings.ts'
+import { booleanOption, textOption } from '../options.ts'
+import { renderForget } from '../views/forget.ts'
+import { writeJson } from '../terminal.ts'
 
-export const forget = defineCommand(
-  parser('forget')
+export const forgetCommand = defineCommand(
+  createParser('forget')
     .summary('erases what is stored of a person or a company, and never asks again')
     .description(
       'Deletes the record, what was asked, the values before and after, and the copies in deliveries; then searches every ' +
@@ -17,19 +21,19 @@ export const forget = defineCommand(
         'delivery brings it back. A person known by two identifiers is given by both. Your own tables are yours: their rows ' +
         'are listed, and nothing in them is changed.',
     )
-    .addOption(text('--email <ADDRESS>', 'a person, by email address'))
-    .addOption(text('--linkedin <URL>', 'a person, by profile URL'))
+    .addOption(textOption('--email <ADDRESS>', 'a person, by email address'))
+    .addOption(textOption('--linkedin <URL>', 'a person, by profile URL'))
     .addOption(
-      text('--domain <DOMAIN>', 'a company; those who work there are erased by their own identifiers'),
+      textOption('--domain <DOMAIN>', 'a company; those who work there are erased by their own identifiers'),
     )
-    .addOption(boolean('--dry-run', 'tells what would be erased, and erases nothing')),
+    .addOption(booleanOption('--dry-run', 'tells what would be erased, and erases nothing')),
   {
     group: 'work',
     examples: [
       ['fillrate forget --email ada@example.com --dry-run', 'first look, then the same without it'],
       ['fillrate forget --domain acme.example', 'a company'],
     ],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
       const { command, flags } = invocation
@@ -40,13 +44,13 @@ export const forget = defineCommand(
         ...read(command, '--domain', 'domain', flags.domain),
       ]
       if (targets.length === 0)
-        throw usageError(
+        throw createUsageError(
           command,
           'expected --email, --linkedin or --domain, found none of them',
           'Say who is to be forgotten.',
         )
       if (flags.domain !== null && targets.length > 1)
-        throw usageError(
+        throw createUsageError(
           command,
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
           'Forget one after the other.',
@@ -56,7 +60,7 @@ export const forget = defineCommand(
         erase({ db, log: openLog(invocation, context, environment) }, targets, { dryRun: flags.dryRun }),
       )
       if (flags.json) writeJson(stdout, report)
-      else for (const line of forgetLines(report, stdout)) stdout.line(line)
+      else for (const line of renderForget(report, stdout)) stdout.line(line)
       return report.remaining.length > 0 ? Exit.failed : Exit.done
     },
   },
@@ -72,7 +76,7 @@ function read(
   if (typed === null) return []
   const target = parseForgetTarget(kind, typed)
   if (typeof target !== 'string') return [target]
-  throw usageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)
+  throw createUsageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)
 }
 
 const EXPECTED: Readonly<Record<ForgetTarget['kind'], string>> = {

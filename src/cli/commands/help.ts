@@ -1,11 +1,10 @@
-import { defineCommand, parser, type CliCommand } from '../command.ts'
-import { Exit } from '../exit-codes.ts'
-import { commandHelp, programHelp } from '../render/help.ts'
+import { type CliCommand, Exit, createParser, defineCommand } from '../command.ts'
+import { renderCommandHelp, renderProgramHelp } from '../views/help.ts'
 
 /** @param commands read when it is shown: help is itself one of them */
-export const createHelp = (commands: () => readonly CliCommand[]): CliCommand =>
+export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCommand =>
   defineCommand(
-    parser('help')
+    createParser('help')
       .summary('this help, or that of a command')
       .description('This help, or that of a command.')
       .argument('[COMMAND]', 'a command')
@@ -18,7 +17,8 @@ export const createHelp = (commands: () => readonly CliCommand[]): CliCommand =>
       async handler({ args: [topic] }, { stdout }) {
         const page = { columns: stdout.textColumns, paint: stdout.paint }
         const command = commands().find((one) => one.name === topic)
-        const lines = command === undefined ? programHelp(commands(), page) : commandHelp(command, page)
+        const lines =
+          command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page)
         for (const line of lines) stdout.line(line)
         return Exit.done
       },

@@ -1,24 +1,25 @@
 import { CONFIG_FILES } from '../../config/load.ts'
-import type { SkippedTable, Proposal } from '../../init/proposal.ts'
+import type { Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
-import { defineCommand, parser } from '../command.ts'
-import type { Context } from '../context.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
+import { type Context, DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { withDatabase } from '../settings.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { InitPrompt } from '../init/ask.ts'
 import { toConfigObject } from '../../init/config-object.ts'
 import { renderConfig } from '../init/config-text.ts'
-import { resolveConfigTarget, writeConfig, type ConfigTarget } from '../../init/target.ts'
-import { boolean, text } from '../options.ts'
-import { foundLines, nothingLines, passedOverLines, sourceLines } from '../render/init.ts'
-import { writeJson } from '../render/json.ts'
+import { type ConfigTarget, resolveConfigTarget, writeConfig } from '../../init/target.ts'
+import { booleanOption, textOption } from '../options.ts'
+import {
+  renderFoundSources,
+  renderNoProposal,
+  renderProposedSource,
+  renderSkippedTables,
+} from '../views/init.ts'
+import { padText, writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
-import { pad } from '../render/text.ts'
 
-export const init = defineCommand(
-  parser('init')
+export const initCommand = defineCommand(
+  createParser('init')
     .summary('reads the database, proposes a configuration and writes it')
     .description(
       'Looks for tables and columns that hold people and companies, by their names, their types and a few rows of each, ' +
@@ -26,9 +27,11 @@ export const init = defineCommand(
         'by source. Writes one file, never over another, and nothing to the database.',
     )
     .argument('[TABLE...]', 'only these tables, such as crm.contacts; default: all that look right')
-    .addOption(boolean('-y, --yes', 'asks nothing, takes all'))
-    .addOption(text('--out <FILE>', 'where to write it; default: fillrate.config.ts; .json is possible too'))
-    .addOption(boolean('--force', 'writes over the file, if it is there')),
+    .addOption(booleanOption('-y, --yes', 'asks nothing, takes all'))
+    .addOption(
+      textOption('--out <FILE>', 'where to write it; default: fillrate.config.ts; .json is possible too'),
+    )
+    .addOption(booleanOption('--force', 'writes over the file, if it is there')),
   {
     group: 'first',
     examples: [
@@ -37,7 +40,7 @@ export const init = defineCommand(
       ['fillrate init --out new.config.ts', 'beside the configuration that is there, to compare'],
     ],
     exits: [0, 1, 2, 130],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
       const { openPrompt, PromptClosedError } = await import('../init/ask.ts')
@@ -52,13 +55,13 @@ export const init = defineCommand(
           const proposal = await proposeForTables(db, args[0], context)
           if (!flags.json)
             for (const line of proposal.sources.length === 0
-              ? nothingLines(proposal, stdout)
-              : foundLines(proposal, stdout))
+              ? renderNoProposal(proposal, stdout)
+              : renderFoundSources(proposal, stdout))
               stdout.line(line)
           const { accepted, passedOver } = await choose(db, proposal, questions, flags.json, context)
           const all = [...proposal.passedOver, ...passedOver]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
-            for (const line of [...passedOverLines(all, stdout), '']) stdout.line(line)
+            for (const line of [...renderSkippedTables(all, stdout), '']) stdout.line(line)
           if (accepted.length > 0) await writeConfig(target, textOf(accepted, target))
           if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
           else tellEnd(accepted, proposal, target, context)
@@ -101,7 +104,7 @@ async function choose(
       passedOver.push(held)
       continue
     }
-    if (!isQuiet) for (const line of ['', ...sourceLines(held, stdout), '']) stdout.line(line)
+    if (!isQuiet) for (const line of ['', ...renderProposedSource(held, stdout), '']) stdout.line(line)
     if (
       questions === null ||
       (await questions.confirm(`Take ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))
@@ -149,5 +152,5 @@ function tellEnd(
     [`fillrate plan${other}`, 'what a run would ask and cost; calls and writes nothing'],
   ] as const
   const longest = Math.max(...steps.map(([type]) => type.length))
-  for (const [type, why] of steps) stdout.line(`  ${paint('type', pad(type, longest))}   ${why}`)
+  for (const [type, why] of steps) stdout.line(`  ${paint('type', padText(type, longest))}   ${why}`)
 }

@@ -1,20 +1,23 @@
 import { Job, type JobState } from '../../domain/job.ts'
 import type { StoredJob } from '../../store/jobs.ts'
 import { quoteText } from '../../util/text.ts'
-import { defineCommand, parser, usageError, type InvocationOf } from '../command.ts'
-import type { Context } from '../context.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
-import { writeJson } from '../render/json.ts'
+import {
+  type Context,
+  DATABASE_VARIABLES,
+  Exit,
+  type ExitCode,
+  type InvocationOf,
+  createParser,
+  createUsageError,
+  defineCommand,
+} from '../command.ts'
+import { openLog, withDatabase } from '../settings.ts'
+import { type TextStyle, writeJson } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
-import { listed, oneOf, wholeNumber } from '../options.ts'
-import type { Style } from '../render/paint.ts'
-import { stateWords } from '../render/states.ts'
-import { table } from '../render/table.ts'
-import { openLog } from '../settings.ts'
+import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
+import { formatState, renderTable } from '../views/layout.ts'
 
-const jobsParser = parser('jobs')
+const jobsParser = createParser('jobs')
   .summary('the latest bulk jobs and how they ended')
   .description(
     'The latest bulk jobs, newest first. A job in doubt may have reached the service: it is not sent again before its ' +
@@ -25,19 +28,26 @@ const jobsParser = parser('jobs')
     'retry: posts at once what the service did not take. expire: waits no longer, and has the inputs asked singly',
   )
   .argument('[JOB]', 'the job to retry or expire')
-  .addOption(oneOf('--state <STATE>', `only these: ${listed(Object.values(Job))}`, Object.values(Job), null))
-  .addOption(wholeNumber('--limit <N>', 'at the most; default: 20', 1, 20))
+  .addOption(
+    choiceOption(
+      '--state <STATE>',
+      `only these: ${formatChoices(Object.values(Job))}`,
+      Object.values(Job),
+      null,
+    ),
+  )
+  .addOption(wholeNumberOption('--limit <N>', 'at the most; default: 20', 1, 20))
 
 type JobsInvocation = InvocationOf<typeof jobsParser>
 
-export const jobs = defineCommand(jobsParser, {
+export const jobsCommand = defineCommand(jobsParser, {
   group: 'look',
   synopsis: '[retry|expire JOB]',
   examples: [
     ['fillrate jobs --state submitted', 'those that wait for their delivery'],
     ['fillrate jobs expire job_4711', 'gives one up; what it may have cost already is told'],
   ],
-  environment: DATABASE,
+  environment: DATABASE_VARIABLES,
 
   handler: (invocation, context) =>
     invocation.args[0] === undefined ? list(invocation, context) : act(invocation, context),
@@ -52,16 +62,16 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
     return Exit.done
   }
   if (found.length === 0) {
-    stdout.line(flags.state === null ? 'No job yet.' : `No job is ${stateWords(flags.state)}.`)
+    stdout.line(flags.state === null ? 'No job yet.' : `No job is ${formatState(flags.state)}.`)
     return Exit.done
   }
-  const lines = table(
+  const lines = renderTable(
     found,
     [
       { title: 'job', text: (job) => job.key, least: 8 },
       { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
       { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
-      { title: 'state', text: (job) => stateWords(job.state), style: (job) => STATE_STYLES[job.state] },
+      { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
       { title: 'emails', text: (job) => formatCount(job.size), number: true },
       { title: 'made', text: (job) => relativeTime(job.created_at, now()) },
       { title: 'ended', text: (job) => endOf(job, now()) },
@@ -78,7 +88,7 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
   const { stdout, stderr } = context
   const [action, id] = args
   if ((action !== 'retry' && action !== 'expire') || id === undefined)
-    throw usageError(
+    throw createUsageError(
       invocation.command,
       `expected retry or expire and a job, found ${args.flatMap((word) => (word === undefined ? [] : quoteText(word))).join(' ')}`,
       '`fillrate jobs` lists them.',
@@ -103,7 +113,7 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
   return done.state === null ? Exit.failed : Exit.done
 }
 
-const STATE_STYLES: Readonly<Record<JobState, Style>> = {
+const STATE_STYLES: Readonly<Record<JobState, TextStyle>> = {
   [Job.submitting]: 'type',
   [Job.submitted]: 'type',
   [Job.completed]: 'good',

@@ -1,13 +1,11 @@
 import { pluralize } from '../../util/format.ts'
-import { defineCommand, parser } from '../command.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { addressOf } from '../render/database-error.ts'
-import { writeJson } from '../render/json.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { withDatabase } from '../settings.ts'
+import { databaseAddress } from '../views/database-error.ts'
+import { writeJson } from '../terminal.ts'
 
-export const migrate = defineCommand(
-  parser('migrate')
+export const migrateCommand = defineCommand(
+  createParser('migrate')
     .summary('creates or upgrades the fillrate schema')
     .description(
       'Creates the schema "fillrate" in the database, or brings it up to this version. Safe to run twice, and by two ' +
@@ -16,7 +14,7 @@ export const migrate = defineCommand(
   {
     group: 'first',
     examples: [['fillrate migrate', 'once, and after every upgrade of Fillrate']],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler({ flags }, context) {
       const { stdout, stderr, env } = context
@@ -30,7 +28,7 @@ export const migrate = defineCommand(
         writeJson(stdout, { applied })
         return Exit.done
       }
-      const where = `the schema "fillrate" in ${addressOf(env['DATABASE_URL'])}`
+      const where = `the schema "fillrate" in ${databaseAddress(env['DATABASE_URL'])}`
       if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
       else {
         stdout.line(

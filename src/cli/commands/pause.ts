@@ -1,14 +1,18 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import { defineCommand, parser, type Invocation } from '../command.ts'
-import type { Context } from '../context.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit, type ExitCode } from '../exit-codes.ts'
-import { writeJson } from '../render/json.ts'
-import { readConfig } from '../settings.ts'
+import {
+  type Context,
+  DATABASE_VARIABLES,
+  Exit,
+  type ExitCode,
+  type Invocation,
+  createParser,
+  defineCommand,
+} from '../command.ts'
+import { readConfig, withDatabase } from '../settings.ts'
+import { writeJson } from '../terminal.ts'
 
-export const pause = defineCommand(
-  parser('pause')
+export const pauseCommand = defineCommand(
+  createParser('pause')
     .summary('holds sources: no run picks from them before they are resumed')
     .description(
       'Pauses sources, for every process that works on this database and until they are resumed. A run leaves a paused ' +
@@ -18,20 +22,20 @@ export const pause = defineCommand(
   {
     group: 'work',
     examples: [['fillrate pause contacts', 'while somebody imports a list, for instance']],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
     handler: (invocation, context) => change(invocation, context, true),
   },
 )
 
-export const resume = defineCommand(
-  parser('resume')
+export const resumeCommand = defineCommand(
+  createParser('resume')
     .summary('ends a pause')
     .description('Lets runs pick from these sources again.')
     .argument('<SOURCE...>', 'paused sources'),
   {
     group: 'work',
     examples: [['fillrate resume contacts', '']],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
     handler: (invocation, context) => change(invocation, context, false),
   },
 )

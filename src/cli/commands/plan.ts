@@ -1,27 +1,23 @@
-import { defineCommand, parser, SOURCES } from '../command.ts'
-import { SERVICE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { wholeNumber } from '../options.ts'
-import { limit, lookupBudget, route, where } from '../picking.ts'
-import { writeJson } from '../render/json.ts'
-import { planLines } from '../render/plan.ts'
-import { withApp } from '../settings.ts'
-import { blamingWhere } from '../where.ts'
+import { Exit, SERVICE_VARIABLES, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
+import { budgetOption, limitOption, routeOption, whereOption, wholeNumberOption } from '../options.ts'
+import { writeJson } from '../terminal.ts'
+import { renderPlan } from '../views/plan.ts'
+import { explainWhereError, withApp } from '../settings.ts'
 
-export const plan = defineCommand(
-  parser('plan')
+export const planCommand = defineCommand(
+  createParser('plan')
     .summary('what a run would ask and cost; writes nothing and calls nothing')
     .description(
       'Goes through the same steps as a run, up to the first call: rows, distinct lookups, those that are answered ' +
         'already, calls by route, cost and time.',
     )
-    .argument(...SOURCES)
-    .addOption(limit)
-    .addOption(lookupBudget)
-    .addOption(where)
-    .addOption(route)
+    .argument(...SOURCES_ARGUMENT)
+    .addOption(limitOption)
+    .addOption(budgetOption)
+    .addOption(whereOption)
+    .addOption(routeOption)
     .addOption(
-      wholeNumber(
+      wholeNumberOption(
         '--sample <N>',
         'rows to show before and after, out of those whose records are stored already',
         1,
@@ -36,14 +32,14 @@ export const plan = defineCommand(
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
     exits: [0, 1, 2, 130],
-    environment: [...SERVICE, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
+    environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
     async handler(invocation, context) {
       const { flags, args } = invocation
       const [sources] = args
       const { stdout, signal } = context
       return withApp(invocation, context, async (app, { config }) => {
-        const made = await blamingWhere(flags.where, () =>
+        const made = await explainWhereError(flags.where, () =>
           app.plan({
             sources,
             limit: flags.limit,
@@ -58,7 +54,7 @@ export const plan = defineCommand(
         else {
           const bulkOff = flags.route === 'sync' ? null : app.bulk.reason
           const budget = flags.budget ?? config.budget
-          for (const line of planLines(made, stdout, { budget, bulkOff })) stdout.line(line)
+          for (const line of renderPlan(made, stdout, { budget, bulkOff })) stdout.line(line)
         }
         return Exit.done
       })

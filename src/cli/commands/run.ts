@@ -1,48 +1,65 @@
 import type { RunReport } from '../../runs/report.ts'
-import { defineCommand, FINISHING, parser, SOURCES, usageError } from '../command.ts'
-import { RECEIVER, SERVICE } from '../environment-help.ts'
-import { boolean, duration, wholeNumber } from '../options.ts'
-import type { Output } from '../output.ts'
-import { limit, lookupBudget, route, where } from '../picking.ts'
-import { writeJson } from '../render/json.ts'
-import { ProgressView } from '../render/progress.ts'
-import { reportLines } from '../render/report.ts'
-import { withApp } from '../settings.ts'
-import { blamingWhere } from '../where.ts'
+import {
+  FINISHING_MESSAGE,
+  RECEIVER_VARIABLES,
+  SERVICE_VARIABLES,
+  SOURCES_ARGUMENT,
+  createParser,
+  createUsageError,
+  defineCommand,
+} from '../command.ts'
+import {
+  booleanOption,
+  budgetOption,
+  durationOption,
+  limitOption,
+  routeOption,
+  whereOption,
+  wholeNumberOption,
+} from '../options.ts'
+import { type Output, writeJson } from '../terminal.ts'
+import { ProgressView } from '../views/progress.ts'
+import { renderReport } from '../views/report.ts'
+import { explainWhereError, withApp } from '../settings.ts'
 
 /** Rows that a dry run shows. */
 const SAMPLE = 20
 
 const MINUTE = 60_000
 
-export const run = defineCommand(
-  parser('run')
+export const runCommand = defineCommand(
+  createParser('run')
     .summary('one pass: picks, asks, writes back')
     .description(
       'Picks the rows that lack data, asks the service about them at the rate it allows, and writes the answers back. ' +
         'An interrupted run loses nothing: the next one carries on where it was, and asks nothing twice.',
     )
-    .argument(...SOURCES)
-    .addOption(limit)
-    .addOption(lookupBudget)
-    .addOption(where)
-    .addOption(route)
+    .argument(...SOURCES_ARGUMENT)
+    .addOption(limitOption)
+    .addOption(budgetOption)
+    .addOption(whereOption)
+    .addOption(routeOption)
     .addOption(
-      duration(
+      durationOption(
         '--wait <30m|0>',
         'how long to wait for deliveries when nothing else is left to do; default: 30m',
         30 * MINUTE,
       ),
     )
-    .addOption(boolean('--backfill', 'behind everything else: syncs and nightly runs ask first'))
+    .addOption(booleanOption('--backfill', 'behind everything else: syncs and nightly runs ask first'))
     .addOption(
-      boolean(
+      booleanOption(
         '--dry-run',
         'asks and stores the answers, writes nothing to your tables, shows what it would write',
       ),
     )
     .addOption(
-      wholeNumber('--sample <N>', 'rows to show before and after, with --dry-run; default: 20', 0, null),
+      wholeNumberOption(
+        '--sample <N>',
+        'rows to show before and after, with --dry-run; default: 20',
+        0,
+        null,
+      ),
     ),
   {
     group: 'work',
@@ -53,15 +70,15 @@ export const run = defineCommand(
       ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the deliveries'],
     ],
     exits: [0, 1, 2, 3, 4, 130],
-    environment: [...SERVICE, ...RECEIVER, 'LOG_LEVEL'],
-    onInterrupt: FINISHING,
+    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'LOG_LEVEL'],
+    onInterrupt: FINISHING_MESSAGE,
 
     async handler(invocation, context) {
       const { flags, args } = invocation
       const [sources] = args
       const { stdout, stderr, signal } = context
       if (flags.sample !== null && !flags.dryRun)
-        throw usageError(
+        throw createUsageError(
           invocation.command,
           '--sample shows rows that a dry run would write: give --dry-run with it',
         )
@@ -73,7 +90,7 @@ export const run = defineCommand(
             stderr.line(
               `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To have it, ${app.bulk.todo}.`,
             )
-          const report = await blamingWhere(flags.where, () =>
+          const report = await explainWhereError(flags.where, () =>
             app.run({
               sources,
               limit: flags.limit,
@@ -84,13 +101,13 @@ export const run = defineCommand(
               waitMs: flags.wait,
               dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
               signal,
-              onProgress: (progress) => view.update(progress),
+              onProgress: (progress) => view.showRun(progress),
             }),
           )
           view.end()
           if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
           if (flags.json) writeJson(stdout, report)
-          else for (const line of reportLines(report, stdout)) stdout.line(line)
+          else for (const line of renderReport(report, stdout)) stdout.line(line)
           return runExitCode(report)
         } finally {
           view.end()

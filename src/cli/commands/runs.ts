@@ -1,29 +1,31 @@
 import { Run } from '../../domain/run.ts'
 import type { StoredRun } from '../../store/runs.ts'
-import { defineCommand, parser } from '../command.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { writeJson } from '../render/json.ts'
-import { formatCount, relativeTime, formatDuration } from '../../util/format.ts'
-import { listed, oneOf, wholeNumber } from '../options.ts'
-import type { Style } from '../render/paint.ts'
-import { table } from '../render/table.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { withDatabase } from '../settings.ts'
+import { type TextStyle, writeJson } from '../terminal.ts'
+import { formatCount, formatDuration, relativeTime } from '../../util/format.ts'
+import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
+import { renderTable } from '../views/layout.ts'
 
-export const runs = defineCommand(
-  parser('runs')
+export const runsCommand = defineCommand(
+  createParser('runs')
     .summary('the latest runs and what they did')
     .description(
       'The latest runs, newest first, with the rows they picked and enriched and the lookups they asked.',
     )
     .addOption(
-      oneOf('--state <STATE>', `only these: ${listed(Object.values(Run))}`, Object.values(Run), null),
+      choiceOption(
+        '--state <STATE>',
+        `only these: ${formatChoices(Object.values(Run))}`,
+        Object.values(Run),
+        null,
+      ),
     )
-    .addOption(wholeNumber('--limit <N>', 'at the most; default: 20', 1, 20)),
+    .addOption(wholeNumberOption('--limit <N>', 'at the most; default: 20', 1, 20)),
   {
     group: 'look',
     examples: [['fillrate runs --state failed', '']],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler({ flags }, context) {
       const { stdout, now } = context
@@ -37,7 +39,7 @@ export const runs = defineCommand(
         stdout.line(flags.state === null ? 'No run yet.' : `No run is ${flags.state}.`)
         return Exit.done
       }
-      const lines = table(
+      const lines = renderTable(
         list,
         [
           { title: 'run', text: (run) => String(run.id), number: true },
@@ -64,7 +66,7 @@ const STATE_STYLES = {
   [Run.completed]: 'good',
   [Run.interrupted]: 'warn',
   [Run.failed]: 'bad',
-} as const satisfies Record<string, Style>
+} as const satisfies Record<string, TextStyle>
 
 /** What is not a run like most. */
 function kindOf({ options: { dry, undoes, remap } }: StoredRun): string {

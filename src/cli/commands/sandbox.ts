@@ -1,32 +1,39 @@
 import { once } from 'node:events'
 import { faultMeanings, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { CLOSING, defineCommand, parser, usageError, type CliCommand, type InvocationOf } from '../command.ts'
-import { Exit } from '../exit-codes.ts'
 import {
-  duration,
-  durationRange,
+  CLOSING_MESSAGE,
+  type CliCommand,
+  Exit,
+  type InvocationOf,
+  createParser,
+  createUsageError,
+  defineCommand,
+} from '../command.ts'
+import {
+  durationOption,
+  durationRangeOption,
   expecting,
   parseText,
-  port,
-  repeatable,
-  text,
-  wholeNumber,
+  portOption,
+  repeatableOption,
+  textOption,
+  wholeNumberOption,
 } from '../options.ts'
-import { writeJson } from '../render/json.ts'
+import { writeJson } from '../terminal.ts'
 
-const sandboxParser = parser('sandbox')
+const sandboxParser = createParser('sandbox')
   .summary("the service's interface on this machine, with faults to choose")
   .description(
     'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed deliveries. ' +
       'Records are made up from the input, the same for the same seed. Counts are at /_stats.',
   )
-  .addOption(port('--port <N>', 'default: 4010; 0: any that is free', 4010))
-  .addOption(text('--host <HOST>', 'default: 127.0.0.1'))
-  .addOption(wholeNumber('--limit <N>', 'calls in a window; default: no limit', 1, null))
-  .addOption(duration('--window <2s>', 'the length of a window; default: 10s', 10_000))
+  .addOption(portOption('--port <N>', 'default: 4010; 0: any that is free', 4010))
+  .addOption(textOption('--host <HOST>', 'default: 127.0.0.1'))
+  .addOption(wholeNumberOption('--limit <N>', 'calls in a window; default: no limit', 1, null))
+  .addOption(durationOption('--window <2s>', 'the length of a window; default: 10s', 10_000))
   .addOption(
-    repeatable(
+    repeatableOption(
       '--key <KEY>',
       'an API key that it takes; may be repeated; default: sandbox-key',
       null,
@@ -34,14 +41,16 @@ const sandboxParser = parser('sandbox')
       (before, next) => `${before},${next}`,
     ),
   )
-  .addOption(text('--secret <SECRET>', 'what it signs deliveries with; default: sandbox-webhook-secret'))
-  .addOption(wholeNumber('--seed <N>', 'decides records, faults and delays; default: 1', 0, null))
-  .addOption(durationRange('--latency <20-200ms>', 'how long an answer takes; default: none'))
   .addOption(
-    durationRange('--job-delay <1-5s>', 'the wait between a job and its delivery; default: 200-1000ms'),
+    textOption('--secret <SECRET>', 'what it signs deliveries with; default: sandbox-webhook-secret'),
+  )
+  .addOption(wholeNumberOption('--seed <N>', 'decides records, faults and delays; default: 1', 0, null))
+  .addOption(durationRangeOption('--latency <20-200ms>', 'how long an answer takes; default: none'))
+  .addOption(
+    durationRangeOption('--job-delay <1-5s>', 'the wait between a job and its delivery; default: 200-1000ms'),
   )
   .addOption(
-    repeatable(
+    repeatableOption(
       '--fault <NAME=SHARE,…>',
       'what goes wrong, and how often (0.05 or 5%); may be repeated',
       {},
@@ -50,13 +59,13 @@ const sandboxParser = parser('sandbox')
     ),
   )
 
-export const sandbox = defineCommand(sandboxParser, {
+export const sandboxCommand = defineCommand(sandboxParser, {
   group: 'try',
   examples: [
     ['fillrate sandbox --limit 200 --window 2s', 'a quota of 200 calls in 2 seconds'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'errors, and deliveries that come twice'],
   ],
-  onInterrupt: CLOSING,
+  onInterrupt: CLOSING_MESSAGE,
   longLived: true,
   terms: { title: 'Faults', list: faultMeanings },
 
@@ -110,5 +119,8 @@ function optionsOf(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<
 
 function portTaken(error: unknown, command: CliCommand, taken: number): Error | null {
   if ((error as { code?: string }).code !== 'EADDRINUSE') return null
-  return usageError(command, `port ${taken} is taken by another program; --port 0 takes any that is free`)
+  return createUsageError(
+    command,
+    `port ${taken} is taken by another program; --port 0 takes any that is free`,
+  )
 }

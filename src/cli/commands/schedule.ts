@@ -1,15 +1,14 @@
-import { defineCommand, parser } from '../command.ts'
-import { Exit } from '../exit-codes.ts'
-import { wholeNumber } from '../options.ts'
-import { writeJson } from '../render/json.ts'
-import { scheduleJson, scheduleLines } from '../render/schedule.ts'
+import { Exit, createParser, defineCommand } from '../command.ts'
+import { wholeNumberOption } from '../options.ts'
+import { writeJson } from '../terminal.ts'
+import { renderSchedule, toScheduleJson } from '../views/schedule.ts'
 import { readConfig } from '../settings.ts'
 
-export const schedule = defineCommand(
-  parser('schedule')
+export const scheduleCommand = defineCommand(
+  createParser('schedule')
     .summary('when the schedule runs next, in its own zone')
     .description('The next times of each entry of `schedule` in the configuration, in its time zone.')
-    .addOption(wholeNumber('--limit <N>', 'times of each entry; default: 5', 1, 5)),
+    .addOption(wholeNumberOption('--limit <N>', 'times of each entry; default: 5', 1, 5)),
   {
     group: 'look',
     examples: [['fillrate schedule', '']],
@@ -19,8 +18,8 @@ export const schedule = defineCommand(
       const { flags } = invocation
       const { stdout, now } = context
       const config = await readConfig(invocation, context)
-      if (flags.json) writeJson(stdout, { schedule: scheduleJson(config.schedule, now(), flags.limit) })
-      else for (const line of scheduleLines(config.schedule, now(), flags.limit, stdout)) stdout.line(line)
+      if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), flags.limit) })
+      else for (const line of renderSchedule(config.schedule, now(), flags.limit, stdout)) stdout.line(line)
       return Exit.done
     },
   },

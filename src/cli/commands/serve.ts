@@ -1,24 +1,29 @@
-import { CLOSING, defineCommand, parser } from '../command.ts'
-import { RECEIVER, SERVICE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { port, text } from '../options.ts'
-import { writeJson } from '../render/json.ts'
+import {
+  CLOSING_MESSAGE,
+  Exit,
+  RECEIVER_VARIABLES,
+  SERVICE_VARIABLES,
+  createParser,
+  defineCommand,
+} from '../command.ts'
+import { portOption, textOption } from '../options.ts'
+import { writeJson } from '../terminal.ts'
 import { readSettings } from '../settings.ts'
 
-export const serve = defineCommand(
-  parser('serve')
+export const serveCommand = defineCommand(
+  createParser('serve')
     .summary('receiver, dashboard and metrics; writes back what it receives')
     .description(
       'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
         'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
     )
-    .addOption(port('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
-    .addOption(text('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
+    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(textOption('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
   {
     group: 'work',
     examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
-    environment: [...SERVICE, ...RECEIVER, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
-    onInterrupt: CLOSING,
+    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
+    onInterrupt: CLOSING_MESSAGE,
     longLived: true,
 
     async handler(invocation, context) {

@@ -1,15 +1,13 @@
 import type { Config } from '../../config/config.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { defineCommand, parser } from '../command.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { port, text } from '../options.ts'
-import { writeJson } from '../render/json.ts'
-import { scheduleLines, scheduleJson } from '../render/schedule.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { portOption, textOption } from '../options.ts'
+import { writeJson } from '../terminal.ts'
+import { renderSchedule, toScheduleJson } from '../views/schedule.ts'
 import { readConfig, readSettings } from '../settings.ts'
 
-export const start = defineCommand(
-  parser('start')
+export const startCommand = defineCommand(
+  createParser('start')
     .summary('the daemon: schedule, sync, receiver and dashboard')
     .description(
       'Runs until told to stop: what `schedule` says, at its times; rows of sources with `follow: true`, as they change; ' +
@@ -17,13 +15,13 @@ export const start = defineCommand(
         'configuration again; one that is wrong is refused whole. The first SIGTERM lets what is under way finish, the ' +
         'second stops at once; either way the state is saved.',
     )
-    .addOption(port('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
-    .addOption(text('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
+    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(textOption('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
   {
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
     environment: [
-      ...DATABASE,
+      ...DATABASE_VARIABLES,
       'FILLRATE_BASE_URL',
       'FILLRATE_API_KEY',
       'FILLRATE_AUTH',
@@ -70,9 +68,9 @@ export const start = defineCommand(
         },
         onConfig: (config) => {
           const follows = followed(config)
-          if (flags.json) writeJson(stdout, { schedule: scheduleJson(config.schedule, now(), 1), follows })
+          if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), 1), follows })
           else {
-            for (const line of scheduleLines(config.schedule, now(), 1, stdout)) stdout.line(line)
+            for (const line of renderSchedule(config.schedule, now(), 1, stdout)) stdout.line(line)
             if (follows.length > 0) stdout.line(`Follows ${follows.join(', ')}.`)
           }
         },

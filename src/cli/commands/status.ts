@@ -4,16 +4,20 @@ import type { FillCounts } from '../../sources/fill-counts.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Database } from '../../store/open.ts'
-import { defineCommand, parser, type Invocation } from '../command.ts'
-import type { Context } from '../context.ts'
-import { withDatabase } from '../database.ts'
-import { DATABASE } from '../environment-help.ts'
-import { Exit } from '../exit-codes.ts'
-import { writeJson } from '../render/json.ts'
-import { statusLines } from '../render/status.ts'
+import {
+  type Context,
+  DATABASE_VARIABLES,
+  Exit,
+  type Invocation,
+  createParser,
+  defineCommand,
+} from '../command.ts'
+import { withDatabase } from '../settings.ts'
+import { writeJson } from '../terminal.ts'
+import { renderStatus } from '../views/status.ts'
 
-export const status = defineCommand(
-  parser('status')
+export const statusCommand = defineCommand(
+  createParser('status')
     .summary('rows by state, fill rate by column, jobs, the limit')
     .description(
       'How things stand. Every row that was ever picked is in exactly one state, and the states add up. Coverage is ' +
@@ -25,7 +29,7 @@ export const status = defineCommand(
       ['fillrate status', ''],
       ['fillrate status --json | jq .fill_rate', ''],
     ],
-    environment: DATABASE,
+    environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
       const { stdout, stderr, now } = context
@@ -43,7 +47,7 @@ export const status = defineCommand(
           writeJson(stdout, { ...report, configuration_problems: problem })
           return Exit.done
         }
-        for (const line of statusLines(report, stdout, now())) stdout.line(line)
+        for (const line of renderStatus(report, stdout, now())) stdout.line(line)
         if (mappings instanceof ConfigProblems)
           stderr.line(
             `${stderr.paint('warn', 'Coverage is not shown:')} ${firstLine(mappings)} ${stderr.paint('type', 'fillrate check')} tells more.`,

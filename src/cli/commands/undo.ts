@@ -1,14 +1,13 @@
 import { quoteText } from '../../util/text.ts'
-import { defineCommand, FINISHING, parser } from '../command.ts'
-import { DATABASE } from '../environment-help.ts'
-import { boolean, InvalidValue } from '../options.ts'
-import { CounterView } from '../render/counter.ts'
-import { writeJson } from '../render/json.ts'
-import { undoLines } from '../render/undo.ts'
+import { DATABASE_VARIABLES, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { InvalidValueError, booleanOption } from '../options.ts'
+import { ProgressView } from '../views/progress.ts'
+import { writeJson } from '../terminal.ts'
+import { renderUndo } from '../views/undo.ts'
 import { withApp } from '../settings.ts'
 
-export const undo = defineCommand(
-  parser('undo')
+export const undoCommand = defineCommand(
+  createParser('undo')
     .summary("takes back a run's writes, where nobody has changed them since")
     .description(
       'Gives each cell that a run has written what it held before, unless somebody has changed it since: that stays, and ' +
@@ -17,30 +16,31 @@ export const undo = defineCommand(
         '--state undone` is typed.',
     )
     .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRun)
-    .addOption(boolean('--dry-run', 'tells what would be taken back, and writes nothing')),
+    .addOption(booleanOption('--dry-run', 'tells what would be taken back, and writes nothing')),
   {
     group: 'work',
     examples: [['fillrate undo 12 --dry-run', 'first look, then the same without it']],
     exits: [0, 1, 2, 3, 130],
-    environment: DATABASE,
-    onInterrupt: FINISHING,
+    environment: DATABASE_VARIABLES,
+    onInterrupt: FINISHING_MESSAGE,
 
     async handler(invocation, context) {
       const { stdout, stderr, signal, now } = context
       const [run] = invocation.args
       const { undoExitCode } = await import('../../actions/undo/report.ts')
       return withApp(invocation, context, async (app) => {
-        const view = new CounterView(stderr, 'writes', now)
+        const view = new ProgressView(stderr)
+        const startedAt = now()
         try {
           const report = await app.undo({
             run,
             dryRun: invocation.flags.dryRun,
             signal,
-            onProgress: (done, all) => view.update(done, all),
+            onProgress: (done, all) => view.showCount(done, all, 'writes', now() - startedAt),
           })
           view.end()
           if (invocation.flags.json) writeJson(stdout, report)
-          else for (const line of undoLines(report, stdout)) stdout.line(line)
+          else for (const line of renderUndo(report, stdout)) stdout.line(line)
           return undoExitCode(report)
         } finally {
           view.end()
@@ -53,7 +53,7 @@ export const undo = defineCommand(
 function parseRun(word: string): number {
   const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
   if (Number.isSafeInteger(run)) return run
-  throw new InvalidValue(
+  throw new InvalidValueError(
     `expected the number of a run, found ${quoteText(word)}`,
     '`fillrate runs` lists them.',
   )

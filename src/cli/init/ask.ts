@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import type { Output } from '../output.ts'
+import type { Output } from '../terminal.ts'
 
 /** Prompts on a terminal. The terminal edits the lines itself, so Ctrl-C remains a signal. */
 export interface InitPrompt {

@@ -1,8 +1,8 @@
-import { wrap } from '../render/text.ts'
+import { wrapText } from '../terminal.ts'
 
 /** Line width of the generated file. */
 export const LINE_WIDTH = 100
 
 /** Text as comment lines; none for an empty text. */
 export const commentLines = (text: string, at: string): string[] =>
-  text === '' ? [] : wrap(text, LINE_WIDTH - at.length - 3).map((line) => `${at}// ${line}`)
+  text === '' ? [] : wrapText(text, LINE_WIDTH - at.length - 3).map((line) => `${at}// ${line}`)

@@ -1,6 +1,6 @@
 import type { ProposedOutput, ProposedSource } from '../../init/proposal.ts'
 import { formatPercent } from '../../util/format.ts'
-import { clean } from '../render/text.ts'
+import { sanitize } from '../terminal.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import { commentLines, LINE_WIDTH } from './comment.ts'
 import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../init/literal.ts'
@@ -17,7 +17,7 @@ export function outputConfigLines(
     ...(filled === undefined || coverage === null
       ? []
       : [`${formatPercent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
-    clean(output.type),
+    sanitize(output.type),
   ].join(', ')
   const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
   if (map)

@@ -6,7 +6,7 @@ import { proposeSources, type TableName } from '../../init/propose.ts'
 import { parseTableName } from '../../sources/quote.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../command.ts'
 
 /**
  * Proposes for the tables that are named, or for all, and says on a terminal where it is.

@@ -1,8 +1,7 @@
 import type { FillCounts } from '../../sources/fill-counts.ts'
-import type { Output } from '../../cli/output.ts'
+import { type Output, padText, textWidth } from '../../cli/terminal.ts'
 import { formatCount, formatPercent } from '../../util/format.ts'
-import { pad, width } from '../../cli/render/text.ts'
-import { table } from '../../cli/render/table.ts'
+import { renderTable } from '../../cli/views/layout.ts'
 
 /** The fill rates of a source before and after the run. */
 export interface FillRateChange {
@@ -23,14 +22,14 @@ const BAR_WIDTH = 26
 /** What was filled, column by column, with a bar for cells filled before, filled now, and still blank. */
 export function fillRateChangeLines(all: readonly FillRateChange[], output: Output): string[] {
   const names = Math.max(
-    ...all.flatMap(({ source, after }) => [source, ...after.columns.map((one) => one.column)]).map(width),
+    ...all.flatMap(({ source, after }) => [source, ...after.columns.map((one) => one.column)]).map(textWidth),
   )
   return [
     ...all.flatMap((one) => [
-      ...table(
+      ...renderTable(
         toTableLines(one),
         [
-          { title: `  ${pad(one.source, names)}`, text: (line) => `  ${line.column}` },
+          { title: `  ${padText(one.source, names)}`, text: (line) => `  ${line.column}` },
           { title: 'before', text: (line) => formatPercent(line.before), number: true },
           { title: ' after', text: (line) => formatPercent(line.after), number: true },
           {

@@ -1,5 +1,4 @@
-import type { Output } from '../../cli/output.ts'
-import { pad, width, wrap } from '../../cli/render/text.ts'
+import { type Output, padText, textWidth, wrapText } from '../../cli/terminal.ts'
 
 type CommandStep = readonly [type: string, what: string]
 
@@ -69,12 +68,12 @@ const MAX_BESIDE_WIDTH = 50
 /** Commands with their descriptions beside them, or below if there is no room. */
 function stepLines(list: readonly CommandStep[], output: Output): string[] {
   const { paint, textColumns } = output
-  const longest = Math.max(...list.map(([type]) => width(type)).filter((one) => one <= MAX_BESIDE_WIDTH))
+  const longest = Math.max(...list.map(([type]) => textWidth(type)).filter((one) => one <= MAX_BESIDE_WIDTH))
   return list.flatMap(([type, what]) => {
     const beside = 2 + longest + 2
-    const lines = wrap(what, Math.max(20, textColumns - beside))
-    if (width(type) > longest)
+    const lines = wrapText(what, Math.max(20, textColumns - beside))
+    if (textWidth(type) > longest)
       return [`  ${paint('type', type)}`, ...lines.map((line) => ' '.repeat(beside) + line)]
-    return lines.map((line, n) => `  ${paint('type', pad(n === 0 ? type : '', longest))}  ${line}`)
+    return lines.map((line, n) => `  ${paint('type', padText(n === 0 ? type : '', longest))}  ${line}`)
   })
 }

@@ -2,19 +2,15 @@ import { ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { Plan } from '../../actions/plan/plan.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
-import { planLines } from '../../cli/render/plan.ts'
-import { reportLines } from '../../cli/render/report.ts'
-import { rowLines } from '../../cli/render/row-lines.ts'
+import { renderPlan } from '../../cli/views/plan.ts'
+import { renderReport, renderRowStates } from '../../cli/views/report.ts'
 import type { ContactExample, DemoResult } from '../script.ts'
 import { fillRateChangeLines } from './fill-rates.ts'
 import { type DemoCommands, demoNextStepLines } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
-import type { Output } from '../../cli/output.ts'
-import { type Field, fields } from '../../cli/render/fields.ts'
-import { sum } from '../../cli/render/sum.ts'
-import { table } from '../../cli/render/table.ts'
-import { cut } from '../../cli/render/text.ts'
+import { type Output, truncate } from '../../cli/terminal.ts'
+import { type LabeledText, formatCounts, renderFields, renderTable } from '../../cli/views/layout.ts'
 
 export function showFaults(stage: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`
@@ -27,7 +23,7 @@ export function showFaults(stage: Presenter, { faults }: Pick<SandboxOptions, 'f
 
 export function showPlan(stage: Presenter, plan: Plan): void {
   stage.heading('What a run would request', 'fillrate plan')
-  stage.lines(planLines(compactPlan(plan), stage.output, { budget: 'unlimited', bulkOff: null }))
+  stage.lines(renderPlan(compactPlan(plan), stage.output, { budget: 'unlimited', bulkOff: null }))
 }
 
 /** The run, and if it had nothing to do, the reason. */
@@ -36,7 +32,7 @@ export function showRun(
   { run, status, knownLookups }: DemoResult,
   { again }: DemoCommands,
 ): void {
-  stage.lines(reportLines(run, stage.output))
+  stage.lines(renderReport(run, stage.output))
   if (run.rows.waiting > 0) {
     stage.lines([''])
     stage.text(
@@ -50,7 +46,7 @@ export function showRun(
     `No lookup was repeated: ${pluralize(knownLookups, 'lookup was', 'lookups were')} answered in an earlier demo, and none is due for a refresh. ` +
       'All rows ever picked, by state:',
   )
-  stage.lines(['', ...rowLines(sumRowStates(status), stage.output, 'ever picked')])
+  stage.lines(['', ...renderRowStates(sumRowStates(status), stage.output, 'ever picked')])
 }
 
 export function showInterrupted(stage: Presenter, { run }: DemoResult, { again }: DemoCommands): void {
@@ -63,7 +59,7 @@ export function showInterrupted(stage: Presenter, { run }: DemoResult, { again }
   stage.lines([
     `${paint('heading', `Run ${run.run}`)} ${paint('warn', 'interrupted')} after ${formatDuration(run.duration_ms)}, its state is saved`,
     '',
-    ...rowLines(run.rows, stage.output),
+    ...renderRowStates(run.rows, stage.output),
     '',
   ])
   stage.text(`${again} continues where it stopped and repeats no lookup.${lost}`)
@@ -146,7 +142,7 @@ export function serviceStatsLines(
   if (calls.accepted + calls.refused === 0 && options.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
   const received = deliveries.answers['200'] ?? 0
-  const list: Field[] = [
+  const list: LabeledText[] = [
     [
       'Calls',
       `${pluralize(calls.accepted, 'call')}, ${calls.accepted === options.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(options.calls)}`}`,
@@ -159,13 +155,13 @@ export function serviceStatsLines(
   if (failures[500] + failures[503] > 0)
     list.push([
       'Failures',
-      `${sum({ a: failures[500], b: failures[503] }, { a: 'calls answered 500', b: 'answered 503' })}`,
+      `${formatCounts({ a: failures[500], b: failures[503] }, { a: 'calls answered 500', b: 'answered 503' })}`,
       'each retried later',
     ])
   if (deliveries.attempts > 0)
     list.push([
       'Deliveries',
-      `${formatCount(deliveries.attempts)} = ${sum(
+      `${formatCount(deliveries.attempts)} = ${formatCounts(
         {
           stored: options.deliveries,
           repeats: Math.max(0, received - options.deliveries),
@@ -174,18 +170,18 @@ export function serviceStatsLines(
         { stored: 'accepted', repeats: 'duplicates dropped', refused: 'rejected for a wrong signature' },
         ' + ',
       )}`,
-      sum(
+      formatCounts(
         { early: faults.early ?? 0, failed: jobs.failed },
         { early: 'arrived before the job was accepted', failed: 'reported a failed job' },
       ),
     ])
-  return fields(list, output)
+  return renderFields(list, output)
 }
 
 /** Why lookups were repeated: the service had not answered them. */
 function describeRepeats({ inputs, jobs, faults }: SandboxStats): string {
   if (inputs.asked_more_than_once === 0) return 'none repeated'
-  const why = sum(
+  const why = formatCounts(
     { failed: jobs.failed, missing: faults['missing-result'] ?? 0 },
     { failed: jobs.failed === 1 ? 'failed job' : 'failed jobs', missing: 'missing results' },
     ', ',
@@ -206,7 +202,7 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
       kept: before === after,
     })),
   )
-  const [head = '', ...body] = table(
+  const [head = '', ...body] = renderTable(
     lines,
     [
       { title: `${INDENT}column`, text: (line) => INDENT + line.column },
@@ -224,7 +220,7 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
   return [
     head,
     ...examples.flatMap(({ name, asked_by: askedBy, cells }) => [
-      cut(`  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(askedBy)}`, edge),
+      truncate(`  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(askedBy)}`, edge),
       ...body.splice(0, cells.length),
     ]),
   ]

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { storyLines } from '../../../src/cli/render/explain.ts'
+import { renderRowHistory } from '../../../src/cli/views/explain.ts'
 import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
 import { onTerminal } from '../../unit/cli/terminal.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -50,7 +50,7 @@ test('an answer that is no record is kept, bounded, and explained; a plain fault
   })
   expect(fault?.lookup?.malformed_response).toBeNull()
   if (unreadable === undefined) throw new Error('no story')
-  const text = storyLines(unreadable, onTerminal(100).output, Date.now()).join('\n')
+  const text = renderRowHistory(unreadable, onTerminal(100).output, Date.now()).join('\n')
   expect(text).toMatch(/No record +<html> <body>Back\s+soon<\/body>x+/)
   expect(text).toContain('answered with 200')
   expect(text).not.toContain('x'.repeat(300))

@@ -1,6 +1,6 @@
 import { showDemo } from '../../../src/demo/demo.ts'
 import type { DemoSettings } from '../../../src/demo/settings.ts'
-import { Output } from '../../../src/cli/output.ts'
+import { Output } from '../../../src/cli/terminal.ts'
 
 /** Takes seconds instead of half a minute. */
 export const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }

@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { cli } from '../../../src/cli/cli.ts'
-import { Output } from '../../../src/cli/output.ts'
+import { runCli } from '../../../src/cli/cli.ts'
+import { Output } from '../../../src/cli/terminal.ts'
 
 export interface Prompted {
   readonly code: number
@@ -40,7 +40,7 @@ export async function createPrompt(databaseUrl: string): Promise<Prompt> {
         signal: new AbortController().signal,
         now: Date.now,
       }
-      const code = await cli({ words: ['init', ...words], contextFor: () => context })
+      const code = await runCli({ words: ['init', ...words], contextFor: () => context })
       return { code, ...written }
     },
     read: (name) => readFile(join(folder, name), 'utf8'),

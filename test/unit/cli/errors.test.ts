@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { showError, type ErrorView } from '../../../src/cli/render/errors.ts'
-import { painter } from '../../../src/cli/render/paint.ts'
+import { renderError, type ErrorViewOptions } from '../../../src/cli/views/errors.ts'
+import { createPaint } from '../../../src/cli/terminal.ts'
 import { UsageError } from '../../../src/cli/command.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { LeaseLostError } from '../../../src/domain/run.ts'
@@ -13,7 +13,7 @@ const env = {
   FILLRATE_WEBHOOK_SECRET: 'webhook-secret',
 }
 const secrets = ['s%40cret99', 's@cret99', 'key-number-one', 'key-number-two', 'webhook-secret']
-const view: ErrorView = { env, paint: painter(false), stack: false, interrupted: false }
+const view: ErrorViewOptions = { env, paint: createPaint(false), stack: false, interrupted: false }
 
 const withCode = (code: string, message = 'what the driver said', more: object = {}): Error =>
   Object.assign(new Error(message), { code, ...more })
@@ -32,7 +32,7 @@ describe('what somebody can put right names the place and what to do', () => {
       help: 'fillrate run --help',
       suggestion: "Did you mean '--limit'?",
     }
-    const shown = showError(new UsageError('there is no option --limt', usage), view)
+    const shown = renderError(new UsageError('there is no option --limt', usage), view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(/^fillrate: there is no option --limt\. Did you mean '--limit'\?\n/)
     expect(shown.text).toContain('fillrate run [options]')
@@ -41,7 +41,7 @@ describe('what somebody can put right names the place and what to do', () => {
   })
 
   test('the configuration', () => {
-    const shown = showError(new ConfigProblems('fillrate.config.ts', [problem]), view)
+    const shown = renderError(new ConfigProblems('fillrate.config.ts', [problem]), view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(
       /^fillrate: 1 problem in fillrate\.config\.ts:\n\n {2}sources\.contacts\.table\n/,
@@ -58,7 +58,7 @@ describe('what somebody can put right names the place and what to do', () => {
       expected: 'a column',
       todo: 'Correct it.',
     }
-    const shown = showError(new SourceProblems([one, { ...one, place: 'table' }]), view)
+    const shown = renderError(new SourceProblems([one, { ...one, place: 'table' }]), view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(/2 problems/)
     expect(shown.text).toContain('sources.contacts.outputs.titel')
@@ -76,7 +76,7 @@ describe('what somebody can put right names the place and what to do', () => {
     ['3D000', /no such database/],
     ['57P03', /starting or stopping/],
   ])('the database: %s', (code, said) => {
-    const shown = showError(withCode(code), view)
+    const shown = renderError(withCode(code), view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(said)
     expect(shown.text).toContain('DATABASE_URL')
@@ -85,33 +85,33 @@ describe('what somebody can put right names the place and what to do', () => {
 
   test('the database, where each address of the host was tried', () => {
     const error = Object.assign(new AggregateError([withCode('ECONNREFUSED')], ''), { code: 'ECONNREFUSED' })
-    expect(showError(error, view).text).toMatch(/nothing listens there/)
+    expect(renderError(error, view).text).toMatch(/nothing listens there/)
   })
 
   test('the database, where a password is wanted or TLS is not right', () => {
     const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
-    expect(showError(sasl, view).text).toMatch(/wants a password/)
-    const ssl = showError(new Error('The server does not support SSL connections'), view)
+    expect(renderError(sasl, view).text).toMatch(/wants a password/)
+    const ssl = renderError(new Error('The server does not support SSL connections'), view)
     expect(ssl.text).toMatch(/sslmode/)
-    expect([showError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
+    expect([renderError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
   })
 
   test('a missing schema leads to migrate', () => {
     const missing = withCode('42P01', 'relation "fillrate.rows" does not exist', { severity: 'ERROR' })
-    const shown = showError(missing, view)
+    const shown = renderError(missing, view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toContain('fillrate migrate')
     const ours = Object.assign(new Error('the schema is missing. Run `fillrate migrate` first'), {
       name: 'SchemaMissing',
     })
-    expect(showError(ours, view)).toMatchObject({
+    expect(renderError(ours, view)).toMatchObject({
       exit: 2,
       text: expect.stringContaining('fillrate migrate'),
     })
   })
 
   test('a run that another process took over is nothing unexpected', () => {
-    const shown = showError(new LeaseLostError(7, 15_000), view)
+    const shown = renderError(new LeaseLostError(7, 15_000), view)
     expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'taken_for_dead' } } })
     expect(shown.text).toMatch(/run 7 was taken for dead .* run again to finish what is left\./s)
     expect(shown.text).not.toMatch(/unexpected/)
@@ -119,7 +119,10 @@ describe('what somebody can put right names the place and what to do', () => {
 
   test('a missing table of the user is no missing schema', () => {
     const missing = withCode('42P01', 'relation "crm.contact" does not exist', { severity: 'ERROR' })
-    expect(showError(missing, view)).toMatchObject({ exit: 1, text: expect.not.stringContaining('migrate') })
+    expect(renderError(missing, view)).toMatchObject({
+      exit: 1,
+      text: expect.not.stringContaining('migrate'),
+    })
   })
 
   test('the service', () => {
@@ -129,12 +132,12 @@ describe('what somebody can put right names the place and what to do', () => {
       keyId: 'ab12',
       hasNextKey: false,
     })
-    expect(showError(refused, view)).toMatchObject({
+    expect(renderError(refused, view)).toMatchObject({
       exit: 2,
       text: expect.stringContaining('FILLRATE_API_KEY'),
     })
     const limited = new RateLimitedError('the service answered 429', { ...facts, status: 429 })
-    expect(showError(limited, view)).toMatchObject({
+    expect(renderError(limited, view)).toMatchObject({
       exit: 1,
       text: expect.stringContaining('Run again later'),
     })
@@ -144,19 +147,19 @@ describe('what somebody can put right names the place and what to do', () => {
 describe('what nobody has foreseen', () => {
   test('shows its message, and its stack only where it is asked for', () => {
     const error = new TypeError('x is not a function', { cause: new Error('the cause of it') })
-    const brief = showError(error, view)
+    const brief = renderError(error, view)
     expect(brief.exit).toBe(1)
     expect(brief.text).toMatch(/TypeError: x is not a function/)
     expect(brief.text).not.toMatch(/^\s+at /m)
     expect(brief.text).toContain('--log-level debug')
-    const whole = showError(error, { ...view, stack: true })
+    const whole = renderError(error, { ...view, stack: true })
     expect(whole.text).toMatch(/^\s+at /m)
     expect(whole.text).toContain('the cause of it')
   })
 
   test('may be anything', () => {
-    expect(showError('a text', view)).toMatchObject({ exit: 1, text: expect.stringContaining('a text') })
-    expect(showError(undefined, view).exit).toBe(1)
+    expect(renderError('a text', view)).toMatchObject({ exit: 1, text: expect.stringContaining('a text') })
+    expect(renderError(undefined, view).exit).toBe(1)
   })
 
   test('shows none of its properties: those of a database error may hold values of a row', () => {
@@ -164,14 +167,14 @@ describe('what nobody has foreseen', () => {
       severity: 'ERROR',
       detail: 'Key (email)=(ada@example.com)',
     })
-    expect(showError(error, { ...view, stack: true }).text).not.toContain('ada@example.com')
+    expect(renderError(error, { ...view, stack: true }).text).not.toContain('ada@example.com')
   })
 })
 
 test('an abort is an interrupt only where somebody has asked for it', () => {
   const abort = new DOMException('This operation was aborted', 'AbortError')
-  expect(showError(abort, { ...view, interrupted: true }).exit).toBe(130)
-  expect(showError(abort, view).exit).toBe(1)
+  expect(renderError(abort, { ...view, interrupted: true }).exit).toBe(130)
+  expect(renderError(abort, view).exit).toBe(1)
 })
 
 describe('no secret is ever shown', () => {
@@ -190,7 +193,7 @@ describe('no secret is ever shown', () => {
     ['the URL itself', new Error(`cannot connect to ${env.DATABASE_URL}`)],
   ]
   test.each(errors)('%s', (_, error) => {
-    const shown = showError(error, { ...view, stack: true })
+    const shown = renderError(error, { ...view, stack: true })
     const told = shown.text + JSON.stringify(shown.json)
     for (const secret of secrets) expect(told).not.toContain(secret)
   })

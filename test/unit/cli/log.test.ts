@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest'
-import { createLog, shortLine } from '../../../src/cli/log.ts'
-import { painter } from '../../../src/cli/render/paint.ts'
-import { secretsMask } from '../../../src/cli/secrets.ts'
+import { createLog, createSecretMask, formatLogLine } from '../../../src/cli/log.ts'
+import { createPaint } from '../../../src/cli/terminal.ts'
 import { intoFile, onTerminal } from './terminal.ts'
 
-const mask = secretsMask({
+const mask = createSecretMask({
   FILLRATE_API_KEY: 'a-key-to-hide',
   DATABASE_URL: 'postgres://crm:hidden-too@db/crm',
 })
@@ -68,9 +67,9 @@ test('a stack is there at debug, and only there', () => {
 })
 
 test('a line never moves the cursor, whatever is in it', () => {
-  const line = shortLine(
+  const line = formatLogLine(
     JSON.stringify({ level: 'info', time: 0, msg: 'a\u001b[2Jb\nc', key: 'x\u001b[1A' }),
-    painter(false),
+    createPaint(false),
   )
   // oxlint-disable-next-line no-control-regex
   expect(line).not.toMatch(/\u001b/)

@@ -1,4 +1,4 @@
-import { Output } from '../../../src/cli/output.ts'
+import { Output } from '../../../src/cli/terminal.ts'
 
 /**
  * As much of a terminal as the output uses: writing, going up, clearing to the end of a line or of the screen, hiding

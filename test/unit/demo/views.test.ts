@@ -4,8 +4,7 @@ import { compactPlan, exampleLines, serviceStatsLines } from '../../../src/demo/
 import { fillRateChangeLines } from '../../../src/demo/views/fill-rates.ts'
 import { demoCommands, demoNextStepLines } from '../../../src/demo/views/next-steps.ts'
 import { Presenter } from '../../../src/demo/presenter.ts'
-import { Output } from '../../../src/cli/output.ts'
-import { width } from '../../../src/cli/render/text.ts'
+import { Output, textWidth } from '../../../src/cli/terminal.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createStatsRecorder } from '../../../src/sandbox/stats.ts'
@@ -58,7 +57,7 @@ test('nothing on the screen is wider than 80 columns', () => {
     ...demoNextStepLines(demoCommands({ npm_lifecycle_event: 'start' }), ['.fillrate'], output),
     ...demoNextStepLines(demoCommands({}), ['.fillrate', '/var/tmp/fillrate-x1y2z3'], output),
   ]
-  expect(lines.filter((line) => width(line) > 80)).toEqual([])
+  expect(lines.filter((line) => textWidth(line) > 80)).toEqual([])
 })
 
 test('blank values are shown literally, and unchanged ones are marked', () => {

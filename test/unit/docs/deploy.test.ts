@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { dockerfileStages } from '../../../scripts/dockerfile.ts'
 import { parseCommandLine } from '../../../src/cli/parse.ts'
-import { ENVIRONMENT } from '../../../src/cli/environment-help.ts'
+import { ENVIRONMENT_HELP } from '../../../src/cli/command.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 
 const read = (path: string): string => readFileSync(path, 'utf8')
@@ -44,7 +44,7 @@ test('docker-compose.yml: dependencies, health checks, volumes, variables and co
     expect(shared === undefined || shared in services).toBe(true)
     const ours = ofImage(name)
     expect(
-      Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT)),
+      Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT_HELP)),
     ).toEqual([])
     if (ours) parseCommandLine(wordsOf(service.command ?? 'serve'))
   }

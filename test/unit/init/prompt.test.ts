@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { openPrompt, PromptClosedError, parseNumbers } from '../../../src/cli/init/ask.ts'
-import { Output } from '../../../src/cli/output.ts'
+import { Output } from '../../../src/cli/terminal.ts'
 
 describe('numbers of a list', () => {
   test.each<[string, number[] | null]>([

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { RateLog } from '../../../src/runs/rate-log.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
-import { limitText } from '../../../src/cli/render/limit.ts'
+import { formatLimit } from '../../../src/cli/views/rate-status.ts'
 
 const calm: RateStatus = {
   state: 'fixed_window',
@@ -75,7 +75,7 @@ describe('what is logged of the rate', () => {
 })
 
 test('a bound of a window is shown as a bound, and as nothing where there is none', () => {
-  expect(limitText(60, 3_000)).toBe('60 calls in 3 s')
-  expect(limitText(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
-  expect(limitText(60, null, null)).toBe('60 calls a window')
+  expect(formatLimit(60, 3_000)).toBe('60 calls in 3 s')
+  expect(formatLimit(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
+  expect(formatLimit(60, null, null)).toBe('60 calls a window')
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { judgeClocks, type ClockReading } from '../../../../src/cli/check/clock.ts'
+import { compareClocks, type ClockReading } from '../../../../src/cli/check/clock.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const MINUTE = 60_000
@@ -51,7 +51,7 @@ describe('whose clock is off', () => {
       'Postgres is 1 min behind this machine, the service 1 min ahead of it',
     ],
   ] as const)('%s', (_, readings, verdict, text) => {
-    const finding = judgeClocks(readings)
+    const finding = compareClocks(readings)
     expect(finding.verdict).toBe(verdict)
     expect(finding.text).toContain(text)
     expect(finding.todo === null).toBe(verdict !== 'warning')

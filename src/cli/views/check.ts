@@ -1,0 +1,42 @@
+import { formatProblems } from '../../config/problems.ts'
+import type { Finding, FindingVerdict } from '../check/finding.ts'
+import { type Output, type TextStyle, padText, sanitize, wrapText } from '../terminal.ts'
+import { pluralize } from '../../util/format.ts'
+
+const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {
+  ok: ['✓', 'good'],
+  warning: ['!', 'warn'],
+  error: ['✗', 'bad'],
+  skipped: ['-', 'quiet'],
+}
+
+const NAME_COLUMNS = 16
+
+/** One look as a line: `✓ database  Postgres 18.1, app@localhost/crm`, with what to do under it. */
+export function renderFinding(finding: Finding, output: Output): string[] {
+  const { paint, textColumns } = output
+  const [sign, style] = SIGNS[finding.verdict]
+  const name = sanitize(finding.name)
+  const start = `${paint(style, sign)} ${padText(name, NAME_COLUMNS)}`
+  const indent = ' '.repeat(NAME_COLUMNS + 4)
+  const room = Math.max(20, textColumns - indent.length)
+  const [first = '', ...rest] = wrapText(sanitize(finding.text), room)
+  // A longer name keeps its place, and the text goes under it.
+  const besides = name.length <= NAME_COLUMNS
+  return [
+    besides ? `${start}  ${first}` : start,
+    ...(besides ? rest : [first, ...rest]).map((line) => indent + line),
+    ...(finding.todo === null ? [] : wrapText(finding.todo, room).map((line) => indent + line)),
+    ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(finding.problems).split('\n'), '']),
+  ]
+}
+
+/** What it comes to. */
+export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
+  const wrong = findings.filter((one) => one.verdict === 'error').length
+  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'thing')} to put right before a run.`)]
+  return [
+    '',
+    `${paint('good', 'All is ready.')} Next: ${paint('type', 'fillrate plan')} tells what a run would ask and cost.`,
+  ]
+}

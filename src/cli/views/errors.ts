@@ -1,0 +1,136 @@
+import { ConfigProblems, type Problem, formatProblems } from '../../config/problems.ts'
+import { maskPasswords } from '../../util/text.ts'
+import { LeaseLostError } from '../../domain/run.ts'
+import { ServiceError } from '../../service/errors.ts'
+import { SourceProblems } from '../../sources/problems.ts'
+import { Exit, type ExitCode, UsageError } from '../command.ts'
+import { createSecretMask } from '../log.ts'
+import { explainDatabaseError } from './database-error.ts'
+import type { Paint } from '../terminal.ts'
+
+export interface RenderedError {
+  readonly exit: ExitCode
+  /** For a terminal, on standard error. */
+  readonly text: string
+  /** For `--json`, on standard output. */
+  readonly json: {
+    readonly error: {
+      readonly kind: string
+      readonly message: string
+      readonly problems?: readonly Problem[]
+    }
+  }
+}
+
+export interface ErrorViewOptions {
+  readonly env: NodeJS.ProcessEnv
+  readonly paint: Paint
+  /** Whether an error that nobody has foreseen shows where in the program it was made. */
+  readonly stack: boolean
+  /** The command was told to end. */
+  readonly interrupted: boolean
+}
+
+/**
+ * How an error is shown, and with which code the process ends: one place for all commands. An error that somebody can
+ * put right says what to do; any other shows its message, and its stack only where it was asked for.
+ */
+export function renderError(error: unknown, view: ErrorViewOptions): RenderedError {
+  const mask = createSecretMask(view.env)
+  const { paint } = view
+  const shown = (
+    exit: ExitCode,
+    kind: string,
+    message: string,
+    more = '',
+    problems?: readonly Problem[],
+  ): RenderedError => ({
+    exit,
+    text: `${paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
+    json: {
+      error: {
+        kind,
+        message: mask(message),
+        ...(problems && { problems: problems.map((one) => masked(one, mask)) }),
+      },
+    },
+  })
+
+  if (error instanceof UsageError) {
+    const suggestion = error.suggestion === null ? '' : ` ${error.suggestion}`
+    const more = `\n\n  ${paint('heading', 'Usage')}  ${error.usage}\n  ${paint('heading', 'Help')}   ${paint('type', error.help)}`
+    return shown(Exit.usage, 'usage', `${sentence(error.message)}${suggestion}`, more)
+  }
+  if (view.interrupted && isAbort(error)) return shown(Exit.interrupted, 'interrupted', 'interrupted')
+  if (error instanceof ConfigProblems)
+    return shown(
+      Exit.usage,
+      'configuration',
+      heading(error.problems, error.where),
+      details(error.problems),
+      error.problems,
+    )
+  if (error instanceof SourceProblems) {
+    const problems = error.problems.map((one) => ({ ...one, place: `sources.${one.source}.${one.place}` }))
+    const where = 'what the configuration says of the database'
+    return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
+  }
+  if (error instanceof Error && (error.name === 'SchemaMissing' || error.name === 'PreReleaseSchemaError'))
+    return shown(Exit.usage, 'schema', sentence(error.message))
+  if (error instanceof Error && error.name === 'MigrationBlockedError')
+    return shown(Exit.failed, 'schema', sentence(error.message))
+  if (error instanceof LeaseLostError) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
+  if (error instanceof ServiceError) {
+    const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
+    return shown(exit, 'service', sentence(error.message), `\n  ${todoAbout(error)}`)
+  }
+
+  const problem = explainDatabaseError(error, view.env['DATABASE_URL'])
+  if (problem !== null)
+    return shown(Exit.usage, 'database', heading([problem], 'the database'), details([problem]), [problem])
+
+  const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
+  const where = view.stack
+    ? `\n${maskPasswords(stackOf(error))}`
+    : '\n  --log-level debug shows where. What was saved stays saved.'
+  return shown(Exit.failed, 'unexpected', `unexpected ${message}`, where)
+}
+
+const heading = (problems: readonly Problem[], where: string): string =>
+  `${problems.length === 1 ? '1 problem' : `${problems.length} problems`} in ${where}:`
+
+const details = (problems: readonly Problem[]): string => `\n\n${formatProblems(problems)}`
+
+const masked = (one: Problem, mask: (text: string) => string): Problem => ({
+  place: mask(one.place),
+  found: mask(one.found),
+  expected: mask(one.expected),
+  todo: one.todo === null ? null : mask(one.todo),
+})
+
+const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)
+
+function todoAbout(error: ServiceError): string {
+  switch (error.action) {
+    case 'abort_run':
+    case 'rotate_key':
+      return error.status === 401 || error.status === 403
+        ? 'Correct FILLRATE_API_KEY (and FILLRATE_AUTH), then run again: it carries on where it was.'
+        : 'Look at FILLRATE_BASE_URL, then run again: it carries on where it was.'
+    case 'reject':
+      return 'The service does not take this question; ask it what is wrong with it.'
+    case 'retry':
+    case 'release':
+      return 'Run again later: it carries on where it was.'
+  }
+}
+
+const isAbort = (error: unknown): boolean =>
+  error instanceof Error && (error.name === 'AbortError' || (error as { code?: string }).code === 'ABORT_ERR')
+
+/** With its causes, and without the properties: those of a database error may hold values of a row. */
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const cause = error.cause === undefined ? '' : `\n  caused by ${stackOf(error.cause)}`
+  return `${error.stack ?? error.message}${cause}`
+}

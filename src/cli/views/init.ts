@@ -1,0 +1,145 @@
+import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
+import type { AcceptedSource } from '../../init/verify.ts'
+import { type Output, padText, sanitize, textWidth, wrapText } from '../terminal.ts'
+import { renderBar, renderTable } from './layout.ts'
+import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
+
+/** What was looked at, and the sources that could be made of it, numbered. */
+export function renderFoundSources({ sources, looked }: Proposal, output: Output): string[] {
+  const numbered = sources.map((source, n) => ({ ...source, n: n + 1 }))
+  return [
+    `Looked at ${lookedAt(looked)}.`,
+    '',
+    ...renderTable(
+      numbered,
+      [
+        { title: '', text: (one) => String(one.n), number: true },
+        { title: 'table', text: (one) => one.table, least: 12 },
+        {
+          title: 'rows, about',
+          text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
+          number: true,
+        },
+        { title: 'holds', text: (one) => holds(one) },
+        { title: 'asked by', text: (one) => one.inputs.map(({ input }) => input).join(', '), least: 10 },
+        { title: 'fills', text: (one) => String(one.outputs.length), number: true },
+      ],
+      output,
+    ),
+  ]
+}
+
+const holds = ({ kind }: ProposedSource): string => (kind === 'person' ? 'people' : 'companies')
+
+const lookedAt = ({ tables, schemas }: Proposal['looked']): string =>
+  `${pluralize(tables, 'table')} and views of ${schemas.length <= 4 ? schemas.join(', ') : pluralize(schemas.length, 'schema')}`
+
+const LABELS = 14
+
+/** One source: how its rows would be asked about, and what its columns hold now. */
+export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
+  const { paint, textColumns } = output
+  const room = textColumns - 2
+  const where = source.where === null ? '' : ` where ${source.where}`
+  return [
+    ...wrapText(`${paint('heading', source.name)}  ${holds(source)} in ${source.table}${where}`, textColumns),
+    ...inputLines(source, output),
+    '',
+    ...coverageLines({ source, coverage }, output),
+    ...source.leftOut.flatMap(({ column, why }) =>
+      wrapText(`${paint('warn', 'not')} ${sanitize(column)}: it ${why}`, room).map((line) => `  ${line}`),
+    ),
+    ...source.notes.flatMap((note) =>
+      wrapText(note, room - 2).map((line, n) => `  ${n === 0 ? '! ' : '  '}${line}`),
+    ),
+  ]
+}
+
+/** The expressions, and how many of the rows looked at each identifies. */
+function inputLines({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {
+  const usable = Object.values(sample.askedBy).reduce((sum, n) => sum + n, 0)
+  const lines = inputs.map(({ input, sql }) => {
+    const kind = input === 'company' ? 'name_company' : input
+    const n = sample.askedBy[kind]
+    // Name and company identify together, and the share stands beside the second.
+    const shared = input === 'name' || sample.rows === 0 ? '' : formatPercent((n ?? 0) / sample.rows)
+    return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${oneLine(sql, textColumns - LABELS - 11)}`
+  })
+  const rest = sample.rows - usable
+  return [
+    `  ${paint('quiet', sample.rows === 0 ? 'asked by (the table holds no row to look at)' : `asked by, of ${pluralize(sample.rows, 'row')} looked at`)}`,
+    ...lines,
+    ...(rest > 0
+      ? [`  ${padText('nothing usable', LABELS)}${formatPercent(rest / sample.rows).padStart(6)}`]
+      : []),
+  ]
+}
+
+function oneLine(sql: string, room: number): string {
+  const flat = sql.replaceAll(/\s+/g, ' ')
+  return flat.length <= room ? flat : `${flat.slice(0, Math.max(0, room - 1))}…`
+}
+
+function coverageLines({ source, coverage }: AcceptedSource, output: Output): string[] {
+  const { paint } = output
+  const columns = Math.min(40, Math.max(...source.outputs.map(({ column }) => textWidth(column))))
+  const fields = Math.max(...source.outputs.map(({ field }) => textWidth(field)))
+  const room = output.textColumns - columns - fields - 20
+  return [
+    `  ${paint('quiet', coverage === null ? 'fills; not counted, because it takes too long' : `fills; held now by so many of ${pluralize(coverage.eligible, 'row')}`)}`,
+    ...source.outputs.map(({ column, field }) => {
+      const filled = coverage?.columns.find((one) => one.column === column)?.filled ?? 0
+      const share = coverage === null || coverage.eligible === 0 ? 0 : filled / coverage.eligible
+      const shown = coverage === null ? '' : `  ${formatPercent(share).padStart(6)}`
+      const drawn = coverage === null || room < 8 ? '' : `  ${renderBar(share, Math.min(24, room), paint)}`
+      return `  ${padText(column.length > columns ? `${column.slice(0, columns - 1)}…` : column, columns)}  ${paint('quiet', '←')} ${padText(field, fields)}${shown}${drawn}`
+    }),
+  ]
+}
+
+/** Why there is nothing to propose, and what can be done. */
+export function renderNoProposal({ looked, passedOver }: Proposal, output: Output): string[] {
+  const { paint, textColumns } = output
+  if (looked.tables === 0)
+    return [
+      paint('warn', 'This database has no table that this role may read.'),
+      ...wrapText(
+        'Is DATABASE_URL the right database? Tables of others are seen once they are granted: grant usage on schema … and select, update on its tables.',
+        textColumns,
+      ),
+    ]
+  return [
+    ...wrapText(
+      `${paint('warn', 'Nothing to propose:')} of ${lookedAt(looked)}, ${
+        passedOver.length === 0
+          ? 'none looks like one of people or companies, by its name, its columns and what they hold.'
+          : 'none holds people or companies with something to ask by and something to fill.'
+      }`,
+      textColumns,
+    ),
+    ...(passedOver.length === 0 ? [] : ['', ...renderSkippedTables(passedOver, output)]),
+    '',
+    ...wrapText(
+      `If one does, name it: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write the configuration by hand: fillrate.config.example.ts shows every field.`,
+      textColumns,
+    ),
+  ]
+}
+
+const MOST = 8
+
+/** The tables that came closest, and what was missing. */
+export function renderSkippedTables(passedOver: readonly SkippedTable[], output: Output): string[] {
+  const { paint, textColumns } = output
+  const shown = passedOver.slice(0, MOST)
+  const rest = passedOver.length - shown.length
+  return [
+    paint('quiet', 'Passed over'),
+    ...shown.flatMap((one) =>
+      wrapText(`${sanitize(one.table)}: ${sanitize(one.why)}`, textColumns - 4).map(
+        (line, n) => `  ${n === 0 ? '' : '  '}${line}`,
+      ),
+    ),
+    ...(rest > 0 ? [`  and ${pluralize(rest, 'table')} more`] : []),
+  ]
+}

@@ -1,0 +1,206 @@
+import {
+  type Output,
+  type Paint,
+  type TextStyle,
+  padText,
+  sanitize,
+  textWidth,
+  truncate,
+  wrapText,
+} from '../terminal.ts'
+import { formatCount } from '../../util/format.ts'
+import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
+
+export interface TableColumn<Row> {
+  readonly title: string
+  readonly text: (row: Row) => string
+  /** Numbers stand on the right. */
+  readonly number?: boolean
+  /** May be cut, down to this many columns, where the terminal is too narrow. The widest gives way first. */
+  readonly least?: number
+  readonly style?: (row: Row) => TextStyle | null
+}
+
+const GAP = 2
+
+/**
+ * Rows as aligned columns under a head; a column without any text is left out. Fits the terminal: what may be cut ends
+ * in an ellipsis. Where there is no terminal nothing is cut.
+ */
+export function renderTable<Row>(
+  rows: readonly Row[],
+  all: readonly TableColumn<Row>[],
+  output: Pick<Output, 'columns' | 'paint'>,
+): string[] {
+  const columns = all.filter((column) => rows.some((row) => column.text(row) !== ''))
+  const cells = rows.map((row) => columns.map((column) => sanitize(column.text(row))))
+  const widths = fit(
+    columns.map((column, n) =>
+      Math.max(textWidth(column.title), ...cells.map((row) => textWidth(row[n] ?? ''))),
+    ),
+    columns,
+    output.columns,
+  )
+  const line = (texts: readonly string[], style: (n: number) => TextStyle | null): string =>
+    texts
+      .map((text, n) => {
+        const space = widths[n] ?? 0
+        const short = truncate(text, space)
+        const isLast = n === texts.length - 1
+        // Nothing stands to the right of the last column, so only its numbers are filled up.
+        const padded =
+          columns[n]?.number === true
+            ? padText(short, space, 'right')
+            : isLast
+              ? short
+              : padText(short, space)
+        const painted = style(n)
+        return painted === null ? padded : output.paint(painted, padded)
+      })
+      .join(' '.repeat(GAP))
+      .trimEnd()
+  return [
+    line(
+      columns.map((column) => column.title),
+      () => 'quiet',
+    ),
+    ...rows.map((row, n) => line(cells[n] ?? [], (at) => columns[at]?.style?.(row) ?? null)),
+  ]
+}
+
+/** Takes from the widest column that may be cut, until all fit or none can give any more. */
+function fit(
+  wanted: readonly number[],
+  columns: readonly TableColumn<never>[],
+  edge: number | null,
+): number[] {
+  const widths = [...wanted]
+  if (edge === null) return widths
+  let over = widths.reduce((sum, one) => sum + one, GAP * (widths.length - 1)) - edge
+  while (over > 0) {
+    let widest = -1
+    for (const [n, column] of columns.entries()) {
+      const least = Math.max(column.least ?? Number.POSITIVE_INFINITY, 1)
+      if ((widths[n] ?? 0) > least && (widest < 0 || (widths[n] ?? 0) > (widths[widest] ?? 0))) widest = n
+    }
+    if (widest < 0) break
+    widths[widest] = (widths[widest] ?? 0) - 1
+    over--
+  }
+  return widths
+}
+
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
+
+/** A share (0 to 1) as blocks, exact to an eighth of a column. What is not nothing shows at least a sliver. */
+export function renderBlocks(share: number, columns: number): string {
+  const eighths = Math.round(Math.min(1, Math.max(0, share)) * columns * 8)
+  const shown = share > 0 ? Math.max(1, eighths) : 0
+  return '█'.repeat(Math.floor(shown / 8)) + (EIGHTHS[shown % 8] ?? '')
+}
+
+/** A bar on its track. It is full only when the share is 1. */
+export function renderBar(share: number, columns: number, paint: Paint): string {
+  const most = share < 1 ? columns - 1 / 8 : columns
+  const filled = renderBlocks(Math.min(share, most / columns), columns)
+  return paint('bar', filled) + paint('quiet', '░'.repeat(columns - filled.length))
+}
+
+/** Numbers with their words under each other, and their sum. What is nothing is left out. */
+export function renderCounts(
+  list: readonly (readonly [n: number, words: string])[],
+  [sum, total]: readonly [n: number, words: string],
+  output: Output,
+): string[] {
+  const { paint, textColumns } = output
+  const columns = formatCount(sum).length
+  const lines = list
+    .filter(([n]) => n > 0)
+    .flatMap(([n, words]) =>
+      wrapText(words, textColumns - columns - 4).map(
+        (line, at) => `  ${(at === 0 ? formatCount(n) : '').padStart(columns)}  ${line}`,
+      ),
+    )
+  return [
+    ...lines,
+    `  ${paint('quiet', '─'.repeat(columns))}`,
+    `  ${paint('heading', `${formatCount(sum)}  ${total}`)}`,
+  ]
+}
+
+/** A label, what it says, and more about it, which goes on the same line where there is room. */
+export type LabeledText = readonly [label: string, text: string, more?: string]
+
+const INDENT = 2
+const LABEL_GAP = 3
+
+/** Labels with their texts beside them, broken where the terminal ends. */
+export function renderFields(list: readonly LabeledText[], output: Output): string[] {
+  const { paint, textColumns } = output
+  const labels = Math.max(...list.map(([label]) => textWidth(label)))
+  const room = Math.max(20, textColumns - INDENT - labels - LABEL_GAP)
+  return list.flatMap(([label, text, more = '']) => {
+    const together = more === '' ? text : `${text} (${more})`
+    const lines =
+      textWidth(together) <= room || more === ''
+        ? wrapText(together, room)
+        : [...wrapText(text, room), ...wrapText(more, room)]
+    return lines.map((line, n) => {
+      const start = padText(n === 0 ? label : '', labels)
+      return `${' '.repeat(INDENT)}${paint('quiet', start)}${' '.repeat(LABEL_GAP)}${line}`.trimEnd()
+    })
+  })
+}
+
+/** What one can type, and why one would. */
+export type SuggestedCommand = readonly [type: string, why: string]
+
+/** Under a heading; nothing where there is nothing to do. */
+export function renderSuggestions(steps: readonly SuggestedCommand[], output: Output): string[] {
+  if (steps.length === 0) return []
+  const { paint, textColumns } = output
+  const longest = Math.max(...steps.map(([type]) => type.length))
+  const room = Math.max(20, textColumns - longest - 5)
+  return [
+    '',
+    paint('heading', 'Next'),
+    ...steps.flatMap(([type, why]) =>
+      wrapText(why, room).map(
+        (line, n) => `  ${paint('type', padText(n === 0 ? type : '', longest))}   ${line}`,
+      ),
+    ),
+  ]
+}
+
+/** `3 found, 1 failed`: numbers with their words; what is nothing is left out. */
+export function formatCounts<Name extends string>(
+  numbers: Readonly<Record<Name, number>>,
+  words: Partial<Record<NoInfer<Name>, string>>,
+  between = ', ',
+): string {
+  return (Object.entries(words) as [Name, string][])
+    .filter(([name]) => numbers[name] > 0)
+    .map(([name, word]) => `${formatCount(numbers[name])} ${word}`)
+    .join(between)
+}
+
+const NONE = '—'
+
+/**
+ * A value of a column or of a record, on one line: a text as it is, in quotes where it could not be told from nothing;
+ * all else as JSON.
+ */
+export function formatValue(value: unknown): string {
+  if (value === null || value === undefined) return NONE
+  const isPlain = typeof value === 'string' && value !== '' && value === value.trim() && value !== NONE
+  return sanitize(isPlain ? value : JSON.stringify(value))
+}
+
+/** A state as a person reads it. */
+export const formatState = (state: string): string => state.replaceAll('_', ' ')
+
+export function stateStyle(state: RowState): TextStyle | null {
+  if (state === 'enriched') return 'good'
+  if (state === 'waiting') return 'warn'
+  return (FAILED_ROW_STATES as readonly RowState[]).includes(state) ? 'bad' : null
+}

@@ -1,0 +1,59 @@
+import type { ScheduleEntry } from '../../config/config.ts'
+import { nextTimes } from '../../daemon/scheduler.ts'
+import type { Output } from '../terminal.ts'
+import { relativeTime } from '../../util/format.ts'
+
+/** What the schedule will do, in words. */
+export function renderSchedule(
+  schedule: readonly ScheduleEntry[],
+  now: number,
+  count: number,
+  output: Pick<Output, 'paint'>,
+): string[] {
+  if (schedule.length === 0)
+    return ['There is no `schedule` in the configuration: nothing runs by the clock.']
+  return schedule.flatMap((entry) => {
+    const { cron, sources, catchUp } = entry
+    const details = [
+      zoneOf(entry),
+      `runs ${sources.join(', ')}`,
+      ...(entry.limit === null ? [] : [`${entry.limit} rows at the most`]),
+      ...(entry.budget === null ? [] : [`budget ${entry.budget}`]),
+      ...(catchUp ? [] : ['a missed one is not caught up']),
+    ]
+    return [
+      `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,
+      ...nextTimes(entry, now, count).map(
+        (at) => `  ${localTime(at, entry)}  ${output.paint('quiet', relativeTime(new Date(at), now))}`,
+      ),
+    ]
+  })
+}
+
+export const toScheduleJson = (schedule: readonly ScheduleEntry[], now: number, count: number) =>
+  schedule.map((entry) => ({
+    ...entry,
+    timezone: zoneOf(entry),
+    next: nextTimes(entry, now, count).map((at) => new Date(at).toISOString()),
+  }))
+
+const zoneOf = ({ timezone }: ScheduleEntry): string =>
+  timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** `Sun 2026-03-29 03:00 GMT+2`, on the clock of the schedule. */
+function localTime(at: number, entry: ScheduleEntry): string {
+  const parts = new Intl.DateTimeFormat('en-GB', {
+    timeZone: zoneOf(entry),
+    weekday: 'short',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+    timeZoneName: 'shortOffset',
+  }).formatToParts(at)
+  const part = (type: Intl.DateTimeFormatPartTypes): string =>
+    parts.find((one) => one.type === type)?.value ?? ''
+  return `${part('weekday')} ${part('year')}-${part('month')}-${part('day')} ${part('hour')}:${part('minute')} ${part('timeZoneName')}`
+}

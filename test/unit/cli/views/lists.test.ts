@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest'
+import { renderFinding, renderVerdict } from '../../../../src/cli/views/check.ts'
+import { type FailureOverview, formatCsvLine, renderFailures } from '../../../../src/cli/views/failures.ts'
+import { renderStatus } from '../../../../src/cli/views/status.ts'
+import type { StatusReport } from '../../../../src/actions/status.ts'
+import { textWidth } from '../../../../src/cli/terminal.ts'
+import { createFinding } from '../../../../src/cli/check/finding.ts'
+import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
+import { onTerminal } from '../terminal.ts'
+
+const now = Date.UTC(2026, 2, 1, 12)
+const none = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
+
+describe('failures', () => {
+  const failures: FailureOverview = {
+    total: 105,
+    reasons: [
+      { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
+      { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
+    ],
+    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', rows: 12 }],
+    rows: [
+      {
+        source: 'contacts',
+        key: '7\u001b[2J',
+        state: 'failed',
+        reason: null,
+        settled_at: new Date(now - 60_000),
+      },
+    ],
+  }
+
+  test('the reasons with their numbers, what becomes of the rows, then rows', () => {
+    const text = renderFailures(failures, onTerminal(100).output, now).join('\n')
+    expect(text).toContain('105 rows could not be enriched')
+    expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
+    expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
+    expect(text).toMatch(
+      /Cells that were left out[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/,
+    )
+    expect(text).toContain('The latest 1 of 105')
+    expect(text).toContain('1 min ago')
+    expect(text).toContain('--csv')
+    expect(text).not.toContain('\u001b')
+  })
+
+  test('of very many reasons the rest is counted', () => {
+    const reasons = Array.from({ length: 30 }, (_, n) => ({
+      source: 'a',
+      state: 'rejected' as const,
+      reason: `r${n}`,
+      rows: 2,
+    }))
+    const text = renderFailures(
+      { total: 60, reasons, cells: [], rows: [] },
+      onTerminal(100).output,
+      now,
+    ).join('\n')
+    expect(text).toContain('and 10 rows for 5 more reasons')
+  })
+
+  test('none is good news', () => {
+    expect(
+      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
+    ).toEqual(['✓ No row has failed.'])
+  })
+})
+
+describe('status', () => {
+  const view: StatusReport = {
+    rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
+    jobs: { completed: 28, in_doubt: 2 },
+    deliveries: {},
+    quarantined_results: 0,
+    running_runs: 0,
+    last_run: {
+      id: 3,
+      trigger: 'manual',
+      sources: ['contacts'],
+      options: { limit: null, budget: null, where: null, route: 'auto' },
+      state: 'failed',
+      reason: 'no such host',
+      started_at: new Date(now - 120_000),
+      finished_at: new Date(now),
+      totals: {},
+    },
+    paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
+    limits: [
+      {
+        scope: 'api.example 1a2b',
+        limit: 200,
+        window_ms: 2_000,
+        observed_at: new Date(now - 5_000),
+        status: {
+          state: 'fixed_window',
+          limit: 200,
+          window_ms: 2_000,
+          window_at_most_ms: null,
+          used: 1_052,
+          permitted: 1_066,
+          utilisation: 0.9868,
+          window_used: 143,
+          next_window_at: new Date(now + 1_200).toISOString(),
+          stall_reason: 'the window is used up',
+          throttled: 2,
+          shared_key: true,
+          reported_at: new Date(now - 1_000),
+          live: true,
+        },
+      },
+    ],
+    fill_rate: {
+      contacts: {
+        eligible: 12,
+        columns: [
+          { column: 'title', filled: 6 },
+          { column: 'attributes.department', filled: 0 },
+        ],
+      },
+      accounts: 'not known: counting takes longer than 30 s',
+    },
+  }
+
+  test('rows by state that add up, coverage by column, runs, jobs, deliveries, the limit', () => {
+    const text = renderStatus(view, onTerminal(90).output, now).join('\n')
+    expect(text).toMatch(/^contacts +paused 2 min ago$/m)
+    expect(text).toMatch(/enriched +7 +70\.0%/)
+    expect(text).toMatch(/waiting +3 +30\.0%/)
+    expect(text).toMatch(/ever picked +10$/m)
+    expect(text).toMatch(/title +6 +50\.0% +█+░+/)
+    expect(text).toMatch(/attributes\.department +0 +0%/)
+    expect(text).toContain('counting takes longer than 30 s')
+    expect(text).toContain('run 3, failed, started 2 min ago (no such host)')
+    expect(text).toContain('30 = 28 completed + 2 in doubt')
+    expect(text).toMatch(/Deliveries +none/)
+    expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
+    expect(text).toMatch(
+      /Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 calls permitted meanwhile/,
+    )
+    expect(text).toMatch(/Window +143 of 200 used \(the next in 1\.2 s\)/)
+    expect(text).toMatch(/Waits +the window is used up/)
+    expect(text).toMatch(/Refused +2 of its calls were answered 429/)
+    expect(text).toMatch(/Shared +another client spends the same key/)
+  })
+
+  test.each([44, 80, 120])('fits %i columns', (columns) => {
+    for (const line of renderStatus(view, onTerminal(columns).output, now))
+      expect(textWidth(line)).toBeLessThanOrEqual(columns)
+  })
+
+  test('with nothing there yet', () => {
+    const empty = {
+      rows: {},
+      jobs: {},
+      deliveries: {},
+      quarantined_results: 0,
+      running_runs: 2,
+      last_run: null,
+      paused: [],
+      limits: [],
+      fill_rate: {},
+    }
+    const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
+    expect(text).toContain('No row was picked yet.')
+    expect(text).toContain('2 under way')
+  })
+})
+
+describe('check', () => {
+  const problem = { place: 'DATABASE_URL', found: 'not set', expected: 'an address', todo: 'Set it.' }
+  const wrong = createFinding('database', 'error', '1 problem', { problems: [problem] })
+
+  test('each look has its sign, and what to do', () => {
+    const { output } = onTerminal(80)
+    expect(renderFinding(createFinding('schema', 'ok', 'up to date'), output)).toEqual([
+      '✓ schema            up to date',
+    ])
+    expect(renderFinding(createFinding('bulk', 'warning', 'off', { todo: 'Set it.' }), output)).toEqual([
+      '! bulk              off',
+      '                    Set it.',
+    ])
+    expect(renderFinding(createFinding('schema', 'skipped', 'not looked at'), output)[0]).toMatch(/^- schema/)
+    expect(renderFinding(wrong, output).join('\n')).toMatch(
+      /^✗ database[\s\S]*DATABASE_URL[\s\S]*found +not set[\s\S]*to do +Set it\./,
+    )
+    expect(renderFinding(createFinding('source with_a_long_name', 'ok', 'fine'), output)).toEqual([
+      '✓ source with_a_long_name',
+      '                    fine',
+    ])
+  })
+
+  test('and what it comes to', () => {
+    const { output } = onTerminal(80)
+    expect(renderVerdict([wrong, wrong], output).join('')).toContain('2 things to put right')
+    expect(renderVerdict([createFinding('bulk', 'warning', 'off')], output).join('')).toContain(
+      'All is ready.',
+    )
+  })
+})
+
+describe('CSV', () => {
+  test.each([
+    [['a', 'b'], 'a,b\r\n'],
+    [['a,b', 'say "so"', 'two\nlines', null], '"a,b","say ""so""","two\nlines",\r\n'],
+    [['["x",1]'], '"[""x"",1]"\r\n'],
+    [['=1+1', '@x', '-5', '+47', '-x'], "'=1+1,'@x,-5,+47,'-x\r\n"],
+  ])('%j', (fields, line) => {
+    expect(formatCsvLine(fields)).toBe(line)
+  })
+})

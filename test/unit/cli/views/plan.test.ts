@@ -1,0 +1,140 @@
+import { expect, test } from 'vitest'
+import { renderPlan } from '../../../../src/cli/views/plan.ts'
+import { textWidth } from '../../../../src/cli/terminal.ts'
+import type { Plan } from '../../../../src/actions/plan/plan.ts'
+import { onTerminal } from '../terminal.ts'
+
+const contacts = {
+  source: 'contacts',
+  table: 6_540,
+  filtered_out: 500,
+  where_out: 40,
+  rows: 6_000,
+  complete: 812,
+  fresh: 1_201,
+  held: 0,
+  beyond_limit: 0,
+  picked: 3_987,
+  invalid_input: { 'email: no @': 80, 'no input': 12 },
+  suppressed: 3,
+  valid_input: 3_892,
+}
+const plan: Plan = {
+  sources: [contacts],
+  paused: [],
+  lookups: {
+    distinct: 3_604,
+    stored: 400,
+    to_request: { email: 2_900, linkedin_url: 204, name_company: 100, domain: 0 },
+    requested: 3_204,
+  },
+  calls: { person: 304, company: 0, bulk: 29, total: 333 },
+  cost: {
+    lookups: 3_000,
+    max_lookups: 3_000,
+    budget: 3_000,
+    beyond_budget: 204,
+    match_rate: 0.87,
+    expected_found: 2_610,
+    found_range: { min: 2_560, max: 2_650 },
+  },
+  time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 2_000 },
+}
+const settings = { budget: 3_000, bulkOff: null }
+const textOf = (
+  changes: Partial<Plan> = {},
+  more: Partial<typeof settings> | { budget: null | 'unlimited' } = {},
+): string => renderPlan({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
+
+test('each source is a funnel whose numbers add up', () => {
+  const lines = textOf().split('\n')
+  const steps = lines.slice(1, lines.indexOf('')).map((line) => {
+    const [, sign = '', number = ''] = /^ {2}([ −=]) [a-z ]+?([\d,]+)/.exec(line) ?? []
+    return { sign, rows: Number(number.replaceAll(',', '')) }
+  })
+  const sums = steps.filter((step) => step.sign !== '−').map((step) => step.rows)
+  // What is left at each sum, by taking away what stands before it.
+  let left = steps[0]?.rows ?? 0
+  const computed = steps.flatMap(({ sign, rows }) => {
+    if (sign === '−') left -= rows
+    return sign === '−' ? [] : [left]
+  })
+  expect(sums).toEqual(computed)
+  expect(sums).toEqual([contacts.table, contacts.rows, contacts.picked, contacts.valid_input])
+  expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
+})
+
+test('of very many reasons the rest is counted, and a long one is broken and not cut', () => {
+  const long =
+    'email: address with a display name; linkedin_url: company page; name: name is missing; company: none'
+  const reasons = Array.from({ length: 20 }, (_, n) => [`reason ${n}`, 1] as const)
+  const many = { ...contacts, invalid_input: { [long]: 72, ...Object.fromEntries(reasons) } }
+  const text = textOf({ sources: [many] })
+  expect(text.replaceAll(/\n {20,}/g, ' ')).toContain(long)
+  expect(text).toMatch(/− invalid input +9 {2}for 9 more reasons; --json has them\n/)
+  expect(text).not.toContain('reason 11')
+})
+
+test('tells lookups, calls, cost and time', () => {
+  const text = textOf()
+  expect(text).toContain('3,604 distinct = 400 answered before + 3,204 to ask')
+  expect(text).toContain('333 = 304 for a person + 29 with a job')
+  expect(text).toContain('3,000 lookups (204 lookups beyond the budget of 3,000)')
+  expect(text).toContain('2,560 to 2,650 found, at the 87.0% found so far')
+  expect(text).toContain('about 2 s, at 200 calls in 2 s')
+})
+
+test('says what is not known, and what is off', () => {
+  const unknown = textOf(
+    {
+      cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
+      time: { limit: null, window_ms: null, ms: null, max_ms: null },
+    },
+    { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
+  )
+  expect(unknown).toContain('off: FILLRATE_PUBLIC_URL is not set')
+  expect(unknown).toContain('after the first run')
+  expect(unknown).toContain('not known before the first call')
+  expect(textOf({}, { budget: null })).toContain('--budget')
+  expect(textOf({}, { budget: 'unlimited' })).toContain('unlimited')
+})
+
+test.each([44, 80, 120])('fits %i columns', (columns) => {
+  for (const line of renderPlan(plan, onTerminal(columns).output, settings))
+    expect(textWidth(line)).toBeLessThanOrEqual(columns)
+})
+
+test('a cascade costs a range, and so takes one', () => {
+  const text = textOf({
+    cost: { ...plan.cost, lookups: 2_000, max_lookups: 2_900, beyond_budget: 0 },
+    time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 11_000 },
+  })
+  expect(text).toContain('2,000 to 2,900 lookups')
+  expect(text).toContain('2 s to 11 s, at 200 calls in 2 s')
+})
+
+test('rows are shown before and after, cell by cell, and what is set beside them once', () => {
+  const cell = (column: string, before: unknown, after: unknown) => ({ column, before, after })
+  const row = (key: string) => ({
+    source: 'contacts',
+    key,
+    confidence: 0.93,
+    cells: [cell('title', null, 'CTO'), cell('tags', ['a'], ['a', 'b']), cell('note', ' ', '\u001b[2Jx')],
+    touched: [cell('updated_at', null, '2026-01-01')],
+  })
+  const lines = textOf({ sample: [row('1'), row('2')] }).split('\n')
+  const from = lines.findIndex((line) => line === 'Before and after, in 2 rows whose records are stored')
+  expect(lines.slice(from + 1)).toEqual([
+    '    column  before  after',
+    '  1  contacts, confidence 0.93',
+    '    title   —       CTO',
+    '    tags    ["a"]   ["a","b"]',
+    '    note    " "     \ufffd[2Jx',
+    '  2  contacts, confidence 0.93',
+    '    title   —       CTO',
+    '    tags    ["a"]   ["a","b"]',
+    '    note    " "     \ufffd[2Jx',
+    '  Beside them, in each row of contacts: updated_at',
+  ])
+  expect(textOf({ sample: [] })).toContain('No stored record would change a row')
+})

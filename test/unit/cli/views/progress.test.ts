@@ -1,0 +1,189 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { renderBar, renderBlocks } from '../../../../src/cli/views/layout.ts'
+import { createPaint, textWidth } from '../../../../src/cli/terminal.ts'
+import {
+  ProgressView,
+  Throughput,
+  formatProgressLine,
+  renderProgress,
+} from '../../../../src/cli/views/progress.ts'
+import type { RunProgress } from '../../../../src/runs/counters.ts'
+import { intoFile, onTerminal, unstyled } from '../terminal.ts'
+
+const paint = createPaint(false)
+const rate = {
+  state: 'spending',
+  limit: 200,
+  windowAtMostMs: null,
+  windowMs: 2_000,
+  used: 1_052,
+  permitted: 1_066,
+  utilisation: 0.9868,
+  windowUsed: 143,
+  nextWindowAt: null,
+  nextWindowInMs: 1_200,
+  stallReason: null,
+  throttled: 0,
+  sharedKey: false,
+}
+const progress: RunProgress = {
+  picked: 5_000,
+  finished: 3_104,
+  requested: 1_204,
+  submitted: 300,
+  jobsWaiting: 3,
+  picking: false,
+  written: 2_911,
+  rate,
+  stallReason: 'waits for the next window',
+  elapsedMs: 65_000,
+}
+const at = (columns: number) => ({ columns, paint })
+
+describe('a bar', () => {
+  test('is as long as its share, to an eighth', () => {
+    expect(renderBlocks(0.5, 10)).toBe('█████')
+    expect(renderBlocks(0.0625, 2)).toBe('▏')
+    expect(renderBar(1, 4, paint)).toBe('████')
+    expect(renderBar(0, 4, paint)).toBe('░░░░')
+  })
+
+  test('always fills its track, is full only at 1, and shows the smallest share', () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        fc.integer({ min: 1, max: 60 }),
+        (share, columns) => {
+          const shown = renderBar(share, columns, paint)
+          expect(textWidth(shown)).toBe(columns)
+          expect(shown === '█'.repeat(columns)).toBe(share === 1)
+          expect(shown === '░'.repeat(columns)).toBe(share === 0)
+        },
+      ),
+    )
+  })
+})
+
+describe('the block', () => {
+  test('tells how far it is, how fast, what it did, what of the limit is used and what it waits for', () => {
+    expect(renderProgress(progress, 48.2, at(80))).toEqual([
+      ' █████████████▋░░░░░░░░   62%  3,104 of 5,000 rows  48/s  40 s left',
+      ' 1,204 asked  300 in jobs  3 jobs out  2,911 cells written',
+      ' limit 200 calls in 2 s  ███████▏░░ 143 in this window  98.7% used',
+      ' waits for the next window',
+    ])
+  })
+
+  test('says less where there is less to say', () => {
+    const start = {
+      ...progress,
+      picked: 0,
+      finished: 0,
+      requested: 0,
+      submitted: 0,
+      jobsWaiting: 0,
+      written: 0,
+      picking: true,
+      rate: null,
+      stallReason: null,
+    }
+    expect(renderProgress(start, null, at(80))).toEqual([
+      ' ░░░░░░░░░░░░░░░░░░░░░░    0%  0 of 0+ rows',
+      ' 0 cells written',
+      ' limit not known yet',
+      '',
+    ])
+  })
+
+  test.each([20, 30, 40, 60, 80, 120, 200])(
+    'fits %i columns, always four lines, the bar always as wide',
+    (columns) => {
+      const numbers = fc.record({
+        picked: fc.nat(9_999_999),
+        done: fc.double({ min: 0, max: 1, noNaN: true }),
+        speed: fc.nat(5_000),
+      })
+      const trackOf = (line: string): number => line.match(/[█▏▎▍▌▋▊▉░]/g)?.length ?? 0
+      const track = trackOf(renderProgress(progress, 1, at(columns))[0] ?? '')
+      fc.assert(
+        fc.property(numbers, fc.boolean(), ({ picked, done, speed }, picking) => {
+          const finished = Math.floor(picked * done)
+          const lines = renderProgress(
+            { ...progress, picked, finished, picking, stallReason: null },
+            speed,
+            at(columns),
+          )
+          expect(lines).toHaveLength(4)
+          for (const line of lines) expect(textWidth(line)).toBeLessThan(columns)
+          expect(trackOf(lines[0] ?? '')).toBe(track)
+        }),
+      )
+    },
+  )
+
+  test('never says 100% before all is done', () => {
+    expect(renderProgress({ ...progress, finished: 4_999 }, 1, at(80))[0]).toContain(' 99%')
+    expect(renderProgress({ ...progress, finished: 5_000, picking: true }, 1, at(80))[0]).toContain(' 99%')
+    expect(renderProgress({ ...progress, finished: 5_000 }, 1, at(80))[0]).toContain('100%')
+  })
+
+  test('reads the same with colours', () => {
+    expect(renderProgress(progress, 48.2, { columns: 80, paint: createPaint(true) }).map(unstyled)).toEqual(
+      renderProgress(progress, 48.2, at(80)),
+    )
+  })
+})
+
+test('the line for a log says the same', () => {
+  expect(formatProgressLine(progress, 48.2)).toBe(
+    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; 1,204 asked, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
+      '200 calls in 2 s, 143 in this window, 98.7% used, next in 1.2 s, waits for the next window',
+  )
+})
+
+describe('the view', () => {
+  test('is drawn at most ten times a second, and leaves a clean terminal', () => {
+    const { terminal, output } = onTerminal()
+    const view = new ProgressView(output)
+    for (let ms = 0; ms <= 1_000; ms += 10) view.showRun({ ...progress, elapsedMs: ms, finished: ms })
+    expect(terminal.raw.split('\u001b[?2026h')).toHaveLength(1 + 11)
+    expect(terminal.screen[0]).toContain('1,000 of 5,000 rows')
+    expect(terminal.blanked).toBe(0)
+    expect(terminal.cursorShown).toBe(false)
+    view.end()
+    expect(terminal.screen).toEqual([])
+    expect(terminal.cursorShown).toBe(true)
+  })
+
+  test('elsewhere it is a line every ten seconds, without escapes', () => {
+    const { text, output } = intoFile()
+    const view = new ProgressView(output)
+    for (let ms = 0; ms <= 35_000; ms += 200) view.showRun({ ...progress, elapsedMs: ms, finished: ms / 10 })
+    view.end()
+    const lines = text().trimEnd().split('\n')
+    expect(lines.map((line) => line.split(';')[0])).toEqual(['10 s', '20 s', '30 s'])
+    expect(lines[2]).toContain('100/s')
+    expect(lines[2]).toContain('20 s left')
+    expect(text()).not.toContain('\u001b')
+  })
+})
+
+describe('the trend', () => {
+  test('is not told before two seconds, and then over the last fifteen', () => {
+    const trend = new Throughput()
+    trend.add(0, 0)
+    trend.add(1_900, 19)
+    expect(trend.perSecond).toBeNull()
+    trend.add(2_000, 20)
+    expect(trend.perSecond).toBe(10)
+    for (let second = 3; second <= 60; second++) trend.add(second * 1_000, 20 + (second - 2) * 100)
+    expect(trend.perSecond).toBeCloseTo(100)
+  })
+
+  test('falls to nothing when nothing moves', () => {
+    const trend = new Throughput()
+    for (let second = 0; second <= 40; second++) trend.add(second * 1_000, Math.min(second, 5) * 10)
+    expect(trend.perSecond).toBe(0)
+  })
+})

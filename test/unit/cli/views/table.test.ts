@@ -1,0 +1,81 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { renderTable } from '../../../../src/cli/views/layout.ts'
+import { textWidth } from '../../../../src/cli/terminal.ts'
+import { intoFile, onTerminal, unstyled } from '../terminal.ts'
+
+interface Row {
+  readonly key: string
+  readonly rows: number
+  readonly reason: string
+}
+const columns = [
+  { title: 'key', text: (row: Row) => row.key, least: 4 },
+  { title: 'rows', text: (row: Row) => String(row.rows), number: true },
+  { title: 'reason', text: (row: Row) => row.reason, least: 6, style: () => 'bad' as const },
+]
+const row = (key: string, rows: number, reason: string): Row => ({ key, rows, reason })
+
+test('columns are aligned: text on the left, numbers on the right', () => {
+  const { output } = onTerminal(80)
+  expect(renderTable([row('a', 5, 'short'), row('longer', 1_200, 'no')], columns, output)).toEqual([
+    'key     rows  reason',
+    'a          5  short',
+    'longer  1200  no',
+  ])
+})
+
+test('wide characters count as two', () => {
+  const { output } = onTerminal(80)
+  expect(renderTable([row('山田', 1, 'x'), row('abcd', 2, 'y')], columns, output)).toEqual([
+    'key   rows  reason',
+    '山田     1  x',
+    'abcd     2  y',
+  ])
+})
+
+test('on a narrow terminal the widest gives way first, down to its least', () => {
+  const rows = [row('a-key-of-some-length', 5, 'a reason that goes on and on, and on')]
+  expect(renderTable(rows, columns, onTerminal(44).output)[1]).toBe(
+    'a-key-of-some-len…     5  a reason that goe…',
+  )
+  expect(renderTable(rows, columns, onTerminal(20).output)[1]).toBe('a-key…     5  a rea…')
+})
+
+test('in a file nothing is cut', () => {
+  const long = 'x'.repeat(500)
+  expect(renderTable([row('a', 5, long)], columns, intoFile().output)[1]).toBe(`a       5  ${long}`)
+})
+
+test('a column without any text is left out', () => {
+  expect(renderTable([row('a', 5, '')], columns, onTerminal(80).output)).toEqual(['key  rows', 'a       5'])
+})
+
+test('colours change no column', () => {
+  const rows = [row('a', 5, 'short'), row('longer', 1_200, 'no')]
+  const [plain, colored] = [onTerminal(30).output, onTerminal(30, true).output].map((output) =>
+    renderTable(rows, columns, output),
+  )
+  expect(colored?.map(unstyled)).toEqual(plain)
+  expect(colored).not.toEqual(plain)
+})
+
+test('no line is wider than the terminal, and all of a table end where they should', () => {
+  const rows = fc.record({
+    key: fc.string({ unit: 'grapheme' }),
+    rows: fc.nat(9_999),
+    reason: fc.string({ unit: 'grapheme' }),
+  })
+  fc.assert(
+    fc.property(
+      fc.array(rows, { minLength: 1, maxLength: 5 }),
+      fc.integer({ min: 24, max: 120 }),
+      (list, edge) => {
+        for (const line of renderTable(list, columns, onTerminal(edge).output)) {
+          expect(textWidth(line)).toBeLessThanOrEqual(edge)
+          expect(line).not.toMatch(/\n/)
+        }
+      },
+    ),
+  )
+})
