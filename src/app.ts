@@ -155,9 +155,9 @@ export class SchemaMissingError extends Error {
 function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
   const { config, environment, log } = options
   const bulk = checkBulkAvailability(environment)
-  const rules = toPolicy(config)
-  const meter = new MetricsRecorder(db, log)
-  const base = { db, sources, log, rules, now: Date.now, random: Math.random, meter }
+  const policy = toPolicy(config)
+  const metrics = new MetricsRecorder(db, log)
+  const base = { db, sources, log, policy, now: Date.now, random: Math.random, metrics }
   const slots = createSlots(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never taken for the one before it with the same number.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -178,7 +178,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       proxies: environment.proxies,
       timeoutMs: config.service.timeoutMs,
       connections: config.service.concurrency,
-      onCallEnd: (endpoint, status) => meter.recordCall(endpoint, status),
+      onCallEnd: (endpoint, status) => metrics.recordCall(endpoint, status),
       onKeyRejected: (refusal) => log.warn(refusal, 'the service refuses a key'),
       onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
     }))
@@ -312,7 +312,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
     close: async () => {
       await notifier.close()
       await client?.close()
-      await meter.close()
+      await metrics.close()
       await db.destroy()
     },
   }

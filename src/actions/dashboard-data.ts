@@ -13,18 +13,18 @@ import { readRateLimits, type RateLimitStatus } from './status.ts'
 /** Everything on the dashboard's first page, read at one moment. */
 export interface DashboardData {
   /** Milliseconds since the epoch. */
-  readonly at: number
+  readonly readAt: number
   readonly sources: readonly SourceOverview[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
   readonly jobs: readonly overview.JobGroup[]
   /** Most recent first. */
-  readonly quotas: readonly RateLimitStatus[]
+  readonly rateLimits: readonly RateLimitStatus[]
   /** Of the last hour. */
   readonly calls: readonly meters.RequestCount[]
   readonly failures: readonly FailureReason[]
   /** Of the last 30 days. */
-  readonly spent: overview.Usage
+  readonly usage: overview.Usage
 }
 
 export interface SourceOverview {
@@ -36,7 +36,7 @@ export interface SourceOverview {
   readonly pause: pauses.PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** Oldest first; empty before the first run. */
-  readonly coverage: readonly coverage.FillRateSample[]
+  readonly fillRates: readonly coverage.FillRateSample[]
 }
 
 export interface RunOverview extends runs.StoredRun {
@@ -59,7 +59,7 @@ export async function readDashboardData(
   const paused = await pauses.listPaused(db)
   const live = new Set((await runs.listRunning(db)).map((run) => run.id))
   return {
-    at: now,
+    readAt: now,
     sources: await Promise.all(
       [...sources.values()].map(async (source) => ({
         name: source.name,
@@ -68,7 +68,7 @@ export async function readDashboardData(
         columns: source.outputs.map((output) => output.column),
         pause: paused.find((one) => one.source === source.name) ?? null,
         states: await rows.countRowStates(db, { sources: [source.name] }),
-        coverage: await coverage.listFillRateSamples(db, source.name, MEASUREMENTS),
+        fillRates: await coverage.listFillRateSamples(db, source.name, MEASUREMENTS),
       })),
     ),
     runs: await Promise.all(
@@ -79,9 +79,9 @@ export async function readDashboardData(
       })),
     ),
     jobs: await overview.listJobGroups(db),
-    quotas: await readRateLimits(db),
+    rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),
     failures: await countFailureReasons(db, { source: null, states: null }),
-    spent: await overview.usageWithin(db, USAGE_MS),
+    usage: await overview.usageWithin(db, USAGE_MS),
   }
 }

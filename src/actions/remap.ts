@@ -68,8 +68,8 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
   const add = (rehearsed: readonly PreviewedRemap[]): void => {
     examined.rows += rehearsed.length
     for (const one of rehearsed) {
-      examined[one.fate]++
-      if (one.fate !== 'changed') continue
+      examined[one.outcome]++
+      if (one.outcome !== 'changed') continue
       if (one.row.undone) examined.undone++
       if (one.diff === null) continue
       examined.cells += one.diff.cells.length
@@ -131,7 +131,7 @@ async function forEachPage(
  * @param run null: only preview
  */
 function remapPage(
-  deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
+  deps: Pick<MaintenanceDeps, 'db' | 'policy'>,
   { source, service }: RemapOptions,
   after: string,
   run: number | null,
@@ -150,13 +150,14 @@ function remapPage(
       }
       return rehearsed
     },
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
 }
 
 /** Includes unchanged rows whose state is no longer true. */
-const needsWrite = ({ row, fate }: PreviewedRemap): boolean =>
-  fate === 'changed' || (fate === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
+const needsWrite = ({ row, outcome }: PreviewedRemap): boolean =>
+  outcome === 'changed' ||
+  (outcome === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
 
 async function writeRequeued(
   deps: MaintenanceDeps,
@@ -176,12 +177,12 @@ async function writeRequeued(
 
 /** Waits a while for locked rows, then leaves them to the next run or the daemon. */
 async function writeLockedRows(
-  deps: Pick<MaintenanceDeps, 'db' | 'rules'>,
+  deps: Pick<MaintenanceDeps, 'db' | 'policy'>,
   { source, signal }: Pick<RemapOptions, 'source' | 'signal'>,
   run: number,
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
-  const { leftWaitMs } = deps.rules
+  const { leftWaitMs } = deps.policy
   for (let movedAt = performance.now(); !signal.aborted && performance.now() - movedAt < leftWaitMs;) {
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
     const { rows } = await step(() => writeBack.writeBackBatch(deps, source))
@@ -200,7 +201,7 @@ export interface PreviewedRemap {
    * - `inputs_changed`: the next run picks it
    * - `row_missing`: no longer in the source
    */
-  readonly fate: RemapOutcome
+  readonly outcome: RemapOutcome
   /** What would be written, as far as that is known; null: nothing. */
   readonly diff: DiffRow | null
 }
@@ -228,8 +229,8 @@ export async function previewRemap(
   const byKey = new Map(results.map((result) => [result.key, result]))
   return rows.map((row) => {
     const result = byKey.get(row.key)
-    if (result === undefined) return { row, fate: 'below_confidence', diff: null }
-    return { row, fate: REMAP_OUTCOMES[result.outcome], diff: toDiffRow(source, result, row.confidence) }
+    if (result === undefined) return { row, outcome: 'below_confidence', diff: null }
+    return { row, outcome: REMAP_OUTCOMES[result.outcome], diff: toDiffRow(source, result, row.confidence) }
   })
 }
 

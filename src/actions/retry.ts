@@ -44,7 +44,7 @@ export interface RetryReason {
  * within its budget.
  */
 export async function retryFailedRows(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   options: RetryOptions,
 ): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
@@ -82,7 +82,7 @@ interface RetryPage {
 }
 
 function retryPage(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: RetryOptions,
   after: string,
@@ -100,7 +100,7 @@ function retryPage(
       const gone = read.filter((row) => !there.has(row.key)).length
       return { read, ready, gone, complete: read.length - gone - ready.length }
     },
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
 }
 

@@ -136,7 +136,7 @@ export class LiveSync {
       }
       if (await waiting.hasRequeuedRows(db, run.id, this.#names))
         for (const source of this.#options.sources)
-          await repick(this.#deps, { ...toPickContext(run), dry: false }, source, {
+          await repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
             leftBehind: false,
             signal,
           })
@@ -163,7 +163,7 @@ export class LiveSync {
           .map((row) => row.key)
         const run = keys.length === 0 ? null : await this.#openRun(kind)
         if (run === null) continue
-        const leftOut = await this.#pick(run, source, keys, { settleGone: true })
+        const leftOut = await this.#pick(run, source, keys, { finishMissing: true })
         picked += keys.length - leftOut.length
       }
     if (picked > 0) log.info({ rows: picked }, 'rows that a dead run had picked are picked again')

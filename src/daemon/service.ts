@@ -74,17 +74,17 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     {
       name: 'schedule',
       source: null,
-      begin: () =>
+      start: () =>
         runLoop({
           name: 'schedule',
           log,
           signal,
-          nudge: new WakeSignal(),
+          wakeSignal: new WakeSignal(),
           tick: () => pollSchedule(schedule, signal),
         }),
     },
     ...(sources.length === 0 ? [] : [liveSyncTask(deps, follow, signal)]),
-    { name: 'keep', source: null, begin: () => retentionLoop(deps, signal) },
+    { name: 'keep', source: null, start: () => retentionLoop(deps, signal) },
   ]
   await Promise.all([...works.tasks(), ...runs].map((step) => supervise(deps, works, step, signal)))
   // All answers in progress are stored now, so the runs can report.
@@ -107,14 +107,14 @@ function liveSyncTask({ log }: ServiceDeps, follow: LiveSync, signal: AbortSigna
   return {
     name: 'follow',
     source: null,
-    begin: () =>
+    start: () =>
       runLoop({
         name: 'follow',
         log,
         signal,
-        nudge: new WakeSignal(),
+        wakeSignal: new WakeSignal(),
         paceMs: 50,
-        longestLookMs: LIVE_SYNC_POLL_MS,
+        maxPollMs: LIVE_SYNC_POLL_MS,
         tick: () => follow.tick(signal),
       }),
   }
@@ -153,7 +153,7 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
     name: 'keep',
     log: deps.log,
     signal,
-    nudge: new WakeSignal(),
+    wakeSignal: new WakeSignal(),
     tick: async () => {
       const { dropped, more } = await dropOld(deps, deps.config.keep, sweep)
       if (Object.values(dropped).some((count) => count > 0))
@@ -177,7 +177,7 @@ export async function supervise(
   for (let pause = FIRST_RESTART_MS; !signal.aborted; pause = Math.min(MAX_RESTART_MS, pause * 2)) {
     const began = performance.now()
     try {
-      await step.begin()
+      await step.start()
       return
     } catch (error) {
       if (signal.aborted) return

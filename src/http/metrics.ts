@@ -42,7 +42,7 @@ function listGauges(
   board: DashboardData,
   oldestDelivery: number,
 ): [name: string, help: string, samples: MetricSample[]][] {
-  const { sources, jobs, quotas, runs, at } = board
+  const { sources, jobs, rateLimits: quotas, runs, readAt: at } = board
   const open = jobs.filter((group) => group.deadline !== null)
   const ended = runs.find((run) => run.state !== Run.running)
   const ageOf = (date: Date): number => Math.max(0, (at - date.getTime()) / 1_000)
@@ -116,7 +116,7 @@ function listGauges(
     [
       'fillrate_fill_rate_ratio',
       'Share of eligible rows with a non-blank column, at the last count.',
-      sources.flatMap(({ name, coverage }) => {
+      sources.flatMap(({ name, fillRates: coverage }) => {
         const last = coverage.at(-1)
         return Object.entries(last?.filled ?? {}).map(([column, filled]) => ({
           labels: { source: name, column },

@@ -20,11 +20,11 @@ export interface Deps {
   readonly log: Logger
   readonly now: () => number
   readonly random: () => number
-  readonly rules: RunPolicy
+  readonly policy: RunPolicy
   /** Number of the configured service. Responses of another service are not used. */
   readonly service: number
   /** Counts for the metrics. */
-  readonly meter?: MetricsRecorder
+  readonly metrics?: MetricsRecorder
 }
 
 /** What the steps that call the service need as well. Only the leader has it. */

@@ -23,7 +23,7 @@ export interface DeliveryBody {
 /** One result of a delivery, with the person it is about, as far as that can be known. */
 export interface ResultSubject {
   readonly eventId: string
-  readonly at: number
+  readonly index: number
   readonly identifiers: readonly SubjectIdentifier[]
   /** The member of the job that it answers; null: none or unknown. */
   readonly member: { readonly id: number; readonly isErased: boolean } | null
@@ -46,13 +46,13 @@ export function findResultSubjects(
       members: candidate.job.members,
       places: matchToMembers(candidate, results),
     }))
-    return results.map((item, at) => ({
+    return results.map((item, index) => ({
       eventId,
-      at,
+      index,
       identifiers: findIdentifiers(item.raw),
       member:
         matched.flatMap(({ members, places }) => {
-          const member = members[places[at] ?? -1]
+          const member = members[places[index] ?? -1]
           // A lookup that still exists has a kind, with or without an address.
           return member === undefined ? [] : [{ id: member.id, isErased: member.kind === null }]
         })[0] ?? null,
@@ -65,10 +65,10 @@ export function findResultSubjects(
 export async function redactResults<Of extends DeliveryBody>(
   tx: Tx,
   bodies: readonly Of[],
-  erased: readonly Pick<ResultSubject, 'eventId' | 'at'>[],
+  erased: readonly Pick<ResultSubject, 'eventId' | 'index'>[],
 ): Promise<{ bodies: Of[]; results: number }> {
   const redacted = bodies.map((one) => {
-    const places = new Set(erased.filter(({ eventId }) => eventId === one.eventId).map(({ at }) => at))
+    const places = new Set(erased.filter(({ eventId }) => eventId === one.eventId).map(({ index }) => index))
     const body = redactBody(one.body, places)
     return body === null ? one : { ...one, body }
   })

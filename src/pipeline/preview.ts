@@ -122,7 +122,7 @@ export const EMPTY_PREVIEW: Preview = {
  * @param options.sample number of rows to return
  */
 export async function previewRun(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   run: number,
   options: { readonly sources: readonly Source[]; readonly sample: number; readonly signal: AbortSignal },
 ): Promise<Preview> {
@@ -151,7 +151,7 @@ export async function previewRun(
 }
 
 async function* previewRows(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   run: number,
   signal: AbortSignal,
@@ -166,7 +166,7 @@ async function* previewRows(
         const last = answered.length < PREVIEW_BATCH_SIZE ? null : (answered.at(-1)?.key ?? null)
         return { rows: await previewWriteBack(tx, source, answered), next: last }
       },
-      deps.rules.sourceTimeoutMs,
+      deps.policy.sourceTimeoutMs,
     )
     yield* rows
     after = next

@@ -27,7 +27,7 @@ export interface RecoverResult {
  * seconds, not only at start-up: the process that died may have been the last to start.
  */
 export async function recoverAbandoned(
-  deps: Pick<Deps, 'db' | 'log'> & { readonly rules: Pick<RunPolicy, 'attempts'> },
+  deps: Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<RunPolicy, 'attempts'> },
   ownRuns: number | readonly number[] | null,
 ): Promise<RecoverResult> {
   const own = ownRuns === null ? [] : [ownRuns].flat()
@@ -45,7 +45,7 @@ export async function recoverAbandoned(
     await lookups.requeueSingly(tx, expired, {
       reason: 'its job was not delivered in time',
       mayBeBilled: true,
-      attempts: deps.rules.attempts,
+      attempts: deps.policy.attempts,
     })
     return expired.length
   })
@@ -54,7 +54,7 @@ export async function recoverAbandoned(
     await lookups.requeueSingly(tx, released, {
       reason: 'the delivery held no result for it',
       mayBeBilled: true,
-      attempts: deps.rules.attempts,
+      attempts: deps.policy.attempts,
     })
     return released.length
   })

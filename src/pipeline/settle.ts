@@ -28,7 +28,7 @@ export interface SettleResult {
   readonly orphaned: number
 }
 
-type SettleDeps = Pick<Deps, 'db' | 'rules' | 'now' | 'log' | 'meter'>
+type SettleDeps = Pick<Deps, 'db' | 'policy' | 'now' | 'log' | 'metrics'>
 
 /** Settles deliveries, oldest first: their results answer lookups and finish jobs. */
 export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
@@ -40,9 +40,9 @@ export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
     if (!isDeliveryError(error)) throw error
     return settleOneByOne(deps)
   })
-  deps.meter?.recordDeliveryLags(lagsMs)
-  deps.meter?.recordLookups(outcomes)
-  deps.meter?.recordQuarantined(quarantinedResults)
+  deps.metrics?.recordDeliveryLags(lagsMs)
+  deps.metrics?.recordLookups(outcomes)
+  deps.metrics?.recordQuarantined(quarantinedResults)
   if (quarantinedResults > 0)
     deps.log.warn({ results: quarantinedResults }, 'quarantined results that match no input of their job')
   return result
@@ -123,7 +123,7 @@ function settleClaimed(
     const done = settled.flatMap((one) => one.matched ?? [])
     const answers = mergeAnswers(done.flatMap((one) => one.settlement.answers))
     await completeFromDelivery(tx, answers)
-    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(done), deps.rules.bulkGraceMs)
+    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(done), deps.policy.bulkGraceMs)
     await deliveries.closeDeliveries(tx, settled)
     return {
       deliveries: claimed.length,
@@ -146,7 +146,7 @@ interface SettledDelivery extends deliveries.SettledDelivery {
 }
 
 function settleParsed(
-  deps: Pick<Deps, 'rules' | 'now'>,
+  deps: Pick<Deps, 'policy' | 'now'>,
   delivery: deliveries.ClaimedDelivery,
   known: readonly jobs.DeliveryJob[],
 ): SettledDelivery {
@@ -156,7 +156,7 @@ function settleParsed(
     return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed
   const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, known)
-  const settlement = settleDelivery(event, candidates, deps.rules, deps.now())
+  const settlement = settleDelivery(event, candidates, deps.policy, deps.now())
   if (settlement === null)
     return {
       eventId,

@@ -42,7 +42,7 @@ export async function submitJobs(
     option: run.options.route,
     bulkPossible: webhookUrl !== null,
     picking: run.picking,
-    minimum: deps.rules.bulkMinimum,
+    minimum: deps.policy.bulkMinimum,
   })
   if (webhookUrl === null || bulkFrom === null) return NOTHING_SUBMITTED
   const open = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
@@ -75,7 +75,7 @@ export async function submitJobs(
       token,
       least: bulkFrom,
       again: there.again,
-      leaseMs: submitLeaseMs(granted.count, slots, deps.rules.callTimeoutMs),
+      leaseMs: submitLeaseMs(granted.count, slots, deps.policy.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
       // is in doubt.
@@ -95,7 +95,7 @@ export async function submitJobs(
           token,
           isGlobalRejection: stop !== null,
           mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
-          ...afterSubmit(job, event, deps.rules, deps.now(), deps.random()),
+          ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
         })
         if (inSlots.pendingCount === 0) give(1)
         return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
@@ -148,7 +148,7 @@ async function leaseJobs(
     least,
     token,
     leaseMs,
-    deadlineMs: deps.rules.bulkDeadlineMs,
+    deadlineMs: deps.policy.bulkDeadlineMs,
   })
   return [...again, ...made]
 }

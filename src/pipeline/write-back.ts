@@ -17,7 +17,7 @@ export interface WriteBackResult {
   readonly enriched: number
   readonly cells: number
   /** Rows that another transaction has locked: they keep waiting and are retried soon. */
-  readonly left: number
+  readonly deferred: number
   /** There may be more to do at once. */
   readonly more: boolean
 }
@@ -28,13 +28,13 @@ export interface WriteBackResult {
  * and the others are written. A batch that takes too long is cancelled, and the next one is smaller.
  */
 export async function writeBackBatch(
-  deps: Pick<Deps, 'db' | 'rules' | 'meter'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
   source: Source,
 ): Promise<WriteBackResult> {
   const began = performance.now()
   const did = await writeWithRetries(deps, source)
   if (did.rows > 0)
-    deps.meter?.recordWriteBack(source.name, { ms: performance.now() - began, cells: did.cells })
+    deps.metrics?.recordWriteBack(source.name, { ms: performance.now() - began, cells: did.cells })
   return did
 }
 
@@ -44,7 +44,7 @@ interface ClaimedBatch {
   fitted: readonly FittedRow[]
 }
 
-async function writeWithRetries(deps: Pick<Deps, 'db' | 'rules'>, source: Source): Promise<WriteBackResult> {
+async function writeWithRetries(deps: Pick<Deps, 'db' | 'policy'>, source: Source): Promise<WriteBackResult> {
   const pace = sharedBatchSize(source, ROWS_PER_TICK)
   for (let attempt = 1; ; attempt++) {
     const limit = pace.rows
@@ -70,10 +70,10 @@ async function writeWithRetries(deps: Pick<Deps, 'db' | 'rules'>, source: Source
   }
 }
 
-const NOTHING_WRITTEN = { rows: 0, enriched: 0, cells: 0, left: 0, more: false } as const
+const NOTHING_WRITTEN = { rows: 0, enriched: 0, cells: 0, deferred: 0, more: false } as const
 
 function writeClaimed(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   limit: number,
   held: ClaimedBatch,
@@ -87,7 +87,7 @@ function writeClaimed(
       const { settled, fitted } = partitionAnswered(source, claimed)
       held.fitted = fitted
       const began = performance.now()
-      const outcomes = await writeToSource(tx, source, fitted, deps.rules.sourceTimeoutMs)
+      const outcomes = await writeToSource(tx, source, fitted, deps.policy.sourceTimeoutMs)
       const tookMs = performance.now() - began
       const written: changes.NewChange[] = []
       const locked: string[] = []
@@ -121,11 +121,11 @@ function writeClaimed(
         rows: settled.length,
         enriched: written.length,
         cells: settled.reduce((sum, row) => sum + row.cells.written, 0),
-        left: locked.length,
+        deferred: locked.length,
         tookMs,
       }
     },
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
 }
 
@@ -148,25 +148,25 @@ async function writeToSource(
 
 /** Defers the rows of a cancelled batch. */
 async function deferRows(
-  { db, rules }: Pick<Deps, 'db' | 'rules'>,
+  { db, policy }: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   left: readonly writeBackQueue.AnsweredRow[],
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
   const keys = left.map((row) => row.key)
-  const reason = describeTableBusy(busy, rules.sourceTimeoutMs)
+  const reason = describeTableBusy(busy, policy.sourceTimeoutMs)
   await inTransaction(db, (tx) => writeBackQueue.postponeRows(tx, source.name, keys, reason))
-  return { ...NOTHING_WRITTEN, left: keys.length }
+  return { ...NOTHING_WRITTEN, deferred: keys.length }
 }
 
 /** Rejects the one row that cannot be written, unless it has changed since the attempt. */
 async function rejectRow(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   one: FittedRow,
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
-  const reason = describeTableBusy(busy, deps.rules.sourceTimeoutMs)
+  const reason = describeTableBusy(busy, deps.policy.sourceTimeoutMs)
   const rejected = {
     outcome: 'rejected',
     reason,

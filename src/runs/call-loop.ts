@@ -76,15 +76,15 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
       continue
     }
     options.onLeadership(leadership)
-    let ended = { refused: false, answered: false }
+    let ended = { isRejected: false, hasAnswered: false }
     try {
       ended = await callWhileLeader(options, { ...deps, limiter: leadership.limiter }, leadership)
     } finally {
       await leadership.end()
       options.onLeadership(null)
     }
-    if (ended.answered) refusals = 0
-    if (!ended.refused || signal.aborted) continue
+    if (ended.hasAnswered) refusals = 0
+    if (!ended.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
     await sleep(pauseMs(++refusals), undefined, { signal }).catch(() => {})
     deps.client.resetKeys()
@@ -93,8 +93,8 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
 
 /** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
 interface LeadershipEnd {
-  readonly refused: boolean
-  readonly answered: boolean
+  readonly isRejected: boolean
+  readonly hasAnswered: boolean
 }
 
 async function callWhileLeader(
@@ -102,15 +102,15 @@ async function callWhileLeader(
   deps: CallDeps,
   turn: Leadership,
 ): Promise<LeadershipEnd> {
-  let refused = false
-  let answered = false
+  let isRejected = false
+  let hasAnswered = false
   const options: CallLoopOptions = {
     ...given,
     onResponse: () => {
-      answered = true
+      hasAnswered = true
     },
     onStop: (error) => {
-      refused = true
+      isRejected = true
       ended.abort()
       given.onStop(error)
     },
@@ -127,13 +127,13 @@ async function callWhileLeader(
       runLoop({
         ...common,
         name: `look up, ${priority}`,
-        nudge: options.toLookUp,
+        wakeSignal: options.toLookUp,
         tick: async () => {
           let did = 0
           for (const run of await live()) {
             if (signal.aborted) break
             if (toPriority(run.trigger) !== priority) continue
-            did += await lookUpFor(options, deps, run, { most: LOOKUPS_PER_TICK, signal })
+            did += await lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal })
           }
           return did
         },
@@ -142,7 +142,7 @@ async function callWhileLeader(
     runLoop({
       ...common,
       name: 'submit',
-      nudge: options.toSubmit,
+      wakeSignal: options.toSubmit,
       tick: async () => {
         let did = 0
         for (const run of await live()) {
@@ -173,7 +173,7 @@ async function callWhileLeader(
     await Promise.allSettled(loops)
     throw error
   })
-  return { refused, answered }
+  return { isRejected, hasAnswered }
 }
 
 /** Maximum concurrent ticks; each has at least one call in flight. */
@@ -194,7 +194,7 @@ async function lookUpUrgent(
   const begin = async (run: runs.RunningRun): Promise<number> => {
     if (underWay.size >= MAX_URGENT_TICKS) await Promise.race(underWay)
     const leased = Promise.withResolvers<number>()
-    const task = lookUpFor(options, deps, run, { most: LOOKUPS_PER_TICK, signal, onLeased: leased.resolve })
+    const task = lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal, onLeased: leased.resolve })
       .then(
         () => {},
         (error: unknown) => {
@@ -213,7 +213,7 @@ async function lookUpUrgent(
       name: 'look up, sync',
       log: deps.log,
       signal,
-      nudge: options.toSync,
+      wakeSignal: options.toSync,
       tick: async () => {
         if (failure !== null) {
           const { error } = failure
@@ -237,7 +237,7 @@ async function lookUpFor(
   options: CallLoopOptions,
   deps: CallDeps,
   run: runs.RunningRun,
-  tick: Pick<lookUp.LookUpOptions, 'most' | 'signal' | 'onLeased'>,
+  tick: Pick<lookUp.LookUpOptions, 'limit' | 'signal' | 'onLeased'>,
 ): Promise<number> {
   const result = await lookUp.lookUpBatch(deps, run, {
     ...tick,
@@ -257,5 +257,5 @@ async function lookUpFor(
   })
   if (result.answered > 0) options.onResponse?.()
   if (result.stop !== null) options.onStop(result.stop)
-  return result.asked
+  return result.requested
 }

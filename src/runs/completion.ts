@@ -2,9 +2,9 @@
 export interface RunSnapshot {
   readonly picking: boolean
   /** Rows of this run that wait. */
-  readonly mine: number
+  readonly ownWaiting: number
   /** Of these, rows whose lookup is in a job. */
-  readonly forDelivery: number
+  readonly awaitingDelivery: number
   /** Of these, answered rows that another transaction has locked. */
   readonly locked: number
   /** Rows of the same sources held by other running runs, as far as this run waits for them. */
@@ -44,13 +44,14 @@ export const isOutageTooLong = (lastedMs: number, wasAnswered: boolean): boolean
  * is stored, and the next run or the daemon continues. Pure.
  */
 export function decideCompletion(situation: RunSnapshot): Completion {
-  const { picking, mine, forDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } = situation
+  const { picking, ownWaiting, awaitingDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } =
+    situation
   if (picking) return 'continue'
-  if (isDown && mine > 0) return 'done'
-  const payable = mine - unpayable - later - locked
+  if (isDown && ownWaiting > 0) return 'done'
+  const payable = ownWaiting - unpayable - later - locked
   if (locked > 0 && idleMs < Math.min(waitMs, situation.leftWaitMs)) return 'continue'
   if (payable <= 0 && others === 0) return 'done'
   const patient = idleMs < waitMs
-  if (payable <= forDelivery) return patient ? 'continue' : 'timed_out'
+  if (payable <= awaitingDelivery) return patient ? 'continue' : 'timed_out'
   return 'continue'
 }

@@ -11,16 +11,16 @@ export interface LoopOptions {
    * @returns how much it did; 0: nothing to do
    */
   readonly tick: () => Promise<number>
-  readonly nudge: WakeSignal
+  readonly wakeSignal: WakeSignal
   /** Stops the loop after the current tick. */
   readonly signal: AbortSignal
   readonly log: Logger
   /** Minimum time between two partial ticks, so that work gathers into batches. Milliseconds. */
   readonly paceMs?: number
   /** Maximum time between two ticks while idle. Milliseconds. */
-  readonly longestLookMs?: number
+  readonly maxPollMs?: number
   /** Amount of a full tick, which is followed by the next one at once. */
-  readonly full?: number
+  readonly fullTick?: number
 }
 
 const MIN_POLL_MS = 100
@@ -31,9 +31,9 @@ const MAX_POLL_MS = 1_000
  * transactions: the next tick picks up what this one did not do.
  */
 export async function runLoop(options: LoopOptions): Promise<void> {
-  const { signal, paceMs = 0, longestLookMs = MAX_POLL_MS } = options
-  const { full = Number.POSITIVE_INFINITY } = options
-  const nudge = options.nudge.listen()
+  const { signal, paceMs = 0, maxPollMs = MAX_POLL_MS } = options
+  const { fullTick = Number.POSITIVE_INFINITY } = options
+  const wakeSignal = options.wakeSignal.listen()
   let look = MIN_POLL_MS
   let outage = 0
   while (!signal.aborted) {
@@ -51,14 +51,14 @@ export async function runLoop(options: LoopOptions): Promise<void> {
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue
     }
-    if (did >= full) continue
+    if (did >= fullTick) continue
     if (did > 0) {
       look = MIN_POLL_MS
       if (paceMs > 0) await sleep(paceMs, undefined, { signal }).catch(() => {})
       continue
     }
-    await nudge.wait(look, signal)
-    look = Math.min(longestLookMs, look * 2)
+    await wakeSignal.wait(look, signal)
+    look = Math.min(maxPollMs, look * 2)
   }
 }
 

@@ -60,7 +60,7 @@ interface MonitorState extends Leftover {
  * @returns what it leaves to others
  */
 export async function monitorRun(
-  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
   signal: AbortSignal,
 ): Promise<Leftover> {
@@ -94,7 +94,7 @@ export async function monitorRun(
       if (error instanceof TableBusyError) {
         // Requeued rows wait behind a locked table just as rows to be written do.
         const idleMs = performance.now() - run.counters.lastProgressAt
-        if (idleMs >= Math.min(run.waitMs, deps.rules.leftWaitMs)) {
+        if (idleMs >= Math.min(run.waitMs, deps.policy.leftWaitMs)) {
           await countFinished(deps, run, told)
           reportProgress(run, told)
           return { ...told, locked: told.waiting }
@@ -118,7 +118,7 @@ async function countFinished(
 }
 
 async function checkCompletion(
-  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
   told: Leftover,
   signal: AbortSignal,
@@ -140,7 +140,7 @@ async function checkCompletion(
     .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.service !== run.service)
     .map((one) => one.id)
   // Otherwise the write-back does it.
-  if (run.dry) await waiting.advanceCascade(deps.db, run.id, run.cascading)
+  if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
   let waits = await waiting.readWaitingCounts(deps.db, run, names, live, unawaited)
   if (await takeOver(deps, run, live, waits, signal))
     waits = await waiting.readWaitingCounts(deps.db, run, names, live, unawaited)
@@ -152,12 +152,14 @@ async function checkCompletion(
   const unpayable = waits.abandoned + run.budget.rowsAwaitingBudget
   const end = decideCompletion({
     ...waits,
+    ownWaiting: waits.mine,
+    awaitingDelivery: waits.forDelivery,
     others: waits.awaited,
     unpayable,
     isDown: told.outageMs !== null,
     idleMs,
     waitMs: run.waitMs,
-    leftWaitMs: deps.rules.leftWaitMs,
+    leftWaitMs: deps.policy.leftWaitMs,
     picking: false,
   })
   if (end === 'continue') await sleep(FULL_CHECK_MS - POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
@@ -176,7 +178,7 @@ async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Prom
 
 /** @returns whether anything was taken over */
 async function takeOver(
-  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
   live: readonly number[],
   waits: waiting.WaitingCounts,
@@ -190,7 +192,7 @@ async function takeOver(
 
 /** @returns whether any row was picked */
 async function repickSources(
-  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
   options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
 ): Promise<boolean> {
@@ -198,7 +200,7 @@ async function repickSources(
   for (const source of run.sources) {
     const did = await again(deps, run, source, { ...options, limit: run.limit })
     run.counters.picked += did.picked
-    any ||= did.picked + did.again > 0
+    any ||= did.picked + did.repicked > 0
   }
   if (any) markProgress(run)
   return any

@@ -67,7 +67,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
   const seen = new RunObservations()
   const options = await excludePaused(deps, asked, seen)
   const { dryRun = null } = options
-  const dry = dryRun !== null
+  const isDryRun = dryRun !== null
   const counters = new RunCounters()
   const budget = new RunBudget(options.budget)
   const token = randomUUID()
@@ -79,7 +79,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
       budget: options.budget,
       where: options.where,
       route: options.route,
-      ...(dry && { dry }),
+      ...(isDryRun && { dry: isDryRun }),
     },
     owner: deps.owner,
     token,
@@ -89,7 +89,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
     service: deps.service,
   })
   deps.log.info(
-    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry },
+    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry: isDryRun },
     'run started',
   )
 
@@ -99,7 +99,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
   const works =
     options.workers ??
     new Workers(deps, {
-      sources: dry ? [] : options.sources,
+      sources: isDryRun ? [] : options.sources,
       calls: { deps, elector: deps.elector },
       signal: ending,
       ...(options.deliveries && { deliveries: options.deliveries }),
@@ -122,7 +122,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
 
   const steps = [
     heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal),
-    pickAll(deps, { id, budget, dry, service: deps.service }, options, ending, seen, (picked) => {
+    pickAll(deps, { id, budget, isDryRun, service: deps.service }, options, ending, seen, (picked) => {
       counters.picked += picked
       if (picked > 0) counters.touch()
       wakeCalls()
@@ -133,8 +133,8 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
       picking = false
       wakeCalls()
     }),
-    ...(options.workers ? [] : works.tasks().map((step) => step.begin())),
-    ...(dry
+    ...(options.workers ? [] : works.tasks().map((step) => step.start())),
+    ...(isDryRun
       ? []
       : [
           runEvery(FILL_RATE_INTERVAL_MS, ending, deps, 'measure', () =>
@@ -146,7 +146,7 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
       {
         id,
         trigger: options.trigger,
-        dry,
+        isDryRun,
         service: deps.service,
         cascading: options.sources.filter(({ mapping }) => hasCascade(mapping)).map(({ name }) => name),
         sources: options.sources,
@@ -181,8 +181,8 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
     ),
   )
   leave()
-  await deps.meter?.flush()
-  if (!dry && !options.signal.aborted) await sampleFillRates(deps, options.sources, { minAgeMs: 0 })
+  await deps.metrics?.flush()
+  if (!isDryRun && !options.signal.aborted) await sampleFillRates(deps, options.sources, { minAgeMs: 0 })
   return finishRun(
     deps,
     { id, token, budget, tally: counters, began: startedAt, seen, rate: works.rate() },

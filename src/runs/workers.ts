@@ -48,10 +48,10 @@ export interface WorkerTask {
   readonly name: string
   /** The source that it works for. Null: all. */
   readonly source: string | null
-  readonly begin: () => Promise<void>
+  readonly start: () => Promise<void>
 }
 
-type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'rules'>
+type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'policy'>
 
 /**
  * The steps that a process does for all its runs together: look up, submit, settle, write back and recover, each in
@@ -65,7 +65,7 @@ export class Workers {
   readonly #syncSignal = new WakeSignal()
   readonly #submitSignal = new WakeSignal()
   readonly #settleSignal: WakeSignal
-  readonly #writers: readonly { readonly source: Source; readonly nudge: WakeSignal }[]
+  readonly #writers: readonly { readonly source: Source; readonly wakeSignal: WakeSignal }[]
   readonly #warnedRuns = new Set<number>()
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
@@ -76,7 +76,7 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
-    this.#writers = options.sources.map((source) => ({ source, nudge: new WakeSignal() }))
+    this.#writers = options.sources.map((source) => ({ source, wakeSignal: new WakeSignal() }))
   }
 
   /**
@@ -95,7 +95,7 @@ export class Workers {
   }
 
   readonly wakeWriters = (): void => {
-    for (const { nudge } of this.#writers) nudge.notify()
+    for (const { wakeSignal } of this.#writers) wakeSignal.notify()
   }
 
   /** The rate status: of this process's leadership, or as the leader reported it. */
@@ -109,17 +109,17 @@ export class Workers {
     const deps = this.#deps
     const common = { signal, log: deps.log }
     return [
-      ...(calls === null ? [] : [{ name: 'call', source: null, begin: () => this.#runCalls(calls) }]),
+      ...(calls === null ? [] : [{ name: 'call', source: null, start: () => this.#runCalls(calls) }]),
       {
         name: 'settle',
         source: null,
-        begin: () =>
+        start: () =>
           runLoop({
             ...common,
             name: 'settle',
-            nudge: this.#settleSignal,
+            wakeSignal: this.#settleSignal,
             paceMs: 250,
-            full: 20,
+            fullTick: 20,
             tick: async () => {
               await this.#options.beforeSettle?.()
               const did = await settle.settleReceived(deps)
@@ -132,15 +132,15 @@ export class Workers {
             },
           }),
       },
-      ...this.#writers.flatMap(({ source, nudge }) => [
-        this.#writer(source, 'write back', { nudge, paceMs: 200 }),
+      ...this.#writers.flatMap(({ source, wakeSignal }) => [
+        this.#writer(source, 'write back', { wakeSignal, paceMs: 200 }),
         // Second writer: polls slowly, and stays busy while there is a backlog.
-        this.#writer(source, 'help to write back', { nudge: new WakeSignal(), paceMs: 1_000 }),
+        this.#writer(source, 'help to write back', { wakeSignal: new WakeSignal(), paceMs: 1_000 }),
       ]),
       {
         name: 'recover',
         source: null,
-        begin: () =>
+        start: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
             // Never declare our own runs dead, however long Postgres was unavailable.
             const did = await recover.recoverAbandoned(deps, this.#runIds())
@@ -166,14 +166,14 @@ export class Workers {
   #writer(
     source: Source,
     verb: string,
-    pace: { readonly nudge: WakeSignal; readonly paceMs: number },
+    pace: { readonly wakeSignal: WakeSignal; readonly paceMs: number },
   ): WorkerTask {
     const deps = this.#deps
     const name = `${verb} ${source.name}`
     return {
       name,
       source: source.name,
-      begin: () =>
+      start: () =>
         runLoop({
           ...pace,
           name,
@@ -261,7 +261,7 @@ export function runEvery(
 ): Promise<void> {
   return runLoop({
     name,
-    nudge: new WakeSignal(),
+    wakeSignal: new WakeSignal(),
     signal,
     log: deps.log,
     tick: async () => {

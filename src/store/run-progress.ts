@@ -29,14 +29,16 @@ export async function hasRequeuedRows(
  * to its next identifier.
  */
 export interface DonePolicy {
-  readonly dry: boolean
+  readonly isDryRun: boolean
   /** The sources whose rows go on after a miss. */
   readonly cascading: readonly string[]
 }
 
 /** Whether the run of the row `r` with the lookup `l` is not done with it. */
-const isOpenSql = ({ dry, cascading }: DonePolicy): RawBuilder<boolean> =>
-  dry ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)` : sql`true`
+const isOpenSql = ({ isDryRun, cascading }: DonePolicy): RawBuilder<boolean> =>
+  isDryRun
+    ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)`
+    : sql`true`
 
 const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
   sql`(l.state = 'not_found' and r.source = any(${[...cascading]}::text[]))`
@@ -45,7 +47,7 @@ const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
 export async function countWaitingRows(
   db: Connection,
   run: number,
-  done: DonePolicy = { dry: false, cascading: [] },
+  done: DonePolicy = { isDryRun: false, cascading: [] },
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
@@ -127,7 +129,7 @@ export async function readWaitingCounts(
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.source = any(${[...sources]}::text[]) and r.state = 'waiting'`.execute(db)
   const { olderDry, held, ...waits } = rows[0] ?? { ...NO_WAITING, olderDry: 0, held: 0 }
-  return { ...waits, awaited: run.dry && held > 0 ? olderDry : waits.awaited }
+  return { ...waits, awaited: run.isDryRun && held > 0 ? olderDry : waits.awaited }
 }
 
 const NO_WAITING = {

@@ -6,7 +6,7 @@ import { openSource, type Source } from '../../src/sources/source.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { TestDatabase } from './clone.ts'
 
-const RULES: RunPolicy = {
+const POLICY: RunPolicy = {
   attempts: 5,
   concurrency: 8,
   bulkMinimum: 50,
@@ -30,7 +30,7 @@ export interface AnsweredPeople {
 export async function answeredPeople(
   database: TestDatabase,
   count: number,
-  rules: Partial<RunPolicy> = {},
+  policy: Partial<RunPolicy> = {},
 ): Promise<AnsweredPeople> {
   const { db, pool } = database
   await pool.query(`
@@ -66,13 +66,13 @@ export async function answeredPeople(
     log: pino({ level: 'silent' }),
     now: Date.now,
     random: Math.random,
-    rules: { ...RULES, ...rules },
+    policy: { ...POLICY, ...policy },
     service: 0,
   }
   const options = { limit: null, where: null }
   const pass = await createPass(deps, source, options)
   while (pass.phase !== 'done')
-    await pick(deps, { id: 1, budget: new RunBudget(null), dry: false, service: 0 }, pass, options)
+    await pick(deps, { id: 1, budget: new RunBudget(null), isDryRun: false, service: 0 }, pass, options)
   return { deps, source, run: 1 }
 }
 

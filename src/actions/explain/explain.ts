@@ -28,7 +28,7 @@ import {
   type RowStatus,
 } from './row-history.ts'
 
-type ExplainDeps = Pick<Deps, 'db' | 'rules' | 'service' | 'now'>
+type ExplainDeps = Pick<Deps, 'db' | 'policy' | 'service' | 'now'>
 
 /**
  * Explains one row. Reads only.
@@ -52,18 +52,19 @@ export async function explainRow(deps: ExplainDeps, source: Source, typed: strin
   const asked = choice?.lookup ?? null
   const next = decideNextStep(
     {
-      outside: now.exists ? findExclusion(inside) : 'deleted',
-      lacks: inside.lacks,
-      question: asked?.kind ?? null,
-      suppressed: inside.inputs !== null && (await findSuppressedRows(db, source, [inside.inputs])).size > 0,
+      exclusion: now.exists ? findExclusion(inside) : 'deleted',
+      hasBlanks: inside.lacks,
+      lookupKind: asked?.kind ?? null,
+      isSuppressed:
+        inside.inputs !== null && (await findSuppressedRows(db, source, [inside.inputs])).size > 0,
       inputsChanged,
-      settledByAnother:
+      isFromOtherService:
         row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
-      undone: row?.state === Row.unchanged && UNDONE_NOTE in (row.notes ?? {}),
+      isUndone: row?.state === Row.unchanged && UNDONE_NOTE in (row.notes ?? {}),
       row,
       lookup,
       job,
-      alive: run?.alive ?? false,
+      isRunAlive: run?.alive ?? false,
     },
     deps.now(),
   )
@@ -106,7 +107,7 @@ function withoutRecord(lookup: store.LookupHistory): LookupSummary {
 
 async function readRowValues(deps: ExplainDeps, source: Source, typed: string): ReturnType<typeof readRow> {
   try {
-    return await inTransaction(deps.db, (tx) => readRow(tx, source, typed), deps.rules.sourceTimeoutMs)
+    return await inTransaction(deps.db, (tx) => readRow(tx, source, typed), deps.policy.sourceTimeoutMs)
   } catch (error) {
     throw error instanceof InvalidKeyError ? invalidKeyProblem(source, typed, error) : error
   }
@@ -128,18 +129,18 @@ const NOT_IN_SOURCE: SourceEvaluation = {
 }
 
 async function evaluateInSource(
-  { db, rules, service }: ExplainDeps,
+  { db, policy, service }: ExplainDeps,
   source: Source,
   key: string,
 ): Promise<SourceEvaluation> {
   try {
-    const inside = await inTransaction(db, (tx) => evaluateRow(tx, source, key), rules.sourceTimeoutMs)
+    const inside = await inTransaction(db, (tx) => evaluateRow(tx, source, key), policy.sourceTimeoutMs)
     const found = { ...inside, problem: null, lacks: false }
     if (inside.leftOutBy !== null || inside.joinCount > 1) return found
     const [row] = await inTransaction(
       db,
       (tx) => readCandidatesByKey(tx, source, [key], service),
-      rules.sourceTimeoutMs,
+      policy.sourceTimeoutMs,
     )
     return { ...found, lacks: row?.lacks ?? false }
   } catch (error) {
@@ -148,7 +149,7 @@ async function evaluateInSource(
   }
 }
 
-function findExclusion({ leftOutBy, problem, joinCount }: SourceEvaluation): RowSituation['outside'] {
+function findExclusion({ leftOutBy, problem, joinCount }: SourceEvaluation): RowSituation['exclusion'] {
   if (problem !== null) return 'problem'
   return leftOutBy ?? (joinCount > 1 ? 'copies' : null)
 }

@@ -10,40 +10,40 @@ export interface NextStep {
 
 export interface RowSituation {
   /** Null: it belongs to the source. */
-  readonly outside: 'deleted' | 'joins' | 'where' | 'copies' | 'problem' | null
+  readonly exclusion: 'deleted' | 'joins' | 'where' | 'copies' | 'problem' | null
   /** At least one of its columns could be filled. */
-  readonly lacks: boolean
+  readonly hasBlanks: boolean
   /** Kind of the lookup that a run would request; null if no input is usable. */
-  readonly question: string | null
-  readonly suppressed: boolean
+  readonly lookupKind: string | null
+  readonly isSuppressed: boolean
   /** The inputs have changed since the row was last picked. */
   readonly inputsChanged: boolean
   /** The row was finished with another service than the configured one. */
-  readonly settledByAnother?: boolean
-  readonly undone: boolean
+  readonly isFromOtherService?: boolean
+  readonly isUndone: boolean
   readonly row: Pick<RowHistoryRow, 'state' | 'dry' | 'run' | 'due_at'> | null
   readonly lookup: Pick<LookupHistory, 'state' | 'not_before' | 'reason' | 'run'> | null
   readonly job: Pick<JobHistory, 'state' | 'deadline_at'> | null
   /** The process of the run that holds it is alive. */
-  readonly alive: boolean
+  readonly isRunAlive: boolean
 }
 
 /** Decides when and why a row is tried again, or what the user can do about it. Pure. */
 export function decideNextStep(situation: RowSituation, now: number): NextStep {
-  const { row, outside } = situation
-  if (outside !== null) return { what: EXCLUSION_STEPS[outside], at: null }
+  const { row, exclusion } = situation
+  if (exclusion !== null) return { what: EXCLUSION_STEPS[exclusion], at: null }
   if (row?.state === Row.waiting) return nextWhileWaiting(situation, now)
-  if (!situation.lacks)
+  if (!situation.hasBlanks)
     return { what: 'nothing: each of its columns holds a value that the policy protects', at: null }
-  if (row === null || situation.inputsChanged || situation.settledByAnother) return nextPick(situation)
+  if (row === null || situation.inputsChanged || situation.isFromOtherService) return nextPick(situation)
   if (row.due_at !== null && row.due_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costNote(situation)}`, at: null }
-  const { why, todo } = NEXT_BY_STATE[situation.undone ? 'undone' : row.state]
+  const { why, todo } = NEXT_BY_STATE[situation.isUndone ? 'undone' : row.state]
   if (row.due_at !== null) return { what: why, at: row.due_at }
   return { what: `nothing before its inputs change${todo}`, at: null }
 }
 
-const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['outside']>, string>> = {
+const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['exclusion']>, string>> = {
   deleted: 'nothing: the row no longer exists',
   joins: "nothing, while the source's joins return no row for it",
   where: "nothing, while the source's `where` excludes it",
@@ -51,22 +51,23 @@ const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['outside']>, str
   problem: 'a run stops at it until the expression or the row is corrected',
 }
 
-function nextPick({ row, question, suppressed, inputsChanged }: RowSituation): NextStep {
+function nextPick({ row, lookupKind, isSuppressed, inputsChanged }: RowSituation): NextStep {
   const reason = inputsChanged ? 'its inputs have changed' : 'it was finished with another service'
   const why = row === null ? '' : `, because ${reason}`
-  if (question === null) return { what: `the next run finishes it as invalid_input${why}`, at: null }
-  if (suppressed) return { what: 'nothing: its identifier was erased and is never requested again', at: null }
-  return { what: `the next run picks it${why}, and looks it up by ${question}`, at: null }
+  if (lookupKind === null) return { what: `the next run finishes it as invalid_input${why}`, at: null }
+  if (isSuppressed)
+    return { what: 'nothing: its identifier was erased and is never requested again', at: null }
+  return { what: `the next run picks it${why}, and looks it up by ${lookupKind}`, at: null }
 }
 
 /** A row that is due may be written from a stored record. */
 const costNote = ({ lookup }: RowSituation): string =>
   lookup?.state === Lookup.found ? ': without a call if its record is still fresh' : ''
 
-function nextWhileWaiting({ lookup, job, alive, row }: RowSituation, now: number): NextStep {
-  if (row?.dry === true && !alive)
+function nextWhileWaiting({ lookup, job, isRunAlive, row }: RowSituation, now: number): NextStep {
+  if (row?.dry === true && !isRunAlive)
     return { what: 'picked by a dry run, which writes nothing: the next run takes it over', at: null }
-  const whose = alive ? `run ${row?.run}` : 'the next run, because its own has ended'
+  const whose = isRunAlive ? `run ${row?.run}` : 'the next run, because its own has ended'
   if (lookup === null) return { what: `picked again by ${whose}`, at: null }
   switch (lookup.state) {
     case Lookup.pending: {

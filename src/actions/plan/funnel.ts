@@ -58,7 +58,7 @@ const PLAN_PAGE_SIZE = 2_000
  * @returns its funnel, and rows with the values that stored records would give them
  */
 export async function planSource(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: FunnelOptions,
   questions: LookupEstimate,
@@ -79,7 +79,7 @@ export async function planSource(
   do {
     const page: PlannedPage = await planPage(deps, source, options, after)
     count.rows += page.scanned
-    for (const fate of ['complete', 'fresh', 'held'] as const) count[fate] += page.fates[fate] ?? 0
+    for (const one of ['complete', 'fresh', 'held'] as const) count[one] += page.dispositions[one] ?? 0
     const answered: AnsweredCandidate[] = []
     for (const [place, way] of page.chains.entries()) {
       const { candidate } = way
@@ -113,7 +113,7 @@ interface LookupChain {
 }
 
 interface PlannedPage {
-  readonly fates: Awaited<ReturnType<typeof readCandidates>>['dispositions']
+  readonly dispositions: Awaited<ReturnType<typeof readCandidates>>['dispositions']
   readonly next: string | null
   readonly scanned: number
   readonly chains: readonly LookupChain[]
@@ -125,12 +125,12 @@ interface PlannedPage {
 }
 
 async function planPage(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: FunnelOptions,
   after: string | null,
 ): Promise<PlannedPage> {
-  const { db, rules, service } = deps
+  const { db, policy, service } = deps
   const live = (await runs.listRunning(db)).map((run) => run.id)
   const page = await inTransaction(
     db,
@@ -143,7 +143,7 @@ async function planPage(
         live,
         service,
       }),
-    rules.sourceTimeoutMs,
+    policy.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
     const failed = { after, limit: PLAN_PAGE_SIZE, where: options.where, changedSince: null }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
@@ -155,7 +155,7 @@ async function planPage(
   const those = (flags: readonly boolean[]): Set<string> =>
     new Set(wanted.filter((_, n) => flags[n]).map(lookupKey))
   return {
-    fates: page.dispositions,
+    dispositions: page.dispositions,
     next: page.next,
     scanned: page.scanned,
     chains,
@@ -172,9 +172,9 @@ function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
   const reason = first.lookup === null ? describeUnusable(first.notes) : ''
   if (first.lookup === null || !hasCascade(source.mapping))
     return { candidate, lookups: toList(first), reason }
-  const tried = candidate.tried?.kinds ?? []
+  const missedKinds = candidate.missed?.kinds ?? []
   const all = [...listIdentifiers(source, candidate)].flatMap(toList)
-  return { candidate, lookups: all.filter((lookup) => !tried.includes(lookup.kind)), reason }
+  return { candidate, lookups: all.filter((lookup) => !missedKinds.includes(lookup.kind)), reason }
 }
 
 const toList = ({ lookup }: Pick<LookupChoice, 'lookup'>): lookups.LookupSpec[] =>
@@ -186,7 +186,7 @@ function resolveChain(
   page: PlannedPage,
   questions: LookupEstimate,
 ): 'invalid_input' | 'valid_input' | lookups.LookupSpec {
-  if (way.length === 0) return candidate.tried === null ? 'invalid_input' : 'valid_input'
+  if (way.length === 0) return candidate.missed === null ? 'invalid_input' : 'valid_input'
   for (const [n, lookup] of way.entries()) {
     const id = lookupKey(lookup)
     const costs = page.billable.has(id)
@@ -202,7 +202,7 @@ function resolveChain(
 
 /** Counts what the filters exclude. A separate query: concurrent changes count as filtered out. */
 async function countFilteredOut(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   { where }: FunnelOptions,
   rows: number,
@@ -213,7 +213,7 @@ async function countFilteredOut(
       table: await countTableRows(tx, source),
       eligible: where === null ? rows : await countEligibleRows(tx, source),
     }),
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
   const whereOut = Math.max(0, eligible - rows)
   const filteredOut = Math.max(0, table - rows - whereOut)
@@ -231,7 +231,7 @@ const SAMPLE_BATCH_SIZE = 200
 
 /** Previews the values that stored records would give to the first of these rows. Writes nothing, calls nothing. */
 export async function sampleStoredRecords(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   answered: readonly AnsweredCandidate[],
   most: number,
@@ -248,7 +248,7 @@ export async function sampleStoredRecords(
       deps.db,
       async (tx) =>
         previewWriteBack(tx, source, await storedAnswers.findRecords(tx, source.name, asking, deps.service)),
-      deps.rules.sourceTimeoutMs,
+      deps.policy.sourceTimeoutMs,
     )
     sample.push(...rehearsed.flatMap(({ diff }) => diff ?? []))
   }

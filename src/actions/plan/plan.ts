@@ -64,7 +64,7 @@ export interface Plan {
 
 /** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
 export async function createPlan(
-  deps: Pick<Deps, 'db' | 'rules' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   options: PlanOptions,
 ): Promise<Plan> {
   const { knownLimit, sample = null } = options
@@ -83,7 +83,7 @@ export async function createPlan(
 
   const { distinct, requests: requested, maxRequests } = questions
   const byKind = questions.countsByKind()
-  const calls = estimateCalls(byKind, options, deps.rules.bulkMinimum)
+  const calls = estimateCalls(byKind, options, deps.policy.bulkMinimum)
   const soFar = await readMatchRate(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
   const cost = Math.min(requested, budget)

@@ -46,7 +46,7 @@ export interface UndoContext {
  * @throws TableBusy if the table is locked or too slow for the batch
  */
 export function revertBatch(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   undoing: UndoContext,
   { source, changes: batch }: RevertBatch,
 ): Promise<RevertResult> {
@@ -60,7 +60,7 @@ export function revertBatch(
       const keys = mine.map((change) => change.key)
       const claims = await lockRows(tx, source.name, keys)
       const later = await changes.findColumnsWrittenLater(tx, source.name, mine)
-      const limitMs = statementTimeoutMs(mine.length, deps.rules.sourceTimeoutMs)
+      const limitMs = statementTimeoutMs(mine.length, deps.policy.sourceTimeoutMs)
       const results = await withTableTimeouts(tx, limitMs, () =>
         restoreBatch(tx, source, withLaterColumns(mine, later)),
       )
@@ -80,24 +80,24 @@ export function revertBatch(
       await revertRows(tx, source.name, undoing, afterUndo(undoing), takenBack)
       return toRevertResult(tx, source, mine, results)
     },
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
 }
 
 /** The same without writing or locking. */
 export function previewRevert(
-  deps: Pick<Deps, 'db' | 'rules'>,
+  deps: Pick<Deps, 'db' | 'policy'>,
   { source, changes: batch }: RevertBatch,
 ): Promise<RevertResult> {
   return inTransaction(
     deps.db,
     async (tx) => {
       const later = await changes.findColumnsWrittenLater(tx, source.name, batch)
-      const limitMs = statementTimeoutMs(batch.length, deps.rules.sourceTimeoutMs)
+      const limitMs = statementTimeoutMs(batch.length, deps.policy.sourceTimeoutMs)
       const rehearse = () => previewRestore(tx, source, withLaterColumns(batch, later))
       return toRevertResult(tx, source, batch, await withTableTimeouts(tx, limitMs, rehearse))
     },
-    deps.rules.sourceTimeoutMs,
+    deps.policy.sourceTimeoutMs,
   )
 }
 

@@ -14,7 +14,7 @@ const RETRY_MS = 500
 export interface RevertQueueOptions {
   readonly revert: (batch: RevertBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void
-  readonly rules: Pick<RunPolicy, 'sourceTimeoutMs' | 'leftWaitMs'>
+  readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'leftWaitMs'>
 }
 
 /**
@@ -64,7 +64,7 @@ export class RevertQueue {
 
   /** Retries what was deferred, until there is no more progress for a while. */
   async retryLocked(signal: AbortSignal): Promise<void> {
-    const { leftWaitMs } = this.#options.rules
+    const { leftWaitMs } = this.#options.policy
     let count = this.#deferredCount
     for (let movedAt = performance.now(); count > 0 && performance.now() - movedAt < leftWaitMs;) {
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {})
@@ -93,7 +93,7 @@ export class RevertQueue {
    */
   #giveUpRow(part: RevertBatch, busy: TableBusyError): void {
     if (busy.raisedMessage === null && busy.reason === 'locked') return this.#defer(part)
-    const reason = describeTableBusy(busy, this.#options.rules.sourceTimeoutMs)
+    const reason = describeTableBusy(busy, this.#options.policy.sourceTimeoutMs)
     for (const { key } of part.changes)
       this.#options.onOutcome({
         source: part.source,

@@ -92,13 +92,13 @@ const runProblem = (found: string, expected: string, todo: string): ConfigProble
   new ConfigProblems('the command', [{ place: 'RUN', found, expected, todo }])
 
 async function forEachBatch(
-  { db, sources, rules }: Pick<MaintenanceDeps, 'db' | 'sources' | 'rules'>,
+  { db, sources, policy }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'>,
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.RunChanges,
   tally: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
-  const past = new RevertQueue({ revert, onOutcome: (outcome) => tally.add(outcome), rules })
+  const past = new RevertQueue({ revert, onOutcome: (outcome) => tally.add(outcome), policy })
   let below: number | null = null
   while (!signal.aborted) {
     const page: changes.UndoableChange[] = await changes.listUndoable(db, run, below, CHANGES_PER_BATCH)

@@ -70,7 +70,7 @@ export class LiveUpdates {
         text: html.text,
         print: withoutTimes(html.text),
       }))
-      const chart = JSON.stringify(chartData(board.calls, board.at, HOUR_MS, board.quotas[0] ?? null))
+      const chart = JSON.stringify(chartData(board.calls, board.readAt, HOUR_MS, board.rateLimits[0] ?? null))
       for (const [response, told] of this.#pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
@@ -83,7 +83,7 @@ export class LiveUpdates {
           told.set('chart', chart)
           sendEvent(response, 'chart', chart)
         }
-        sendEvent(response, 'beat', String(board.at))
+        sendEvent(response, 'beat', String(board.readAt))
       }
     } catch (error) {
       this.#log.warn({ reason: (error as Error).message }, 'failed to read dashboard data')

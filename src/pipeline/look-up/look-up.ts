@@ -15,7 +15,7 @@ import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
 
 export interface LookUpResult {
-  readonly asked: number
+  readonly requested: number
   /** Of these, lookups with a final response. */
   readonly answered: number
   readonly retried: number
@@ -25,7 +25,7 @@ export interface LookUpResult {
 }
 
 export interface LookUpOptions {
-  readonly most: number
+  readonly limit: number
   /** Stops early: calls in flight finish, no new ones start. */
   readonly signal: AbortSignal
   /** Called before each call, with its endpoint. */
@@ -49,7 +49,7 @@ export async function lookUpBatch(
   run: RunningRun,
   options: LookUpOptions,
 ): Promise<LookUpResult> {
-  const count = { asked: 0, answered: 0, retried: 0, throttled: 0 }
+  const count = { requested: 0, answered: 0, retried: 0, throttled: 0 }
   const leases = new LeaseKeeper(deps)
   const priority = toPriority(run.trigger)
   const underWay = new Set<Promise<void>>()
@@ -76,7 +76,7 @@ export async function lookUpBatch(
   const room = (): number =>
     stop !== null || failure !== null || options.signal.aborted
       ? 0
-      : Math.min(options.most - count.asked - underWay.size, allowedByBreaker(deps, deps.now()))
+      : Math.min(options.limit - count.requested - underWay.size, allowedByBreaker(deps, deps.now()))
 
   const supply = new LookupQueue(deps, run, leases, room)
 
@@ -100,7 +100,7 @@ export async function lookUpBatch(
       } finally {
         permits?.release()
       }
-      deps.meter?.recordLookups(answers.map((answer) => answer.state))
+      deps.metrics?.recordLookups(answers.map((answer) => answer.state))
       options.onStored?.()
     },
     {
@@ -138,7 +138,7 @@ export async function lookUpBatch(
       inDoubt: true,
       isLost: true,
     } as const
-    const fields = afterCall(lookup, event, deps.rules, deps.now(), deps.random())
+    const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
     const { id, token } = lookup
     const one = { id, token, askedAt: new Date(deps.now()), ...fields }
     await retryWhileUnavailable(() => store.completeLookups(deps.db, [one]), waiting).catch(
@@ -155,7 +155,7 @@ export async function lookUpBatch(
     if (asked.event === null) {
       const { asyncJobId } = asked
       await retryWhileUnavailable(
-        () => jobs.createFromAsyncAnswer(deps.db, lookup, asyncJobId, run.id, deps.rules.bulkDeadlineMs),
+        () => jobs.createFromAsyncAnswer(deps.db, lookup, asyncJobId, run.id, deps.policy.bulkDeadlineMs),
         waiting,
       )
     } else {
@@ -164,7 +164,7 @@ export async function lookUpBatch(
       if (asked.event.type === 'transient_error' || asked.event.type === 'not_sent') count.retried++
       else if (asked.event.type !== 'released') count.answered++
       if (asked.malformed !== null) await keep({ lookup: lookup.id, ...asked.malformed })
-      const fields = afterCall(lookup, asked.event, deps.rules, deps.now(), deps.random())
+      const fields = afterCall(lookup, asked.event, deps.policy, deps.now(), deps.random())
       await settle({
         id: lookup.id,
         token: lookup.token,
@@ -173,7 +173,7 @@ export async function lookUpBatch(
         hashes: subjectHashes(fields.record),
       })
     }
-    count.asked++
+    count.requested++
   }
 
   try {

@@ -7,7 +7,7 @@ import type { RunningRun } from '../../store/runs.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 
-type LookupQueueDeps = Pick<CallDeps, 'db' | 'rules' | 'webhookUrl'> & {
+type LookupQueueDeps = Pick<CallDeps, 'db' | 'policy' | 'webhookUrl'> & {
   readonly breaker: Pick<CallDeps['breaker'], 'state'>
 }
 
@@ -131,7 +131,7 @@ export class LookupQueue {
       option: this.#run.options.route,
       bulkPossible: this.#deps.webhookUrl !== null,
       picking: this.#run.picking,
-      minimum: this.#deps.rules.bulkMinimum,
+      minimum: this.#deps.policy.bulkMinimum,
     })
     return singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now'
   }

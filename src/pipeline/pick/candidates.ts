@@ -24,9 +24,9 @@ import type { Tx } from '../../store/transaction.ts'
 export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
 
 export interface PickCandidate extends PageRow {
-  readonly fate: Disposition
+  readonly disposition: Disposition
   /** Lookups of a cascade that found nothing for these inputs; null: none. */
-  readonly tried: MissedLookups | null
+  readonly missed: MissedLookups | null
 }
 
 /** Lookups without a match, in the order of their requests. */
@@ -72,34 +72,34 @@ export async function readCandidates(
   // `offset 0` forces one primary-key lookup per row. The planner, which takes a freshly filled table for a small
   // one, would otherwise read all rows of the source for each page.
   const { rows } = await sql<
-    PickCandidate & { fates: Partial<Record<Disposition, number>>; scanned: number }
+    PickCandidate & { dispositions: Partial<Record<Disposition, number>>; scanned: number }
   >`
     with page as materialized (${page}),
-    judged as (
-      select page.*, ${missedLookupsSql(source, service)} as tried, case
+    classified as (
+      select page.*, ${missedLookupsSql(source, service)} as missed, case
                when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${live}) or (${dry} and ${awaitsDeliverySql('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
                     or ${isFromOtherServiceSql(service)} then 'eligible'
                else 'fresh'
-             end as fate
+             end as disposition
         from page left join lateral (
           select key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, due_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (
-      select sum(count)::bigint as scanned, jsonb_object_agg(fate, count) as fates
-        from (select fate, count(*) as count from judged group by fate) by_fate
+      select sum(count)::bigint as scanned, jsonb_object_agg(disposition, count) as dispositions
+        from (select disposition, count(*) as count from classified group by disposition) grouped
     )
-    select judged.*, counted.* from judged cross join counted
-     where fate in ('eligible', 'abandoned') or n = scanned
+    select classified.*, counted.* from classified cross join counted
+     where disposition in ('eligible', 'abandoned') or n = scanned
      order by n`.execute(db)
   const last = rows.at(-1)
   const scanned = last?.scanned ?? 0
   return {
-    candidates: rows.filter((row) => row.fate === 'eligible' || row.fate === 'abandoned'),
-    dispositions: last?.fates ?? {},
+    candidates: rows.filter((row) => row.disposition === 'eligible' || row.disposition === 'abandoned'),
+    dispositions: last?.dispositions ?? {},
     next: last && scanned === size ? last.key : null,
     scanned,
   }
@@ -121,13 +121,13 @@ export async function readCandidatesByKey(
     await filterCastableKeys(tx, source, keys),
     lastWrittenSql(source).lastWritten,
   )
-  const { rows } = await sql<PageRow & { tried: MissedLookups | null }>`
-    select page.*, ${missedLookupsSql(source, service)} as tried
+  const { rows } = await sql<PageRow & { missed: MissedLookups | null }>`
+    select page.*, ${missedLookupsSql(source, service)} as missed
       from (${page}) as page left join lateral (
         select state, missed_lookup_ids, input_hash from fillrate.rows
          where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
-  return rows.map((row) => ({ ...row, fate: 'abandoned' }))
+  return rows.map((row) => ({ ...row, disposition: 'abandoned' }))
 }
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */

@@ -20,15 +20,15 @@ export interface LookupChoice {
  * Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
-  const tried = candidate.tried?.kinds ?? []
+  const missedKinds = candidate.missed?.kinds ?? []
   const notes: Note[] = []
   for (const choice of listIdentifiers(source, candidate)) {
     notes.push(...choice.notes)
-    if (choice.lookup === null || !tried.includes(choice.lookup.kind))
+    if (choice.lookup === null || !missedKinds.includes(choice.lookup.kind))
       return {
         candidate,
         lookup: choice.lookup,
-        notes: tried.length > 0 ? notes.filter(isInformative) : notes,
+        notes: missedKinds.length > 0 ? notes.filter(isInformative) : notes,
       }
   }
   throw new Error('endless list of identifiers')

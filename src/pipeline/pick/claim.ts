@@ -39,7 +39,7 @@ export async function claimCandidates(
     readonly id: number
     readonly live: readonly number[]
     readonly budget: RunBudget
-    readonly dry: boolean
+    readonly isDryRun: boolean
     readonly service: number
   },
   candidates: readonly PickCandidate[],
@@ -57,11 +57,14 @@ export async function claimCandidates(
   const byId = new Map(wanted.map((lookup) => [lookupKey(lookup), lookup]))
 
   const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
-  const reason = run.dry ? 'requested by a dry run: the next run writes it' : null
+  const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
   const picked = all
     .filter((one) => !unaffordable.has(one))
     .map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
-  const taken = await rows.claimRows(tx, source.name, run.id, run.live, picked, run)
+  const taken = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
+    dry: run.isDryRun,
+    service: run.service,
+  })
   await chargeLookups(tx, run, admitted.filter((lookup) => !paid.has(lookupKey(lookup))).length)
   return {
     picked: taken.length,
@@ -148,18 +151,18 @@ function toPickedRow(
   isSuppressed: boolean,
   reason: string | null,
 ): rows.PickedRow {
-  const { tried } = candidate
+  const { missed } = candidate
   const row = {
     key: candidate.key,
     inputHash: candidate.input_hash,
     lookup: null,
     notes: notes.length > 0 ? { inputs: notes } : null,
-    tried: tried?.ids ?? [],
+    tried: missed?.ids ?? [],
   }
   if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
   if (isSuppressed) return { ...row, tried: [], state: Row.suppressed, reason: ERASED_REASON }
-  if (lookup === null && tried !== null)
-    return { ...row, state: Row.notFound, reason: describeMiss(tried.kinds), nextAt: tried.dueAt }
+  if (lookup === null && missed !== null)
+    return { ...row, state: Row.notFound, reason: describeMiss(missed.kinds), nextAt: missed.dueAt }
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: describeUnusable(notes) }
   return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupKey(lookup))?.id ?? null }
 }

@@ -33,7 +33,7 @@ export interface PickKeysOptions {
    * The rows wait for a dead run: those that are no longer in the source must be finished, or they would wait
    * forever.
    */
-  readonly settleGone?: boolean
+  readonly finishMissing?: boolean
 }
 
 const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
@@ -43,7 +43,7 @@ const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
  * expression fails is left to the next run of its source, which reports it; the others are picked.
  */
 export async function pickChangedKeys(
-  deps: Pick<Deps, 'db' | 'rules' | 'log'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
   run: LiveRunPick,
   source: Source,
   keys: readonly string[],
@@ -51,7 +51,7 @@ export async function pickChangedKeys(
 ): Promise<PickedKeys> {
   if (keys.length === 0) return NOTHING
   try {
-    const { sourceTimeoutMs } = deps.rules
+    const { sourceTimeoutMs } = deps.policy
     return await inTransaction(
       deps.db,
       (tx) => claimKeys(tx, run, source, keys, { ...options, timeoutMs: sourceTimeoutMs }),
@@ -87,7 +87,7 @@ async function claimKeys(
   run: LiveRunPick,
   source: Source,
   keys: readonly string[],
-  { settleGone = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
+  { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
 ): Promise<PickedKeys> {
   const alive = await runs.listRunning(tx)
   const own = alive.findIndex((one) => one.id === run.id)
@@ -95,17 +95,17 @@ async function claimKeys(
   // Sorted by urgency: the runs after this one have to yield their rows.
   const live = alive.slice(0, own + 1).map((one) => one.id)
   const found = await withTableTimeouts(tx, timeoutMs, () => readChangedRows(tx, source, run, live, keys))
-  if (settleGone) {
+  if (finishMissing) {
     const there = new Set(found.map((one) => one.key))
     const gone = keys.filter((key) => !there.has(key))
     await writeBackQueue.finishRows(tx, source.name, gone.map(toMissingRow))
   }
-  const candidates = found.filter((one) => one.fate === 'eligible' || one.fate === 'abandoned')
+  const candidates = found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned')
   if (candidates.length === 0) return NOTHING
   const taken = await claimCandidates(
     tx,
     source,
-    { id: run.id, live, budget: run.budget, dry: false, service: run.service },
+    { id: run.id, live, budget: run.budget, isDryRun: false, service: run.service },
     candidates,
   )
   return {
@@ -128,7 +128,7 @@ async function readChangedRows(
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
-      select page.*, ${missedLookupsSql(source, run.service)} as tried, case
+      select page.*, ${missedLookupsSql(source, run.service)} as missed, case
                when ${waiting} and r.run_id = any(${[...live]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${waiting} then 'abandoned'
@@ -136,7 +136,7 @@ async function readChangedRows(
                when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
                     or ${isFromOtherServiceSql(run.service)} then 'eligible'
                else 'fresh'
-             end as fate
+             end as disposition
         from (${page}) as page left join lateral (
           select key, state, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, due_at from fillrate.rows
            where source = ${source.name} and key = page.key offset 0

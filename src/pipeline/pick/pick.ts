@@ -29,7 +29,7 @@ export interface PickContext {
   readonly id: number
   readonly budget: RunBudget
   /** It only previews what would be written. */
-  readonly dry: boolean
+  readonly isDryRun: boolean
   /** The configured service. */
   readonly service: number
 }
@@ -81,13 +81,13 @@ const emptyPass = (source: Source, phase: PickPass['phase']): PickPass => ({
 export interface PickResult {
   readonly picked: number
   /** The run's own rows that were picked again. */
-  readonly again: number
-  readonly admitted: number
+  readonly repicked: number
+  readonly claimed: number
   readonly scanned: number
   readonly done: boolean
 }
 
-const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
+const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
 
 /**
  * Picks one page. The next tick continues where this one ended; rows are committed with their lookups. A page that
@@ -95,7 +95,7 @@ const NOTHING = { picked: 0, again: 0, admitted: 0, scanned: 0 } as const
  * @throws TableBusy if another transaction has locked the table
  */
 export async function pickPage(
-  deps: Pick<Deps, 'db' | 'rules' | 'log'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
@@ -105,7 +105,7 @@ export async function pickPage(
   if (room <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
-  const { sourceTimeoutMs } = deps.rules
+  const { sourceTimeoutMs } = deps.policy
   const size = pass.pageSize.rows
   const outcome = await inTransaction(
     deps.db,
@@ -147,7 +147,7 @@ export async function pickPage(
   const isAgain = pass.phase === 'requeued'
   const picked = isAgain ? 0 : outcome.picked
   // Abandoned rows were counted in their own phase.
-  if (pass.phase === 'scan') run.budget.skip(skipped.filter((one) => one.fate === 'eligible').length)
+  if (pass.phase === 'scan') run.budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
   if (pass.phase === 'due') run.budget.skip(skipped.length)
   const before = run.budget.rowsTaken(pass.source.name)
   if (before !== null) run.budget.setRowsTaken(pass.source.name, before + picked)
@@ -158,8 +158,8 @@ export async function pickPage(
   if (outcome.next === null) await advancePhase(deps, run, pass, options)
   return {
     picked,
-    again: isAgain ? outcome.picked : 0,
-    admitted: claimedLookups,
+    repicked: isAgain ? outcome.picked : 0,
+    claimed: claimedLookups,
     scanned,
     done: (pass.phase as PickPass['phase']) === 'done',
   }
@@ -183,7 +183,7 @@ async function rowsAllowed(
  * limit allows.
  */
 export async function repick(
-  deps: Pick<Deps, 'db' | 'rules' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: PickContext,
   source: Source,
   options: {
@@ -197,7 +197,7 @@ export async function repick(
   while (pass.phase === 'requeued' || (options.leftBehind && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
     const did = await pickPage(deps, run, pass, { limit: options.limit ?? null, where: null })
-    for (const count of ['picked', 'again', 'admitted', 'scanned'] as const) sum[count] += did[count]
+    for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) sum[count] += did[count]
   }
   return sum
 }
@@ -223,7 +223,7 @@ async function readPhase(
       where,
       changedSince: pass.changedSince,
       live,
-      dry: run.dry,
+      dry: run.isDryRun,
       service: run.service,
     })
     return { ...page, gone: [] }
@@ -252,7 +252,7 @@ function listPhaseKeys(
     case 'requeued':
       return rows.listRequeuedRows(tx, source.name, run.id, after ?? '', room)
     case 'abandoned':
-      return rows.listAbandonedRows(tx, source.name, live, after ?? '', room, run.dry)
+      return rows.listAbandonedRows(tx, source.name, live, after ?? '', room, run.isDryRun)
     default:
       return rows.listDueRows(tx, source.name, after ?? '', room)
   }
@@ -260,7 +260,7 @@ function listPhaseKeys(
 
 async function advancePhase(
   deps: Pick<Deps, 'db'>,
-  { budget, dry, service }: PickContext,
+  { budget, isDryRun, service }: PickContext,
   pass: PickPass,
   options: PickOptions,
 ): Promise<void> {
@@ -277,7 +277,7 @@ async function advancePhase(
     pass.phase = 'scan'
   } else {
     pass.phase = 'done'
-    const whole = options.limit === null && pass.skipped === 0 && !dry
+    const whole = options.limit === null && pass.skipped === 0 && !isDryRun
     if (pass.cursorPass !== null && whole)
       await passes.saveCursor(deps.db, pass.source.name, mappingHash(pass.source, service), pass.cursorPass)
   }

@@ -84,7 +84,7 @@ export class Batch {
       log: pino({ level: 'silent' }),
       now: Date.now,
       random: () => 0,
-      rules: RULES,
+      policy: RULES,
       service: 0,
     }
     for (let world = 0; world < count; world++)
@@ -218,7 +218,7 @@ export class Batch {
   #runOf = (worker: number) => ({
     id: this.#runs[worker] ?? 0,
     budget: new RunBudget(null),
-    dry: false,
+    isDryRun: false,
     service: serviceOf(worker),
   })
 

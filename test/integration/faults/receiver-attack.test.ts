@@ -14,7 +14,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
 const log = pino({ level: 'silent' })
-const rules = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulkGraceMs: 1 }
+const policy = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulkGraceMs: 1 }
 let database: TestDatabase
 let server: HttpServer
 
@@ -77,8 +77,8 @@ test('whatever is signed is answered 200, kept, and settled without harm', async
   for (const [name, body] of Object.entries(bodies)) statuses[name] = await post(body)
   expect(Object.entries(statuses).filter(([, status]) => status !== 200)).toEqual([])
   while (
-    (await settle.settleReceived({ db: database.db, log, rules: rules as never, now: Date.now })).deliveries >
-    0
+    (await settle.settleReceived({ db: database.db, log, policy: policy as never, now: Date.now }))
+      .deliveries > 0
   );
   const states = await stored()
   expect(states).toHaveLength(Object.keys(bodies).length)
@@ -109,7 +109,7 @@ test('an old body under a new event_id is signed, and so it is taken: it changes
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
     while (
-      (await settle.settleReceived({ db: database.db, log, rules: rules as never, now: Date.now }))
+      (await settle.settleReceived({ db: database.db, log, policy: policy as never, now: Date.now }))
         .deliveries > 0
     );
     return (

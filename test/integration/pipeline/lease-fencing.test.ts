@@ -47,12 +47,12 @@ const want = (...emails: string[]) =>
 const lease = (limit = 10, leaseMs = MINUTE) =>
   leases.leaseLookups(database.db, { run, emails: true, limit, token: randomUUID(), leaseMs })
 
-const rules = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
+const policy = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
 const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult => ({
   id: lookup.id,
   token: lookup.token,
   askedAt: new Date(),
-  ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, rules, Date.now(), 0),
+  ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, policy, Date.now(), 0),
 })
 
 const stored = async () =>
@@ -75,11 +75,11 @@ test('two workers never lease the same lookup', async () => {
 test('a lease that ran out is asked again, and counted as in doubt', async () => {
   await want('a@example.com')
   await lease(1, 0)
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      expiredLeases: { inDoubt: 1 },
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    expiredLeases: { inDoubt: 1 },
+  })
   expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
   expect(await readLookupTotals(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
@@ -102,11 +102,11 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
   await database.pool.query(
     `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
   )
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      expiredLeases: { inDoubt: 2, unasked: 1 },
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    expiredLeases: { inDoubt: 2, unasked: 1 },
+  })
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
     { key: 'b@example.com', state: 'pending', unconfirmed_calls: 1 },
@@ -130,7 +130,7 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
   await database.pool.query(
     `update fillrate.lookups set leased_until = now() - interval '1 s' where key = 'a@example.com'`,
   )
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
   await lease(1)
   await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
   expect(await leases.markInFlight(database.db, [a, b, c])).toEqual([c])
@@ -139,7 +139,7 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
 test('a lookup is given back under its own token alone, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
   const [first] = await lease(1, 0)
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
   const again = await lease(2)
   const other = again.find((lookup) => lookup.id !== first?.id)
   if (!first || !other) throw new Error('one should have been leased twice')
@@ -157,7 +157,7 @@ test('how far a token came is forgotten once nothing is leased under it', async 
   if (!a) throw new Error('nothing was leased')
   await leases.completeLookups(database.db, [found(a, 'answered')])
   await database.pool.query(`update fillrate.in_flight_marks set marked_at = now() - interval '2 minutes'`)
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
   const { rows } = await database.pool.query<{ token: string }>(
     `select lease_token as token from fillrate.in_flight_marks`,
   )
@@ -168,7 +168,7 @@ test('how far a token came is forgotten once nothing is leased under it', async 
 test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, 0)
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
   const again = await lease(2)
   const newer = again.find((lookup) => lookup.id === b?.id)
   if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
@@ -188,13 +188,13 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(
     new Map([[first.token, { leased: 1, extended: 1 }]]),
   )
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      expiredLeases: { inDoubt: 0, unasked: 0 },
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    expiredLeases: { inDoubt: 0, unasked: 0 },
+  })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Map())
 })
 
@@ -244,20 +244,20 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
     deadlineMs: MINUTE,
   })
   expect(job?.emails).toHaveLength(60)
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      doubtfulJobs: 1,
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    doubtfulJobs: 1,
+  })
   expect(
     await jobs.leaseJobsForRetry(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
   ).toEqual([])
   await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      expiredJobs: 1,
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    expiredJobs: 1,
+  })
   expect(
     await leases.leaseLookups(database.db, {
       run,
@@ -282,14 +282,14 @@ test('a job that was certainly not taken is dissolved when its run is no more, a
   await database.pool.query(
     `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
   )
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      dissolvedJobs: 0,
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    dissolvedJobs: 0,
+  })
   await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
   expect(
-    await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, null),
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, null),
   ).toMatchObject({
     dissolvedJobs: 1,
   })
@@ -300,15 +300,15 @@ test('a job that was certainly not taken is dissolved when its run is no more, a
 test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
   const dead = await startRun(0)
   expect(
-    await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, dead),
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, dead),
   ).toMatchObject({
     interruptedRuns: 0,
   })
-  expect(await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 5 } }, run)).toMatchObject(
-    {
-      interruptedRuns: 1,
-    },
-  )
+  expect(
+    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
+  ).toMatchObject({
+    interruptedRuns: 1,
+  })
 })
 
 test('one process is the caller; another follows when the lease runs out, or at once when it is given up', async () => {

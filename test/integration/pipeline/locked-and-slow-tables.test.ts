@@ -19,7 +19,7 @@ async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: n
   for (;;) {
     const did = await writeOnce(people)
     sum.rows += did.rows
-    sum.left += did.left
+    sum.left += did.deferred
     if (did.rows === 0 && !did.more) return sum
   }
 }

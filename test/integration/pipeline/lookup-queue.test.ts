@@ -31,7 +31,7 @@ beforeEach(async () => {
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   leases = new LeaseKeeper({ db: database.db, log: pino({ level: 'silent' }) })
-  const rules = {
+  const policy = {
     attempts: 5,
     concurrency: 32,
     bulkMinimum: 50,
@@ -44,7 +44,7 @@ beforeEach(async () => {
     retryNotFoundAfterMs: 1,
   }
   breaker = { state: 'closed' }
-  supply = new LookupQueue({ db: database.db, rules, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
+  supply = new LookupQueue({ db: database.db, policy, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
 })
 afterEach(async () => {
   leases.stop()

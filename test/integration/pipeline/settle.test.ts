@@ -12,7 +12,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
-const rules = {
+const policy = {
   attempts: 5,
   bulkGraceMs: 300_000,
   refreshAfterMs: 1e9,
@@ -57,10 +57,11 @@ const resultsFor = (list: readonly string[]): object[] =>
   list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
 const settleAll = async (): Promise<number> => {
   let ticks = 0
-  while ((await settle.settleReceived({ db: database.db, log, rules, now: Date.now })).deliveries > 0) ticks++
+  while ((await settle.settleReceived({ db: database.db, log, policy, now: Date.now })).deliveries > 0)
+    ticks++
   return ticks
 }
-const recoverOnce = () => recover.recoverAbandoned({ db: database.db, log, rules }, [])
+const recoverOnce = () => recover.recoverAbandoned({ db: database.db, log, policy }, [])
 const passGrace = () => database.pool.query(`update fillrate.jobs set release_at = now() - interval '1 s'`)
 
 /** `a found: T a@x.example` … */
@@ -230,7 +231,7 @@ test('a single lookup that is accepted for later is settled by its only result, 
 test('a service that accepts a single lookup for later and never delivers uses up its attempts', async () => {
   await acceptedSingles()
   await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
-  await recover.recoverAbandoned({ db: database.db, log, rules: { attempts: 1 } }, [])
+  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 1 } }, [])
   const { rows } = await database.pool.query('select state, reason, attempts from fillrate.lookups')
   const failed = { state: 'failed', reason: 'its job was not delivered in time (1 tries)', attempts: 1 }
   expect(rows).toEqual([failed, failed])

@@ -39,7 +39,13 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
     log: pino({ level: 'silent' }),
     now: Date.now,
     random: () => 0,
-    rules: { concurrency: 2, callTimeoutMs: 30_000, bulkMinimum: 50, bulkDeadlineMs: 3_600_000, attempts: 5 },
+    policy: {
+      concurrency: 2,
+      callTimeoutMs: 30_000,
+      bulkMinimum: 50,
+      bulkDeadlineMs: 3_600_000,
+      attempts: 5,
+    },
     breaker: {
       state: 'closed',
       nextProbeAt: null,

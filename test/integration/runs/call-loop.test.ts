@@ -17,7 +17,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 import { loseCommits } from '../../support/lost-commits.ts'
 
 const SCOPE = 'the key'
-const rules = {
+const policy = {
   attempts: 5,
   concurrency: 8,
   bulkMinimum: 50,
@@ -77,11 +77,11 @@ async function start(emails: readonly string[], options: Partial<SandboxOptions>
     log,
     now: Date.now,
     random: Math.random,
-    rules,
+    policy,
     service: 0,
     client,
     breaker: createBreaker(),
-    slots: createSlots(rules.concurrency, []),
+    slots: createSlots(policy.concurrency, []),
     webhookUrl: null,
   }
   return { database, sandbox, deps, logged }
@@ -151,7 +151,7 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   onTestFinished(() => limiter.stop())
   const [run] = await runs.listRunning(database.db)
   if (run === undefined) throw new Error('the run should be live')
-  const options = { most: 1_000, signal: new AbortController().signal }
+  const options = { limit: 1_000, signal: new AbortController().signal }
   await expect(lookUpBatch({ ...deps, limiter }, run, options)).rejects.toThrow(/poison/)
   expect(logged.filter(({ level }) => level === 50)).toHaveLength(1)
   const { rows } = await database.pool.query(

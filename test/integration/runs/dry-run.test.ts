@@ -118,7 +118,7 @@ test('no process writes the rows of a dry run, and none looks at them again and 
   const open = (): Promise<object[]> => stored(`select from fillrate.lookups where state = 'submitted'`)
   await expect.poll(open).toEqual([])
   const log = pino({ level: 'silent' })
-  await recover.recoverAbandoned({ db: harness.database.db, log, rules: { attempts: 5 } }, null)
+  await recover.recoverAbandoned({ db: harness.database.db, log, policy: { attempts: 5 } }, null)
   expect(await stored('select from fillrate.write_back_queue')).toEqual([])
   closing.abort()
   await serving

@@ -7,16 +7,16 @@ import { decideNextStep, type RowSituation } from '../../../src/actions/explain/
 const now = Date.UTC(2026, 2, 1, 12)
 const later = new Date(now + 3_600_000)
 const settled: RowSituation = {
-  outside: null,
-  lacks: true,
-  question: 'email',
-  suppressed: false,
+  exclusion: null,
+  hasBlanks: true,
+  lookupKind: 'email',
+  isSuppressed: false,
   inputsChanged: false,
-  undone: false,
+  isUndone: false,
   row: { state: 'not_found', dry: false, run: 3, due_at: later },
   lookup: { state: 'not_found', not_before: null, reason: null, run: 3 },
   job: null,
-  alive: false,
+  isRunAlive: false,
 }
 const waiting = (
   lookup: Partial<RowSituation['lookup']> | null,
@@ -31,21 +31,21 @@ const what = (situation: RowSituation): string => decideNextStep(situation, now)
 
 describe('what comes next', () => {
   test('a row outside its source stays alone, whatever its state', () => {
-    expect(what({ ...settled, outside: 'deleted' })).toMatch(/no longer exists/)
-    expect(what({ ...settled, outside: 'where' })).toMatch(/where/)
-    expect(what({ ...settled, outside: 'copies' })).toMatch(/one row per key/)
+    expect(what({ ...settled, exclusion: 'deleted' })).toMatch(/no longer exists/)
+    expect(what({ ...settled, exclusion: 'where' })).toMatch(/where/)
+    expect(what({ ...settled, exclusion: 'copies' })).toMatch(/one row per key/)
   })
 
   test('a row without a gap is not picked, however due it is', () => {
-    const due = { ...settled, lacks: false, row: { ...settled.row!, due_at: new Date(now) } }
+    const due = { ...settled, hasBlanks: false, row: { ...settled.row!, due_at: new Date(now) } }
     expect(what(due)).toMatch(/^nothing: each of its columns/)
   })
 
   test('one that was never picked, or whose inputs have changed, is picked by the next run', () => {
     expect(what({ ...settled, row: null })).toBe('the next run picks it, and looks it up by email')
     expect(what({ ...settled, inputsChanged: true })).toMatch(/picks it, because its inputs have changed/)
-    expect(what({ ...settled, row: null, question: null })).toMatch(/invalid_input/)
-    expect(what({ ...settled, row: null, suppressed: true })).toMatch(/erased/)
+    expect(what({ ...settled, row: null, lookupKind: null })).toMatch(/invalid_input/)
+    expect(what({ ...settled, row: null, isSuppressed: true })).toMatch(/erased/)
   })
 
   test('a settled row waits for its time, or for somebody', () => {
@@ -54,15 +54,15 @@ describe('what comes next', () => {
       at: later,
     })
     expect(what({ ...settled, row: { ...settled.row!, due_at: new Date(now) } })).toMatch(/because it is due/)
-    const never = (state: 'rejected' | 'invalid_input' | 'unchanged', undone = false): string =>
-      what({ ...settled, undone, row: { state, dry: false, run: 3, due_at: null } })
+    const never = (state: 'rejected' | 'invalid_input' | 'unchanged', isUndone = false): string =>
+      what({ ...settled, isUndone, row: { state, dry: false, run: 3, due_at: null } })
     expect(never('rejected')).toMatch(/before its inputs change, or `fillrate retry`/)
     expect(never('invalid_input')).toBe('nothing before its inputs change')
     expect(never('unchanged', true)).toMatch(/retry --state undone/)
   })
 
   test('a waiting row says what for', () => {
-    expect(what(waiting({}, { alive: true }))).toBe('requested by run 3')
+    expect(what(waiting({}, { isRunAlive: true }))).toBe('requested by run 3')
     expect(what(waiting({}))).toMatch(/the next run, because its own has ended/)
     expect(decideNextStep(waiting({ not_before: later, reason: '503' }), now)).toEqual({
       what: expect.stringMatching(/requested again by .* \(503\)/),
@@ -83,12 +83,12 @@ describe('what comes next', () => {
     fc.assert(
       fc.property(
         fc.record({
-          outside: fc.constantFrom(null, 'deleted', 'joins', 'where', 'copies', 'problem'),
-          lacks: fc.boolean(),
-          question: fc.constantFrom(null, 'email'),
-          suppressed: fc.boolean(),
+          exclusion: fc.constantFrom(null, 'deleted', 'joins', 'where', 'copies', 'problem'),
+          hasBlanks: fc.boolean(),
+          lookupKind: fc.constantFrom(null, 'email'),
+          isSuppressed: fc.boolean(),
           inputsChanged: fc.boolean(),
-          undone: fc.boolean(),
+          isUndone: fc.boolean(),
           row: fc.option(
             fc.record({
               state: fc.constantFrom(...ROW_STATES),
@@ -106,7 +106,7 @@ describe('what comes next', () => {
             }),
           ),
           job: fc.constant(null),
-          alive: fc.boolean(),
+          isRunAlive: fc.boolean(),
         }),
         (situation) => {
           const next = decideNextStep(situation, now)

@@ -96,14 +96,14 @@ test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.servi
 )
 
 const empty = {
-  at: 0,
+  readAt: 0,
   sources: [],
   runs: [],
   jobs: [],
-  quotas: [],
+  rateLimits: [],
   calls: [],
   failures: [],
-  spent: { asked: 0, written: 0, runs: 0 },
+  usage: { asked: 0, written: 0, runs: 0 },
 }
 const known = new Set(
   [...renderMetrics(empty, [], 0).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>

@@ -201,16 +201,16 @@ test('what is left of a limit is what its caller told last, while it calls', () 
   const left = (isLive: boolean): string | undefined =>
     renderMetrics(
       {
-        at: 0,
+        readAt: 0,
         sources: [],
         runs: [],
         jobs: [],
         calls: [],
         failures: [],
-        quotas: [
+        rateLimits: [
           { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
         ],
-        spent: { asked: 0, written: 0, runs: 0 },
+        usage: { asked: 0, written: 0, runs: 0 },
       },
       [],
       0,

@@ -10,8 +10,8 @@ import { ROW_STATES } from '../../../src/domain/row.ts'
 describe('a run', () => {
   const still = {
     picking: false,
-    mine: 0,
-    forDelivery: 0,
+    ownWaiting: 0,
+    awaitingDelivery: 0,
     locked: 0,
     others: 0,
     unpayable: 0,
@@ -27,36 +27,44 @@ describe('a run', () => {
     expect(decideCompletion({ ...still, others: 3 })).toBe('continue')
   })
   test('waits for deliveries as long as it was told to', () => {
-    const waiting = { ...still, mine: 100, forDelivery: 100 }
+    const waiting = { ...still, ownWaiting: 100, awaitingDelivery: 100 }
     expect(decideCompletion(waiting)).toBe('continue')
     expect(decideCompletion({ ...waiting, idleMs: 60_001 })).toBe('timed_out')
     expect(decideCompletion({ ...waiting, waitMs: 0 })).toBe('timed_out')
   })
   test('does not give up rows that can still be asked singly', () => {
-    expect(decideCompletion({ ...still, mine: 100, forDelivery: 99, idleMs: 1e9 })).toBe('continue')
+    expect(decideCompletion({ ...still, ownWaiting: 100, awaitingDelivery: 99, idleMs: 1e9 })).toBe(
+      'continue',
+    )
   })
   test('does not stay for lookups that are tried again much later, but does for the others', () => {
-    expect(decideCompletion({ ...still, mine: 29, later: 29 })).toBe('done')
-    expect(decideCompletion({ ...still, mine: 30, later: 29 })).toBe('continue')
-    expect(decideCompletion({ ...still, mine: 30, later: 29, forDelivery: 1 })).toBe('continue')
-    expect(decideCompletion({ ...still, mine: 30, later: 29, forDelivery: 1, waitMs: 0 })).toBe('timed_out')
+    expect(decideCompletion({ ...still, ownWaiting: 29, later: 29 })).toBe('done')
+    expect(decideCompletion({ ...still, ownWaiting: 30, later: 29 })).toBe('continue')
+    expect(decideCompletion({ ...still, ownWaiting: 30, later: 29, awaitingDelivery: 1 })).toBe('continue')
+    expect(decideCompletion({ ...still, ownWaiting: 30, later: 29, awaitingDelivery: 1, waitMs: 0 })).toBe(
+      'timed_out',
+    )
   })
   test('stays for an outage of a quarter of an hour, or of a minute where nothing was ever answered', () => {
     expect([isOutageTooLong(14 * 60_000, true), isOutageTooLong(16 * 60_000, true)]).toEqual([false, true])
     expect([isOutageTooLong(59_000, false), isOutageTooLong(61_000, false)]).toEqual([false, true])
-    expect(decideCompletion({ ...still, mine: 3, isDown: true })).toBe('done')
+    expect(decideCompletion({ ...still, ownWaiting: 3, isDown: true })).toBe('done')
   })
   test('ends within a bound when other transactions keep rows locked', () => {
-    const locked = { ...still, mine: 3, locked: 3 }
+    const locked = { ...still, ownWaiting: 3, locked: 3 }
     expect(decideCompletion({ ...locked, idleMs: 9_999 })).toBe('continue')
     expect(decideCompletion({ ...locked, idleMs: 10_000 })).toBe('done')
     expect(decideCompletion({ ...locked, idleMs: 1, waitMs: 0 })).toBe('done')
-    expect(decideCompletion({ ...locked, mine: 4, idleMs: 1e9 })).toBe('continue')
-    expect(decideCompletion({ ...locked, mine: 4, forDelivery: 1, idleMs: 10_000 })).toBe('continue')
-    expect(decideCompletion({ ...locked, mine: 4, forDelivery: 1, idleMs: 60_001 })).toBe('timed_out')
+    expect(decideCompletion({ ...locked, ownWaiting: 4, idleMs: 1e9 })).toBe('continue')
+    expect(decideCompletion({ ...locked, ownWaiting: 4, awaitingDelivery: 1, idleMs: 10_000 })).toBe(
+      'continue',
+    )
+    expect(decideCompletion({ ...locked, ownWaiting: 4, awaitingDelivery: 1, idleMs: 60_001 })).toBe(
+      'timed_out',
+    )
   })
   test('is done when only rows are left that its budget would not pay', () => {
-    expect(decideCompletion({ ...still, mine: 5, unpayable: 5 })).toBe('done')
+    expect(decideCompletion({ ...still, ownWaiting: 5, unpayable: 5 })).toBe('done')
   })
 })
 

@@ -46,7 +46,7 @@ test('a process that never calls tells the rate as the process that does has tol
   const calling = works
     .tasks()
     .find(({ name }) => name === 'call')
-    ?.begin()
+    ?.start()
   expect(works.rate()).toBe(null)
   await expect.poll(() => works.rate()?.utilisation).toBe(0.95)
   // Nobody calls any more: what was told last stands.

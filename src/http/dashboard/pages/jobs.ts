@@ -14,7 +14,7 @@ const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
   completed: 'delivered',
 }
 
-export function jobsSection({ jobs: groups, at }: DashboardData): Html {
+export function jobsSection({ jobs: groups, readAt: at }: DashboardData): Html {
   if (groups.length === 0) return card('jobs', 'Jobs', html`<p class="empty">No bulk jobs yet.</p>`)
   return card(
     'jobs',

@@ -14,7 +14,7 @@ import { FAILURE_STATES } from '../../../domain/row.ts'
 export const overviewPage = (data: DashboardData): Html =>
   html`<h1 class="sr">Overview</h1>
     ${healthSection(data)} ${metricTiles(data)}
-    <div class="grid">${data.sources.map((source) => sourceCard(source, data.at))}</div>
+    <div class="grid">${data.sources.map((source) => sourceCard(source, data.readAt))}</div>
     ${rateSection(data)} ${runsSection(data)}
     <div class="grid">${jobsSection(data)}${failuresSection(data)}</div>`
 
@@ -23,7 +23,7 @@ export function liveParts(data: DashboardData): ReadonlyMap<string, Html> {
   return new Map([
     ['verdict', healthSection(data)],
     ['tiles', metricTiles(data)],
-    ...data.sources.map((source) => [`source-${source.name}`, sourceCard(source, data.at)] as const),
+    ...data.sources.map((source) => [`source-${source.name}`, sourceCard(source, data.readAt)] as const),
     ['quota', rateLimitStatus(data)],
     ['calls-details', callsTable(data)],
     ['runs', runsSection(data)],
@@ -51,7 +51,7 @@ export function healthSection(data: DashboardData): Html {
   </section>`
 }
 
-function createHeadline({ runs, at }: DashboardData): [Tone, HtmlPart] {
+function createHeadline({ runs, readAt: at }: DashboardData): [Tone, HtmlPart] {
   const live = runs.filter((run) => run.alive)
   const [first] = live
   if (first !== undefined)
@@ -83,7 +83,12 @@ function runningHeadline(run: RunOverview): Html {
     ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
 }
 
-function findProblems({ runs, jobs, sources, quotas }: DashboardData): { tone: Tone; text: HtmlPart }[] {
+function findProblems({
+  runs,
+  jobs,
+  sources,
+  rateLimits: quotas,
+}: DashboardData): { tone: Tone; text: HtmlPart }[] {
   const [last] = runs
   const overdue = jobs.reduce((sum, group) => sum + group.overdue, 0)
   const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
@@ -130,9 +135,9 @@ export function metricTiles(data: DashboardData): Html {
   const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
   return html`<section id="tiles" class="tiles" aria-label="Key figures">
     <dl>
-      ${tile('Cells filled', formatCount(data.spent.written), 'in 30 days')}
+      ${tile('Cells filled', formatCount(data.usage.written), 'in 30 days')}
       ${tile('Rows enriched', formatCount(enriched), all === 0 ? 'no rows picked yet' : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`)}
-      ${tile('Lookups (billable)', formatCount(data.spent.asked), 'in 30 days')}
+      ${tile('Lookups (billable)', formatCount(data.usage.asked), 'in 30 days')}
       ${tile('API calls', formatCount(calls), throttled === 0 ? 'in the last hour, none throttled' : `in the last hour, ${formatCount(throttled)} throttled`)}
       ${tile('Waiting', formatCount(sumOf(['waiting'])), 'rows')}
       ${tile('Not enriched', formatCount(sumOf(FAILURE_STATES)), 'rows, see reasons below')}

@@ -16,7 +16,7 @@ type LeaderStatus = NonNullable<RateLimitStatus['status']>
 const TABLE_STEP_MS = 5 * 60_000
 
 /** The rate limit, as the leader reported it last. */
-export function rateLimitStatus({ quotas, at }: DashboardData): Html {
+export function rateLimitStatus({ rateLimits: quotas, readAt: at }: DashboardData): Html {
   const body =
     quotas.length === 0
       ? html`<p class="empty">The service has not been called yet, so its rate limit is unknown.</p>`
@@ -95,7 +95,7 @@ export function rateSection(board: DashboardData): Html {
   )
 }
 
-export function callsTable({ calls, at }: DashboardData): Html {
+export function callsTable({ calls, readAt: at }: DashboardData): Html {
   const lines = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: TABLE_STEP_MS }).toReversed()
   return html`<details id="calls-details">
     <summary>Show as table</summary>
@@ -129,7 +129,7 @@ export function callsTable({ calls, at }: DashboardData): Html {
 }
 
 /** The chart without JavaScript. */
-function callsChart({ calls, at }: DashboardData): Html {
+function callsChart({ calls, readAt: at }: DashboardData): Html {
   const steps = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: 60_000 })
   const most = Math.max(1, ...steps.map((one) => one.answered + one.throttled + one.failed))
   return html`<svg viewBox="0 0 600 120" preserveAspectRatio="none">

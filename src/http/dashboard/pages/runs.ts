@@ -48,17 +48,17 @@ export function assignLanes(
 const TIMELINE_WIDTH = 1_000
 const LANE_HEIGHT = 14
 
-function timeline({ runs: list, at }: DashboardData): Html {
+function timeline({ runs: list, readAt }: DashboardData): Html {
   const ordered = list.toReversed()
-  const begin = ordered[0]?.started_at.getTime() ?? at
-  const length = Math.max(1, at - begin)
-  const spans = ordered.map((run) => ({ from: run.started_at.getTime(), to: endTime(run, at) }))
+  const begin = ordered[0]?.started_at.getTime() ?? readAt
+  const length = Math.max(1, readAt - begin)
+  const spans = ordered.map((run) => ({ from: run.started_at.getTime(), to: endTime(run, readAt) }))
   const placed = assignLanes(spans, (length * 6) / TIMELINE_WIDTH)
   const height = LANE_HEIGHT * (Math.max(0, ...placed) + 1)
   return html`<figure class="timeline" aria-hidden="true">
     <svg viewBox="0 0 ${TIMELINE_WIDTH} ${height}" height="${height}" preserveAspectRatio="none">
       ${ordered.map((run, n) => {
-        const { from = begin, to = at } = spans[n] ?? {}
+        const { from = begin, to = readAt } = spans[n] ?? {}
         const x = ((from - begin) / length) * (TIMELINE_WIDTH - 6)
         const width = Math.max(5, ((to - from) / length) * TIMELINE_WIDTH)
         return html`<rect
@@ -71,11 +71,11 @@ function timeline({ runs: list, at }: DashboardData): Html {
         >`
       })}
     </svg>
-    <figcaption><span>${timeAgo(new Date(begin), at)}</span><span>now</span></figcaption>
+    <figcaption><span>${timeAgo(new Date(begin), readAt)}</span><span>now</span></figcaption>
   </figure>`
 }
 
-function runsTable({ runs: list, at }: DashboardData): Html {
+function runsTable({ runs: list, readAt }: DashboardData): Html {
   return scrollable(
     'Runs',
     html`<table class="runs">
@@ -99,7 +99,7 @@ function runsTable({ runs: list, at }: DashboardData): Html {
         </tr>
       </thead>
       <tbody>
-        ${list.map((run) => runRow(run, at))}
+        ${list.map((run) => runRow(run, readAt))}
       </tbody>
     </table>`,
   )

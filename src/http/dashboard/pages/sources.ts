@@ -42,7 +42,7 @@ function pauseButton({ name, pause }: SourceOverview): Html {
   </form>`
 }
 
-function fillRateTable({ coverage, name, columns }: SourceOverview, now: number): Html {
+function fillRateTable({ fillRates: coverage, name, columns }: SourceOverview, now: number): Html {
   const first = coverage[0]
   const last = coverage.at(-1)
   if (first === undefined || last === undefined)
@@ -68,7 +68,7 @@ function fillRateTable({ coverage, name, columns }: SourceOverview, now: number)
   </table>`
 }
 
-function columnRow(column: string, coverage: SourceOverview['coverage'], name: string): Html {
+function columnRow(column: string, coverage: SourceOverview['fillRates'], name: string): Html {
   const known = coverage.filter((one) => one.filled[column] !== undefined)
   const shares = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
   const [before = 0] = shares
@@ -101,7 +101,7 @@ const MAX_TREND_POINTS = 60
 
 /** Points at their true times; heights between the minimum and the maximum, enlarged at most ten times. */
 function trendPoints(
-  known: SourceOverview['coverage'],
+  known: SourceOverview['fillRates'],
   shares: readonly number[],
 ): ReadonlyArray<readonly [number, number]> {
   const times = known.map((one) => one.at.getTime())
