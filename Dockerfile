@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# What is built, what is needed to run it, and the two put together without the rest.
+# Stages: the build, the production dependencies, and the image made of both.
 
 FROM node:24-slim AS build
 WORKDIR /app
@@ -13,7 +13,7 @@ RUN npm run build
 FROM node:24-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Without the embedded Postgres of the demo: 60 MB that a server never needs.
+# Without the demo's embedded Postgres: 60 MB that a server never needs.
 RUN npm ci --no-audit --no-fund --omit=dev --omit=optional
 
 FROM node:24-slim
@@ -25,7 +25,7 @@ COPY --from=packages /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY assets ./assets
 COPY package.json ./
-# A user without rights, who can write nowhere; the configuration is mounted at /work.
+# A non-root user without write access; the configuration is mounted at /work.
 USER node
 WORKDIR /work
 EXPOSE 8080

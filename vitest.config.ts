@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-// Tests start the program a hundred times: what it is compiled to is kept, for these processes and the workers.
+// Tests start the program a hundred times: cache the compiled code for these processes and the workers.
 process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, 'node_modules/.cache/compiled')
 
 /** Only stops a test that hangs. The longest takes 20 s; at a load of 20 on two cores it took more than two minutes. */
@@ -11,11 +11,10 @@ const MOCKED = 'test/unit/**/*.mocked.test.ts'
 
 export default defineConfig({
   test: {
-    // Most of the time a test waits: for Postgres, for a process, for a lease. By default two cores would take one file
-    // at a time.
+    // Tests mostly wait: for Postgres, for a process, for a lease. By default two cores would run one file at a time.
     maxWorkers: 4,
-    // The modules are loaded once a worker and not once a file, which takes a third of the CPU time away. No test may
-    // rely on a module's state: the product keeps none outside of Postgres.
+    // Modules are loaded once per worker instead of once per file, which saves a third of the CPU time. No test may rely
+    // on a module's state: the product keeps none outside of Postgres.
     isolate: false,
     projects: [
       {
@@ -29,7 +28,7 @@ export default defineConfig({
       },
       {
         test: {
-          // What takes the place of a module, or of the clock of the whole file, needs modules of its own.
+          // Tests that mock a module, or the clock of the whole file, need modules of their own.
           name: 'unit-mocked',
           include: [MOCKED],
           isolate: true,
@@ -41,8 +40,8 @@ export default defineConfig({
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
           globalSetup: ['test/support/postgres-setup.ts'],
-          // Bounds for a test that hangs, and for nothing else: a machine may be ten times slower than the one it was
-          // written on, and no test is a measurement. Tests set no shorter ones of their own.
+          // Limits for a hanging test only: a machine may be ten times slower than the one the test was written on, and
+          // no test is a measurement. Tests set no shorter limits.
           testTimeout: 300_000,
           hookTimeout: 300_000,
           expect: { poll: { timeout: 120_000 } },

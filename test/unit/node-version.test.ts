@@ -8,7 +8,7 @@ const { engines } = JSON.parse(readFileSync(resolve(import.meta.dirname, '../../
   engines: { node: string }
 }
 
-/** The program as it starts on a Node that says it is of this version. */
+/** Starts the program on a Node that claims this version. */
 function startOn(version: string): { status: number | null; stdout: string; stderr: string } {
   const claim = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } })`
   const preload = `data:text/javascript,${encodeURIComponent(claim)}`
@@ -16,7 +16,7 @@ function startOn(version: string): { status: number | null; stdout: string; stde
 }
 
 describe('the version of Node', () => {
-  test.each(['18.19.1', '20.20.2', '22.21.9'])('%s is refused in one line, with exit code 2', (version) => {
+  test.each(['18.19.1', '20.20.2', '22.21.9'])('%s is rejected in one line, with exit code 2', (version) => {
     const { status, stdout, stderr } = startOn(version)
     expect(stderr).toBe(
       `fillrate: Node 22.22 or newer is required; this is ${version} (${process.execPath}).\n`,
@@ -28,12 +28,12 @@ describe('the version of Node', () => {
     expect(startOn(version)).toMatchObject({ status: 0, stderr: '' })
   })
 
-  test('what is required is what package.json says', () => {
+  test('the minimum is that of package.json', () => {
     expect(engines.node).toBe('>=22.22')
     expect(readFileSync(MAIN, 'utf8')).toContain('const MINIMUM = [22, 22]')
   })
 
-  test('nothing is imported before the version is checked', () => {
+  test('main.ts imports nothing before it checks the version', () => {
     expect(readFileSync(MAIN, 'utf8')).not.toMatch(/^(import\s[^(]|export\s.*from)/m)
   })
 })
