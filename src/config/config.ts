@@ -1,10 +1,10 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { NotificationKind } from '../domain/run.ts'
 
-/** How many lookups a run may ask the service. */
+/** The maximum number of lookups of a run. */
 export type LookupBudget = number | 'unlimited'
 
-/** One line of the schedule: when to run which sources. */
+/** An entry of the schedule: when to run which sources. */
 export interface ScheduleEntry {
   /** Five fields: minute, hour, day of month, month, day of week; or a name such as `@daily`. */
   readonly cron: string
@@ -15,38 +15,38 @@ export interface ScheduleEntry {
   readonly budget: LookupBudget | null
   /** Rows. Null: all. */
   readonly limit: number | null
-  /** Whether a tick that was missed is run once at the next start. */
+  /** Whether a missed scheduled run is caught up once at the next start. */
   readonly catchUp: boolean
 }
 
 /** A configuration that has been checked, with every default filled in. */
 export interface Config {
-  /** The file that it came from. Null: from code. */
+  /** The file it was loaded from. Null: from code. */
   readonly path: string | null
   readonly sources: Readonly<Record<string, SourceMapping>>
   readonly service: {
-    /** Calls under way at once. */
+    /** The maximum number of concurrent calls. */
     readonly concurrency: number
     readonly timeoutMs: number
-    /** 0 to 0.9: the share of the quota that is kept for what is urgent. */
+    /** 0 to 0.9: the share of the rate limit reserved for urgent lookups. */
     readonly reserve: number
   }
   readonly bulk: {
-    /** Lookups by email that must wait before they go in bulk. */
+    /** How many email lookups must wait before they are submitted in bulk. */
     readonly minimum: number
-    /** After this long without a delivery a job is given up. */
+    /** A job is given up after this long without a delivery. */
     readonly deadlineMs: number
-    /** Inputs without a result of a job that is over are requested singly after this long. */
+    /** How long a finished job waits for further deliveries before inputs without a result are requested singly. */
     readonly graceMs: number
   }
   readonly refreshAfterMs: number
   readonly retryNotFoundAfterMs: number
-  /** Tries of one lookup before it is failed. */
+  /** The maximum number of attempts of a lookup. */
   readonly attempts: number
-  /** Null: a run must be given `--budget`. */
+  /** Null: a run requires `--budget`. */
   readonly budget: LookupBudget | null
   readonly schedule: readonly ScheduleEntry[]
-  /** How long things are kept. Null: for ever. */
+  /** Retention periods. Null: kept forever. */
   readonly keep: {
     readonly recordsMs: number | null
     readonly deliveriesMs: number
@@ -55,11 +55,11 @@ export interface Config {
   readonly notify: readonly NotifyTarget[]
 }
 
-/** Somebody who wants to be told. */
+/** A receiver of notifications. */
 export interface NotifyTarget {
-  /** Null: the environment's FILLRATE_NOTIFY_URL. */
+  /** Null: FILLRATE_NOTIFY_URL from the environment. */
   readonly url: string | null
-  /** A signed JSON body, or what Slack and others like it take. */
+  /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. */
   readonly form: 'json' | 'slack'
   readonly on: readonly NotificationKind[]
 }

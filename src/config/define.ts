@@ -3,7 +3,7 @@ import type { NotificationKind } from '../domain/run.ts'
 import type { LookupBudget } from './config.ts'
 import type { RecordField } from './fields.ts'
 
-/** A number and its unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
+/** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
 export type Duration = `${number}${'' | ' '}${DurationUnit}`
 type DurationUnit =
   | ('ms' | 's' | 'm' | 'h' | 'd' | 'w' | 'y')
@@ -11,31 +11,31 @@ type DurationUnit =
   | ('hr' | 'hrs' | 'hour' | 'hours' | 'day' | 'days' | 'week' | 'weeks' | 'yr' | 'yrs' | 'year' | 'years')
 
 interface OutputOptions {
-  /** What may happen to a column that already holds a value. Default: `blank`, only a blank column is written. */
+  /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy
-  /** 0 to 1. A record below it leaves this column alone. Default: the source's. */
+  /** 0 to 1. Records below it are not written to this column. Default: the source's. */
   readonly minConfidence?: number
-  /** Values of the field to values of the column. A value that is not in it is skipped. */
+  /** From values of the field to values of the column. Other values are skipped. */
   readonly map?: Readonly<Record<string, string | number | boolean>>
   /** An SQL expression over `$value` (the field as text), `$json` (as jsonb) and `$confidence`. */
   readonly sql?: string
-  /** Outputs with the same group are written whole or not at all. */
+  /** Outputs with the same group are written together or not at all. */
   readonly group?: string
-  /** The value must match this to be written. A text is a regular expression without its slashes. */
+  /** Only matching values are written. A string is a regular expression without its slashes. */
   readonly matches?: RegExp | string
-  /** What happens to a text that is longer than the column. Default: `skip`. */
+  /** What happens to text that is longer than the column. Default: `skip`. */
   readonly tooLong?: 'skip' | 'truncate'
-  /** `json`: an array or object goes into a text column as JSON. */
+  /** `json`: an array or object is written into a text column as JSON. */
   readonly as?: 'json'
 }
 
-/** A field of the record, alone or with options. `unlisted` allows a field that the service's interface doesn't list. */
+/** A field of the record, alone or with options. `unlisted` allows a field that the service does not document. */
 export type OutputConfig<Kind extends SourceKind> =
   | RecordField<Kind>
   | (OutputOptions & { readonly field: RecordField<Kind>; readonly unlisted?: false })
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
-/** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name and company is asked. */
+/** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name with company is looked up. */
 type PersonInputs = {
   readonly email?: string
   /** The URL of a personal LinkedIn profile. */
@@ -51,37 +51,39 @@ interface CompanyInputs {
 }
 
 interface SourceConfig<Kind extends SourceKind> {
-  /** What a row is about: it decides which inputs and which fields there are. */
+  /** What a row describes; decides the available inputs and fields. */
   readonly kind: Kind
-  /** With its schema where it has one, quoted where it must be: `crm.contacts`, `"Contacts"`. It is `t` in every expression. */
+  /** With its schema if needed, quoted if needed: `crm.contacts`, `"Contacts"`. Named `t` in every expression. */
   readonly table: string
   /** Joins for the expressions: `left join crm.accounts a on a.id = t.account_id`. */
   readonly joins?: string
-  /** Column or columns that identify a row. Default: the primary key. */
+  /** The columns that identify a row. Default: the primary key. */
   readonly key?: string | readonly string[]
-  /** Which rows: `t.deleted_at is null`. Default: all. */
+  /** Which rows are eligible: `t.deleted_at is null`. Default: all. */
   readonly where?: string
   /**
-   * A timestamptz that moves when a row changes: a pass then costs what has changed. Of a timestamp without time zone, or
-   * a date, 12 hours more are read, because the zone of its writers is not known.
+   * A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a
+   * date, 12 hours more are read, because the time zone of its writers is unknown.
    */
   readonly changedAt?: string
-  /** `fillrate start` enriches its rows as they change. Default: false. */
+  /** Live sync: `fillrate start` enriches rows as they change. Default: false. */
   readonly follow?: boolean
-  /** 0 to 1. A record below it is not used. Default: 0. */
+  /** 0 to 1. Records below it are not used. Default: 0. */
   readonly minConfidence?: number
-  /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
+  /** After a miss, a row continues with its next identifier. Default: false. */
   readonly cascade?: boolean
-  /** Columns to fill, each with the field that fills it. `attributes.department` is a key inside a jsonb column. */
+  /** Columns to fill, each with its field. `attributes.department` is a key inside a jsonb column. */
   readonly outputs: Readonly<Record<string, OutputConfig<Kind>>>
-  /** Columns to set when an output is written, and only then: `{ enriched_at: 'now()' }`. */
+  /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
   readonly touch?: Readonly<Record<string, string>>
 }
 
+/** A table whose rows are people. */
 export interface PersonSource extends SourceConfig<'person'> {
   readonly inputs: PersonInputs
 }
 
+/** A table whose rows are companies. */
 export interface CompanySource extends SourceConfig<'company'> {
   readonly inputs: CompanyInputs
 }
@@ -89,75 +91,92 @@ export interface CompanySource extends SourceConfig<'company'> {
 interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`. */
   readonly cron: string
-  /** IANA name, `Europe/Oslo`. Default: the zone of the machine. */
+  /** An IANA time zone such as `Europe/Oslo`. Default: the machine's. */
   readonly timezone?: string
   /** Default: all. */
   readonly sources?: readonly Name[]
-  /** Lookups of each time, however often a crash begins it again. Default: the budget of the configuration. */
+  /** Lookups per scheduled run, across restarts after a crash. Default: the budget of the configuration. */
   readonly budget?: LookupBudget
-  /** Rows that one run may pick. Default: all. */
+  /** Rows that a run may pick. Default: all. */
   readonly limit?: number
-  /** Whether a tick that was missed is run once at the next start. Default: true. */
+  /** Whether a missed scheduled run is caught up once at the next start. Default: true. */
   readonly catchUp?: boolean
 }
 
 interface NotifyConfig {
-  /** Default: FILLRATE_NOTIFY_URL, for addresses that are secret. */
+  /** Default: FILLRATE_NOTIFY_URL, for URLs that are secret. */
   readonly url?: string
-  /** A signed JSON body, or `{ text }` as Slack takes it. Default: json. */
+  /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
   readonly form?: 'json' | 'slack'
-  /** Of which events. Default: all. */
+  /** The events to report. Default: all. */
   readonly on?: readonly NotificationKind[]
 }
 
-/** What a configuration file holds. Secrets are not among it: they come from the environment only. */
+/**
+ * A configuration, as `fillrate.config.ts` exports it. Secrets come from the environment only.
+ * @example
+ * const config: ConfigInput = {
+ *   sources: {
+ *     contacts: {
+ *       kind: 'person',
+ *       table: 'crm.contacts',
+ *       inputs: { email: 't.email' },
+ *       outputs: { job_title: 'title', phone: { field: 'phone', policy: 'tracked' } },
+ *     },
+ *   },
+ *   budget: 10_000,
+ * }
+ */
 export interface ConfigInput<Name extends string = string> {
   /** For editors, in a .json configuration. */
   readonly $schema?: string
-  /** The mappings, by name: which rows of which table, what identifies them, which columns may be filled. */
+  /** The mappings by name: which rows of which table, what identifies them, which columns to fill. */
   readonly sources: Readonly<Record<Name, PersonSource | CompanySource>>
   readonly service?: {
-    /** Calls under way at once. Default: 32. */
+    /** The maximum number of concurrent calls. Default: 32. */
     readonly concurrency?: number
-    /** For one call. Default: 30s. */
+    /** Timeout of one call. Default: 30s. */
     readonly timeout?: Duration
-    /** 0 to 0.9: the share of the quota that is kept for what is urgent, a sync. Default: 0.1. */
+    /** 0 to 0.9: the share of the rate limit reserved for live sync. Default: 0.1. */
     readonly reserve?: number
   }
   readonly bulk?: {
-    /** Lookups by email that must wait before they go in bulk. Default: 50. */
+    /** How many email lookups must wait before they are submitted in bulk. Default: 50. */
     readonly minimum?: number
-    /** After this long without a delivery a job is given up. Default: 6h. */
+    /** A job is given up after this long without a delivery. Default: 6h. */
     readonly deadline?: Duration
-    /**
-     * When a job is over and some inputs have no result, they are requested singly after this long without a further
-     * delivery. Default: 5m.
-     */
+    /** How long a finished job waits for further deliveries before inputs without a result are requested singly. Default: 5m. */
     readonly grace?: Duration
   }
-  /** After this long a found record is asked for again. Default: 90d. */
+  /** A found record is looked up again after this long. Default: 90d. */
   readonly refreshAfter?: Duration
-  /** After this long a lookup that found nothing is asked again. Default: 30d. */
+  /** A lookup without a match is repeated after this long. Default: 30d. */
   readonly retryNotFoundAfter?: Duration
-  /** Tries of one lookup before it is failed. Default: 5. */
+  /** The maximum number of attempts of a lookup. Default: 5. */
   readonly attempts?: number
-  /** Lookups that one run may ask. Without it a run must be given `--budget`. */
+  /** The maximum number of lookups of a run. Without it, a run requires `--budget`. */
   readonly budget?: LookupBudget
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
-  /** Stored answers older than this are deleted, and asked again when wanted. Default: kept. */
+  /** Stored results older than this are deleted, and looked up again when needed. Default: kept forever. */
   readonly keepRecords?: Duration
-  /** Deliveries and ended jobs older than this are deleted. Default: 30d. */
+  /** Deliveries and finished jobs older than this are deleted. Default: 30d. */
   readonly keepDeliveries?: Duration
-  /** Changes older than this are deleted, and can then not be undone. Default: kept. */
+  /** Changes older than this are deleted and can no longer be undone. Default: kept forever. */
   readonly keepChanges?: Duration
-  /** Whom to tell when a run ends, fails, reaches its budget or finds nothing, or a job is late. */
+  /** Receivers of notifications: a run completed, failed, reached its budget or found nothing, or a job is overdue. */
   readonly notify?: readonly NotifyConfig[]
 }
 
 /**
- * Gives completion and checks at compile time to a configuration file, and returns it as it is:
- *
- *     export default defineConfig({ sources: { contacts: { kind: 'person', … } } })
+ * Returns the configuration unchanged, with completion and type checks for `fillrate.config.ts`.
+ * @example
+ * export default defineConfig({
+ *   sources: {
+ *     contacts: { kind: 'person', table: 'contacts', inputs: { email: 't.email' }, outputs: { job_title: 'title' } },
+ *   },
+ *   schedule: [{ cron: '0 2 * * *', sources: ['contacts'] }],
+ *   budget: 10_000,
+ * })
  */
 export function defineConfig<const Name extends string>(config: ConfigInput<Name>): ConfigInput<Name> {
   return config

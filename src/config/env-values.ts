@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { didYouMean, oneOf, quoteText } from '../util/text.ts'
 
-/** A value that was read, or what a message says of it. `found` must not give a secret away. */
+/** A parsed value, or the parts of an error message. `found` must not reveal a secret. */
 export type EnvValue<Value> =
   | { readonly ok: true; readonly value: Value }
   | { readonly ok: false; readonly found: string; readonly expected: string; readonly todo?: string }
@@ -38,7 +38,7 @@ export function parseHost(text: string): EnvValue<string> {
   }
 }
 
-/** Several secrets, comma-separated. `sendable`: they travel in a header, so only visible ASCII will do. */
+/** Comma-separated secrets. `sendable`: they are sent in a header, so only visible ASCII is allowed. */
 export function parseSecrets(
   text: string,
   what: string,
@@ -55,16 +55,16 @@ export function parseSecrets(
     return {
       ok: false,
       found: `a ${what}${number} ${wrong} (not shown)`,
-      expected: `the ${what} as it was given to you; several, newest first, with commas between them`,
+      expected: `the ${what} as issued to you; several, newest first, separated by commas`,
     }
   }
   return { ok: true, value: secrets }
 }
 
-/** A shorter token can be guessed; 16 hexadecimal digits can't. */
+/** Shorter tokens could be guessed; 16 hexadecimal digits cannot. */
 const MIN_TOKEN_LENGTH = 16
 
-/** One secret that travels in a header, and that opens the door to whoever has it. */
+/** One secret that is sent in a header and grants access. */
 export function parseToken(text: string): EnvValue<string> {
   const wrong =
     describeSecretProblem(text, true) ??
@@ -89,7 +89,7 @@ function describeSecretProblem(secret: string, sendable: boolean): string | null
 
 const EXPECTED_DATABASE_URL = "a URL such as 'postgres://user:password@localhost:5432/crm'"
 
-/** A Postgres URL, as it is. What is wrong with one is told without showing it, since it holds a password. */
+/** A Postgres URL, unchanged. Errors do not show it, since it may hold a password. */
 export function parseDatabaseUrl(text: string): EnvValue<string> {
   const refuse = (found: string, todo?: string): EnvValue<string> => ({
     ok: false,
@@ -113,11 +113,11 @@ export function parseDatabaseUrl(text: string): EnvValue<string> {
 
 interface AddressRole {
   readonly of: 'service' | 'receiver'
-  /** A path that Fillrate adds itself. */
+  /** A path suffix that Fillrate adds itself. */
   readonly leaveOff: string
 }
 
-/** An http or https URL, without a slash at its end. */
+/** An http or https URL, without a trailing slash. */
 export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvValue<string> {
   const example = of === 'service' ? 'https://api.example.com' : 'https://fillrate.example.com'
   const refuse = (found: string, todo?: string): EnvValue<string> => ({
@@ -152,24 +152,24 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
   return { ok: true, value: address }
 }
 
-/** An http or https URL that may be a secret itself, as Slack's are: as it is, and never shown. */
+/** An http or https URL that may itself be a secret, as Slack's are: unchanged, and never shown. */
 export function parseSecretAddress(text: string): EnvValue<string> {
   const url = URL.parse(text)
   if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
   return {
     ok: false,
-    found: 'a text that is no http or https URL (not shown: it may be a secret)',
+    found: 'a text that is not an http or https URL (not shown: it may be a secret)',
     expected: "an http or https URL, such as 'https://ops.example.com/fillrate'",
   }
 }
 
-/** The address of a proxy, which may hold a password. Without a scheme it is one of http, as everywhere. */
+/** The URL of a proxy, which may hold a password. Without a scheme, http is assumed, as everywhere. */
 export function parseProxy(text: string): EnvValue<string> {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
   if (url !== null && /^https?:$/.test(url.protocol)) return { ok: true, value: url.href }
   return {
     ok: false,
-    found: 'a text that is no http or https URL (not shown: it may hold a password)',
+    found: 'a text that is not an http or https URL (not shown: it may hold a password)',
     expected: "the address of an HTTP proxy, such as 'http://proxy.example.com:3128'",
   }
 }

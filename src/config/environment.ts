@@ -16,33 +16,33 @@ import { editDistance } from '../util/text.ts'
 const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 type AuthStyle = (typeof AUTH_STYLES)[number]
 
-/** The levels of pino, the logger. */
+/** The log levels of pino. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** What comes from the environment: addresses, secrets, and where to listen. Null: not set. */
+/** Settings from the environment: URLs, secrets, and where to listen. Null: not set. */
 export interface Environment {
   readonly databaseUrl: string | null
-  /** The service's, without a slash at its end. */
+  /** The service's URL, without a trailing slash. */
   readonly baseUrl: string | null
   /** Newest first. */
   readonly apiKeys: readonly string[]
   readonly auth: AuthStyle
   /** Newest first. */
   readonly webhookSecrets: readonly string[]
-  /** Where the service reaches the receiver, without a slash at its end. */
+  /** The URL at which the service reaches the receiver, without a trailing slash. */
   readonly publicUrl: string | null
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number | null
-  /** Where to listen. Null: on loopback. */
+  /** The address to listen on. Null: loopback. */
   readonly host: string | null
   readonly dashboardToken: string | null
-  /** Where to tell of runs and jobs, where the configuration names no address. */
+  /** Where notifications go if the configuration names no URL. */
   readonly notifyUrl: string | null
-  /** What the JSON form of a notification is signed with; newest first, the first one signs. */
+  /** Sign JSON notifications; newest first, and the first one signs. */
   readonly notifySecrets: readonly string[]
   readonly logLevel: LogLevel
-  /** What HTTPS_PROXY, HTTP_PROXY and NO_PROXY name; left out where no proxy is set. */
+  /** From HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent if no proxy is set. */
   readonly proxies?: {
     readonly http: string | null
     readonly https: string | null
@@ -69,8 +69,8 @@ const VARIABLE_NAMES = [
 ] as const
 
 /**
- * Reads and checks the environment variables. An empty one is not set. No value that is or holds a secret
- * appears in a message. Whether something that is missing is needed, each command decides.
+ * Reads and checks the environment variables; an empty one counts as not set. Messages never contain a secret. Whether
+ * a missing value is required is decided by each command.
  *
  * @throws ConfigProblems
  */
@@ -80,7 +80,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     name: (typeof VARIABLE_NAMES)[number],
     parse: (text: string) => EnvValue<Value>,
   ): Value | null => {
-    // Proxies are named in lower case too, and that goes first, as everywhere.
+    // Proxy variables exist in lower case too, which takes precedence, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null
     const parsed = parse(text)
@@ -113,22 +113,17 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   return environment
 }
 
-/** A name that is one slip away from one that is not set: it would be ignored without a word. */
+/** Finds names one typing error away from an unset variable, which would be ignored silently. */
 function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   const known: readonly string[] = VARIABLE_NAMES
   return Object.keys(env).flatMap((name) => {
     if (!name.startsWith('FILLRATE_') || known.includes(name)) return []
-    const meant = known.find(
+    const intended = known.find(
       (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
     )
-    if (meant === undefined) return []
+    if (intended === undefined) return []
     return [
-      {
-        place: name,
-        found: 'a variable that means nothing here',
-        expected: meant,
-        todo: `Rename it to ${meant}.`,
-      },
+      { place: name, found: 'an unknown variable', expected: intended, todo: `Rename it to ${intended}.` },
     ]
   })
 }

@@ -7,28 +7,28 @@ import { codeFrame } from './location.ts'
 import type { Problem } from './problems.ts'
 import { maskPasswords } from '../util/text.ts'
 
-/** Marks a URL as read for one load, so that the next load reads the file again and not Node's cache. */
+/** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
 export const RELOAD_PARAMETER = 'fillrate-read'
 
-/** What `import 'fillrate'` gives: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
+/** The entry of this package: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
 const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
 
 let loadCount = 0
 
 /**
- * Imports a configuration module, and gives its default export.
+ * Imports a configuration module and returns its default export.
  *
- * For as long as it loads, `fillrate` means this very copy, so that a configuration works where the package
- * is installed globally, and in a checkout that has not been built. TypeScript is read as an ES module
- * whatever the nearest package.json says, since `import … from 'fillrate'` is one. What the module imports by
- * a path of its own is read anew each time as well (a SIGHUP reads the configuration again).
+ * While it loads, `fillrate` resolves to this copy of the package, so that a configuration works with a global install
+ * and in a checkout that has not been built. TypeScript is read as an ES module whatever the nearest package.json says,
+ * since `import … from 'fillrate'` is one. Files that the module imports by path are read again each time as well (for
+ * SIGHUP).
  *
- * @throws whatever the module throws, and Node's errors about a module that it can't read
+ * @throws what the module throws, and Node's errors about a module that it cannot load
  */
 export async function importDefault(path: string, source: string): Promise<unknown> {
   const url = pathToFileURL(path)
   url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
-  // A CommonJS module stays in a cache of its own, which knows no queries.
+  // CommonJS has its own cache, which ignores queries.
   Reflect.deleteProperty(createRequire(import.meta.url).cache, path)
   const hooks = registerHooks({
     resolve(specifier, context, next) {
@@ -57,21 +57,21 @@ function reloadMark(parentUrl: string | undefined): string | null {
 }
 
 /**
- * JavaScript that is an ES module is read as TypeScript too, which it is: Node tells the place of a syntax
- * error in TypeScript only. Null: as Node decides.
+ * ES modules in JavaScript are read as TypeScript too: Node reports the position of a syntax error only for TypeScript.
+ * Null: Node decides.
  */
 function moduleFormat(url: URL, source: string | null): string | null {
   if (/\.m?ts$/.test(url.pathname)) return 'module-typescript'
   return source !== null && /^\s*(?:import|export)\b/m.test(source) ? 'module-typescript' : null
 }
 
-/** The file that a frame of a stack names, without our mark. */
+/** The file of a stack frame, without the reload parameter. */
 export function framePath(frame: string): string {
   const url = URL.parse(frame)
   return url?.protocol === 'file:' ? fileURLToPath(url) : frame.replace(/\?.*$/, '')
 }
 
-/** What stopped a configuration module from loading, with the line where the error tells it. */
+/** The problem that stopped a configuration module from loading, with its line if the error has one. */
 export function toImportProblem(error: unknown, path: string): Problem {
   const message = error instanceof Error ? `${error.name}: ${error.message}` : `a throw of ${String(error)}`
   const at = error instanceof Error ? locate(error.stack ?? '', path) : null
@@ -90,7 +90,7 @@ interface ErrorPosition {
   readonly column: number | null
 }
 
-/** Syntax errors put the place, the line and a caret before the stack; other errors have frames. */
+/** Syntax errors print the position, the line and a caret before the stack; other errors have frames. */
 function locate(stack: string, path: string): ErrorPosition | null {
   const [head = '', ...rest] = stack.split('\n')
   const before = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head)
@@ -125,7 +125,7 @@ function readOrEmpty(path: string): string {
 
 function cleanMessage(message: string): string {
   const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')
-  // A message may hold colours, or whatever else a terminal obeys.
+  // A message may contain terminal control sequences.
   return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
 }
 

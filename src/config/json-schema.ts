@@ -1,12 +1,12 @@
-// oxlint-disable no-underscore-dangle -- what a schema is made of, zod shows only there
+// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 import { z } from 'zod'
 import { configSchema } from './schema.ts'
 
 type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
 
 /**
- * The JSON Schema of a .json configuration, for editors: generated from the schema that reads it, so that the two
- * cannot tell different things. Draft 7, because it is the newest that every editor knows.
+ * The JSON Schema of a .json configuration, for editors: generated from the schema that parses it, so that the two cannot
+ * diverge. Draft 7 is the newest version that every editor supports.
  */
 export function configJsonSchema(): object {
   const schema = z.toJSONSchema(configSchema, {
@@ -18,14 +18,14 @@ export function configJsonSchema(): object {
   return { title: 'Fillrate configuration', ...schema }
 }
 
-/** What zod leaves out of a JSON Schema because it is checked by a function. What only Fillrate itself can check stays out. */
+/** Adds constraints that zod omits because a function checks them. Checks that JSON Schema cannot express are left out. */
 const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
   const { def } = zodSchema._zod
   const isChecked = def.checks?.some((check) => check._zod.def.check === 'custom') === true
   if (def.type === 'string' && isChecked) jsonSchema.pattern = String.raw`\S`
   if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION_PATTERN
   if (def.type === 'record' && (isChecked || path.at(-1) === 'outputs')) jsonSchema.minProperties = 1
-  // A regular expression has no place in JSON: it is a text there.
+  // JSON has no regular expressions, only strings.
   if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
   if (jsonSchema.properties && 'linkedin_url' in jsonSchema.properties)
     Object.assign(jsonSchema, {

@@ -1,4 +1,4 @@
-/** Where a JSON text stops being one. The offset counts UTF-16 units from the start of the text. */
+/** A syntax error in JSON. The offset counts UTF-16 code units from the start of the text. */
 export class JsonSyntaxError extends Error {
   override readonly name = 'JsonProblem'
   readonly offset: number
@@ -12,9 +12,9 @@ export class JsonSyntaxError extends Error {
 }
 
 /**
- * Reads JSON, and on a mistake tells where it is and what was expected. `JSON.parse` would do the first only:
- * its messages name a place for some mistakes and none for others, in words that change with Node, and it
- * takes the last of two equal keys without a word, so that an output listed twice would be lost.
+ * Parses JSON and reports where a mistake is and what was expected. `JSON.parse` reports a position for some mistakes
+ * only, in wording that changes with Node, and silently takes the last of two equal keys, which would lose an output
+ * that is listed twice.
  *
  * @throws JsonProblem
  */

@@ -8,7 +8,7 @@ import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { describeValue } from '../util/text.ts'
 
-/** In the order in which they are looked for in the working folder. */
+/** The file names that are looked for in the working folder, in order. */
 export const CONFIG_FILES = [
   'fillrate.config.ts',
   'fillrate.config.mts',
@@ -17,11 +17,10 @@ export const CONFIG_FILES = [
   'fillrate.config.json',
 ] as const
 
-const NO_FILE_ADVICE =
-  'Run `fillrate init` to have one written from your database, or name yours with --config.'
+const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or pass yours with --config.'
 
 /**
- * Finds, reads and checks the configuration. Each call reads the file anew.
+ * Finds, reads and checks the configuration. Each call reads the file again.
  *
  * @param options.path a file, relative to `cwd`; without it, the first of `configFiles` in `cwd`
  * @throws ConfigProblems naming the file and the place in it
@@ -95,7 +94,7 @@ function readJson(source: string, path: string): unknown {
         place: `${path}:${line}:${column}`,
         found: `${found}\n${codeFrame(source, line, column) ?? ''}`,
         expected: cause.expected,
-        todo: 'JSON has no comments, no comma before a closing bracket, and double quotes only. A fillrate.config.ts is freer.',
+        todo: 'JSON has no comments, no trailing commas, and double quotes only. A fillrate.config.ts has fewer restrictions.',
       },
       cause,
     )
@@ -104,7 +103,7 @@ function readJson(source: string, path: string): unknown {
 
 async function readModule(source: string, path: string): Promise<unknown> {
   let exported: unknown
-  // As Node does before it imports: the errors of a module name its real path.
+  // As Node does for imports: errors of a module name its real path.
   const real = await realpath(path)
   try {
     exported = await importDefault(real, source)

@@ -2,11 +2,11 @@ import { maskPasswords } from '../util/text.ts'
 
 const MAX_FRAME_WIDTH = 90
 
-/** A line of a file with a caret under one of its columns; both count from 1. Null where there is no such line. */
+/** A line of a file with a caret under one of its columns, both counted from 1. Null if there is no such line. */
 export function codeFrame(text: string, line: number, column: number | null): string | null {
   const source = text.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1]
   if (source === undefined) return null
-  // The part around the column of a line that is too long, of a configuration that a program wrote for instance.
+  // Of a long line, as in generated files, only the part around the column.
   const start = Math.max(
     0,
     Math.min((column ?? 1) - 1 - MAX_FRAME_WIDTH / 2, source.length - MAX_FRAME_WIDTH),
@@ -18,7 +18,7 @@ export function codeFrame(text: string, line: number, column: number | null): st
   return `${gutter}${shown.trimEnd()}\n${' '.repeat(gutter.length + column - 1 - start)}^`
 }
 
-/** Line and column, from 1, of an offset in the text. */
+/** Line and column of an offset in the text, both counted from 1. */
 export function positionAt(text: string, offset: number): { line: number; column: number } {
   const lines = text.slice(0, offset).split(/\r\n|[\n\r\u2028\u2029]/)
   return { line: lines.length, column: (lines.at(-1) ?? '').length + 1 }
@@ -39,7 +39,7 @@ export function formatKeyPath(path: KeyPath): string {
   return place === '' ? 'the configuration' : place
 }
 
-/** What stands at the path; undefined when nothing does. */
+/** The value at the path, or undefined. */
 export function valueAt(root: unknown, path: KeyPath): unknown {
   let value = root
   for (const key of path) {

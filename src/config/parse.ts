@@ -7,10 +7,10 @@ import { NOTIFICATION_KINDS } from '../domain/run.ts'
 import type { ParsedSource } from './source-schema.ts'
 
 /**
- * Checks what a configuration holds and fills in its defaults. Every problem is told at once, those between
- * the schedule and the rest when everything else is right.
+ * Checks a configuration and fills in its defaults. Reports every problem at once; those between the schedule and the
+ * rest once everything else is valid.
  *
- * @param path the file that it came from, for the messages; null when it came from code
+ * @param path the file it was loaded from, for messages; null for a configuration from code
  * @throws ConfigProblems
  */
 export function parseConfig(value: unknown, path: string | null): Config {
@@ -22,7 +22,7 @@ export function parseConfig(value: unknown, path: string | null): Config {
   return resolveConfig(parsed.data, path)
 }
 
-/** A schedule runs unattended: a source or a budget that is missing would be noticed only the next morning. */
+/** A schedule runs unattended: a missing source or budget would be noticed only the next morning. */
 function checkSchedule(config: ParsedConfig): Problem[] {
   const names = Object.keys(config.sources)
   return (config.schedule ?? []).flatMap((entry, index) => {
@@ -43,7 +43,7 @@ function checkSchedule(config: ParsedConfig): Problem[] {
         place: `schedule[${index}].budget`,
         found: 'nothing, and no budget for all runs either',
         expected: "a whole number of lookups, such as 10000, or 'unlimited'",
-        todo: 'Add `budget` here or at the top of the configuration: no run spends without one.',
+        todo: 'Add `budget` here or at the top level of the configuration: a run requires one.',
       })
     }
     return problems

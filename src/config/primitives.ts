@@ -5,8 +5,8 @@ import { didYouMean, oneOf, quoteText } from '../util/text.ts'
 import { Cron, CronPattern } from 'croner'
 
 /**
- * The leaves of the schema. The error of each says what was expected there: `issues.ts` puts it into a
- * message with the place and what was found.
+ * The primitives of the schema. The error of each says what was expected; `problems.ts` combines it with the place and
+ * what was found.
  */
 export const requiredString = (expected: string) =>
   z.string({ error: expected }).refine((value) => value.trim() !== '', { error: expected, abort: true })
@@ -34,7 +34,7 @@ export const columnNameText = requiredString('a column name')
 
 const EXPECTED_PATTERN = 'a regular expression: /^\\+\\d{8,15}$/ in code, "^\\\\+\\\\d{8,15}$" in JSON'
 
-/** A regular expression, out of which come its source and flags. */
+/** A regular expression; parses to its source and flags. */
 export const regularExpression = z
   .union([requiredString(EXPECTED_PATTERN), z.custom<RegExp>(isRegExp)], { error: EXPECTED_PATTERN })
   .transform((value, context) => {
@@ -43,7 +43,7 @@ export const regularExpression = z
       return z.NEVER
     }
     if (typeof value !== 'string') {
-      // A test with g or y remembers where it stopped: an equal value would match only every other time.
+      // With g or y a RegExp keeps its position, so an equal value would match only every other time.
       if (/[gy]/.test(value.flags)) return refuse('Leave out the flags g and y.')
       return { source: value.source, flags: value.flags }
     }
@@ -57,17 +57,17 @@ export const regularExpression = z
     }
   })
 
-/** Longer than any interval that makes sense here, and far inside what a date can hold. */
+/** Longer than any useful duration, and far inside the range of dates. */
 const MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
 
 /**
- * A duration such as `30s`, `6h` or `90d` in milliseconds, or null. The unit must be there: `30` could be
- * anything, and `ms` itself would take it for milliseconds.
+ * Parses a duration such as `30s`, `6h` or `90d` to milliseconds, or null. The unit is required: `30` is ambiguous, and
+ * `ms` would read it as milliseconds.
  */
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim()
   if (!/^\d+(?:\.\d+)? ?[a-z]+$/i.test(trimmed)) return null
-  // `ms` answers undefined to a unit that it doesn't know, whatever its type says.
+  // `ms` returns undefined for an unknown unit, whatever its type says.
   const parsed: number | undefined = ms(trimmed as `${number}d`)
   if (parsed === undefined || !Number.isFinite(parsed) || parsed > MAX_DURATION_MS) return null
   return Math.round(parsed)
@@ -75,16 +75,16 @@ export function parseDuration(text: string): number | null {
 
 export const EXPECTED_DURATION = "a duration with its unit, such as '30s', '15m', '6h' or '90d'"
 
-/** Without seconds: a pass takes longer than that, and Quartz's six fields would silently mean something else. */
+/** Without seconds: a pass takes longer, and Quartz's six fields would silently mean something else. */
 const CRON_MODE = '5-part'
 
 const EXPECTED_CRON =
   "five fields, minute hour day-of-month month day-of-week, such as '0 2 * * *', or a name such as @daily"
 
-/** Any moment will do: the question is whether the text ever comes true, and five fields hold no year. */
+/** Any time will do: five fields hold no year, so a pattern matches some time after it or never. */
 const REFERENCE_TIME = new Date('2024-01-01T00:00:00Z')
 
-/** A refinement: the text is a cron pattern, and comes true at some time. */
+/** A refinement: the text is a cron pattern that matches some time. */
 export function checkCron(text: string, context: z.core.$RefinementCtx): void {
   const refuse = (reason: string) =>
     context.addIssue({
@@ -93,10 +93,10 @@ export function checkCron(text: string, context: z.core.$RefinementCtx): void {
       params: { found: `${quoteText(text)}: ${reason}` },
     })
   try {
-    // Not `new Cron` alone: it takes a date and time too, which comes true once.
+    // Not `new Cron` alone, which also accepts a single date and time.
     const pattern = new CronPattern(text, undefined, { mode: CRON_MODE })
     if (new Cron(pattern.pattern, { paused: true, mode: CRON_MODE }).nextRun(REFERENCE_TIME) === null) {
-      refuse('it never comes true')
+      refuse('it never matches')
     }
   } catch (error) {
     refuse(describeCronError(error))
@@ -109,7 +109,7 @@ function describeCronError(error: unknown): string {
   return /format|parts/.test(reason) ? 'not five fields' : reason.replace(/^Invalid value/, 'invalid value')
 }
 
-/** A refinement: the name of a time zone that this Node knows. */
+/** A refinement: a time zone that this Node knows. */
 export function checkTimezone(name: string, context: z.core.$RefinementCtx): void {
   if (!isTimezone(name)) {
     context.addIssue({

@@ -4,18 +4,27 @@ import { RECORD_FIELDS, suggestField } from './fields.ts'
 import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 
-/** One thing that is wrong with the configuration or the environment, for the person who can put it right. */
+/** One mistake in the configuration or the environment. */
 export interface Problem {
   /** Where: `sources.contacts.outputs.title.policy`, `FILLRATE_PORT`, `fillrate.config.json:3:14`. */
   readonly place: string
-  /** What is there now, without secrets. Lines of the file may follow, with a caret under the place. */
+  /** The current value, without secrets. A line of the file may follow, with a caret under the place. */
   readonly found: string
   readonly expected: string
-  /** What to do about it, where that says more than `expected` does. */
+  /** How to fix it, if that says more than `expected`. */
   readonly todo: string | null
 }
 
-/** A configuration or environment that can't be used: nothing has been run. Its message is fit for a terminal. */
+/**
+ * An invalid configuration or environment; nothing has been run. The message is formatted for a terminal.
+ * @example
+ * try {
+ *   await createFillrate({ config: 'fillrate.config.ts', env: process.env })
+ * } catch (error) {
+ *   if (error instanceof ConfigProblems) for (const { place, expected } of error.problems) console.error(place, expected)
+ *   else throw error
+ * }
+ */
 export class ConfigProblems extends Error {
   override readonly name = 'ConfigProblems'
   /** The file's path, or `the environment`. */
@@ -33,7 +42,7 @@ export class ConfigProblems extends Error {
 const MAX_WIDTH = 100
 const LABEL_WIDTH = 10
 
-/** The problems for a terminal: the place on a line of its own, and what was found, expected and to do under it. */
+/** Formats problems for a terminal: the place on its own line, and what was found, expected and to do below it. */
 export function formatProblems(problems: readonly Problem[]): string {
   return problems.map(formatProblem).join('\n\n')
 }
@@ -65,7 +74,7 @@ function wrapLine(text: string): string[] {
 
 type Issue = z.core.$ZodIssue
 
-/** What zod found wrong with a configuration, as problems with their place and what to do. */
+/** Converts zod's issues to problems with their place and advice. */
 export function toProblems(issues: readonly Issue[], schema: z.core.$ZodType, config: unknown): Problem[] {
   return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config }))
 }
@@ -85,7 +94,7 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
       const branch = bestBranch(issue.errors, value)
       if (branch !== undefined)
         return branch.flatMap((inner) => toProblem(inner, [...path, ...inner.path], context))
-      // No branch has this discriminator; its own values say what was expected.
+      // No branch has this discriminator; its values are what was expected.
       const options = ('options' in issue ? (issue.options ?? []) : []).filter(
         (one) => typeof one === 'string',
       )
@@ -125,13 +134,13 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
 const suggestWord = (value: unknown, words: readonly string[]): string | null =>
   typeof value === 'string' ? didYouMean(value, words) : null
 
-/** Which kind's fields these are, if they are any. */
+/** The source kind whose fields these are, if any. */
 function toSourceKind(values: readonly string[]): SourceKind | null {
   if (values.length === RECORD_FIELDS.person.length && values.includes('name.full')) return 'person'
   return values.length === RECORD_FIELDS.company.length && values.includes('legal_name') ? 'company' : null
 }
 
-/** Of a union's branches, the one that the value was meant for: the one that got further than its first look at it. */
+/** The branch of a union that the value was intended for: the one that matched beyond its first check. */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const isObject = typeof value === 'object' && value !== null
   return branches.find((issues) => {
@@ -143,7 +152,7 @@ function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): re
   })
 }
 
-/** A key that the schema doesn't have there. Its value is not shown: it may be a secret. */
+/** An unknown key. Its value is not shown: it may be a secret. */
 export function unknownKeyProblem(
   key: string,
   path: KeyPath,
@@ -153,13 +162,13 @@ export function unknownKeyProblem(
   const known = listKnownKeys(schema, path, config)
   return {
     place: formatKeyPath([...path, key]),
-    found: 'a key that means nothing here',
+    found: 'an unknown key',
     expected: `one of ${known.join(', ')}`,
     todo: adviseEnvironment(key) ?? adviseOtherKind(key, path, config) ?? didYouMean(key, known),
   }
 }
 
-/** What people look for in the configuration, though it comes from the environment. */
+/** Settings that people expect in the configuration, although they come from the environment. */
 const ENVIRONMENT_KEYS: ReadonlyArray<readonly [RegExp, string]> = [
   [/secret/i, 'FILLRATE_WEBHOOK_SECRET'],
   [/api_?key|token/i, 'FILLRATE_API_KEY'],
@@ -170,9 +179,7 @@ const ENVIRONMENT_KEYS: ReadonlyArray<readonly [RegExp, string]> = [
 
 function adviseEnvironment(key: string): string | null {
   const variable = ENVIRONMENT_KEYS.find(([pattern]) => pattern.test(key))?.[1]
-  return variable === undefined
-    ? null
-    : `Set ${variable} in the environment or in .env, and take it out of here.`
+  return variable === undefined ? null : `Set ${variable} in the environment or in .env, and remove it here.`
 }
 
 function adviseOtherKind(key: string, path: KeyPath, config: unknown): string | null {
@@ -182,14 +189,14 @@ function adviseOtherKind(key: string, path: KeyPath, config: unknown): string | 
     return "A domain identifies a company: use it in a source of kind 'company'."
   }
   if (kind === 'company' && key === 'email') {
-    return 'A company is asked by its domain: domain: "split_part(t.email, \'@\', 2)".'
+    return 'A company is looked up by its domain: domain: "split_part(t.email, \'@\', 2)".'
   }
   return null
 }
 
 type AnySchema = z.core.$ZodType
 
-/** The keys that the object at this place of a value may have; of several variants, those that fit the value. */
+/** The keys allowed in the object at this path; of several variants, those of the matching ones. */
 export function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string[] {
   const [key, ...rest] = path
   const here = schemaVariants(schema, value)
@@ -205,7 +212,7 @@ export function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown):
   return [...new Set(here.flatMap((one) => (one instanceof z.ZodObject ? Object.keys(one.shape) : [])))]
 }
 
-/** Without the wrappers that have no keys of their own. */
+/** Unwraps schemas that have no keys of their own. */
 function schemaVariants(schema: AnySchema, value: unknown): AnySchema[] {
   if (schema instanceof z.ZodOptional) return schemaVariants(schema.unwrap(), value)
   if (schema instanceof z.ZodPipe) return schemaVariants(schema.in, value)

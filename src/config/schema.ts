@@ -7,10 +7,11 @@ import {
   fraction,
   integerBetween,
   objectLike,
+  oneOfStrings,
   parseDuration,
   requiredString,
 } from './primitives.ts'
-import { notifySchema } from './notify-schema.ts'
+import { NOTIFICATION_KINDS } from '../domain/run.ts'
 import { sourceSchema } from './source-schema.ts'
 
 const durationText = (minimumMs: number) =>
@@ -33,7 +34,7 @@ const budget = z.union(
   },
 )
 
-/** Source names are typed in commands, and stand in addresses and in the labels of metrics. */
+/** Source names occur in commands, URLs and metric labels. */
 const EXPECTED_SOURCE_NAME = "a source's name: letters, digits, _ and -, at most 63, the first one a letter"
 const sourceName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: EXPECTED_SOURCE_NAME })
 
@@ -45,7 +46,7 @@ const scheduleEntry = z.strictObject(
     timezone: requiredString('a time zone')
       .superRefine(checkTimezone)
       .optional()
-      .describe('IANA name. Default: the zone of the machine.'),
+      .describe("An IANA time zone. Default: the machine's."),
     sources: z
       .array(z.string({ error: "a source's name" }), { error: 'a list of sources' })
       .min(1, { error: 'at least one source; leave `sources` out for all' })
@@ -53,16 +54,45 @@ const scheduleEntry = z.strictObject(
       .describe('Default: all.'),
     budget: budget
       .optional()
-      .describe("Lookups of each time, however often a crash begins it again. Default: the configuration's."),
-    limit: integerBetween(1, 1_000_000_000).optional().describe('Rows that one run may pick. Default: all.'),
+      .describe("Lookups per scheduled run, across restarts after a crash. Default: the configuration's."),
+    limit: integerBetween(1, 1_000_000_000).optional().describe('Rows that a run may pick. Default: all.'),
     catchUp: booleanFlag
       .optional()
-      .describe('Whether a missed tick is run once at the next start. Default: true.'),
+      .describe('Whether a missed scheduled run is caught up once at the next start. Default: true.'),
   },
   { error: objectLike("{ cron: '0 2 * * *' }") },
 )
 
-/** What a configuration file holds: `ConfigInput` in, and checked values out. Every default is filled in by `resolve.ts`. */
+const EXPECTED_URL = "an http or https address, such as 'https://ops.example.com/fillrate'"
+
+const httpUrl = z
+  .string({ error: EXPECTED_URL })
+  .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), { error: EXPECTED_URL })
+
+const notifyTarget = z.strictObject(
+  {
+    url: httpUrl.optional().describe('Default: FILLRATE_NOTIFY_URL, for URLs that are secret.'),
+    form: oneOfStrings(['json', 'slack'])
+      .optional()
+      .describe(
+        '`json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json.',
+      ),
+    on: z
+      .array(oneOfStrings(NOTIFICATION_KINDS), { error: 'a list of events' })
+      .min(1, { error: 'at least one event; leave `on` out for all' })
+      .optional()
+      .describe('The events to report. Default: all.'),
+  },
+  { error: objectLike("{ url: 'https://ops.example.com/fillrate' }") },
+)
+
+const notifyTargets = z
+  .array(notifyTarget, { error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }" })
+  .describe(
+    'Receivers of notifications: a run completed, failed, reached its budget or found nothing, or a job is overdue.',
+  )
+
+/** A configuration file: `ConfigInput` in, checked values out. `parse.ts` fills in the defaults. */
 export const configSchema = z.strictObject(
   {
     $schema: z.string({ error: 'the address of a JSON Schema' }).optional(),
@@ -73,11 +103,13 @@ export const configSchema = z.strictObject(
     service: z
       .strictObject(
         {
-          concurrency: integerBetween(1, 1024).optional().describe('Calls under way at once. Default: 32.'),
-          timeout: durationText(1).optional().describe('For one call. Default: 30s.'),
+          concurrency: integerBetween(1, 1024)
+            .optional()
+            .describe('The maximum number of concurrent calls. Default: 32.'),
+          timeout: durationText(1).optional().describe('Timeout of one call. Default: 30s.'),
           reserve: fraction(0.9)
             .optional()
-            .describe('The share of the quota that is kept for what is urgent. Default: 0.1.'),
+            .describe('The share of the rate limit reserved for live sync. Default: 0.1.'),
         },
         { error: objectLike("{ concurrency: 32, timeout: '30s' }") },
       )
@@ -87,14 +119,14 @@ export const configSchema = z.strictObject(
         {
           minimum: integerBetween(1, 1_000_000_000)
             .optional()
-            .describe('Lookups by email that must wait before they go in bulk. Default: 50.'),
+            .describe('How many email lookups must wait before they are submitted in bulk. Default: 50.'),
           deadline: durationText(1)
             .optional()
-            .describe('After this long without a delivery a job is given up. Default: 6h.'),
+            .describe('A job is given up after this long without a delivery. Default: 6h.'),
           grace: durationText(0)
             .optional()
             .describe(
-              'When a job is over and some inputs have no result, they are requested singly after this long without a further delivery. Default: 5m.',
+              'How long a finished job waits for further deliveries before inputs without a result are requested singly. Default: 5m.',
             ),
         },
         { error: objectLike("{ minimum: 50, deadline: '6h' }") },
@@ -102,27 +134,29 @@ export const configSchema = z.strictObject(
       .optional(),
     refreshAfter: durationText(0)
       .optional()
-      .describe('After this long a found record is asked for again. Default: 90d.'),
+      .describe('A found record is looked up again after this long. Default: 90d.'),
     retryNotFoundAfter: durationText(0)
       .optional()
-      .describe('After this long a lookup that found nothing is asked again. Default: 30d.'),
+      .describe('A lookup without a match is repeated after this long. Default: 30d.'),
     attempts: integerBetween(1, 100)
       .optional()
-      .describe('Tries of one lookup before it is failed. Default: 5.'),
+      .describe('The maximum number of attempts of a lookup. Default: 5.'),
     budget: budget
       .optional()
-      .describe('Lookups that one run may ask. Without it a run must be given --budget.'),
+      .describe('The maximum number of lookups of a run. Without it, a run requires --budget.'),
     schedule: z.array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" }).optional(),
     keepRecords: durationText(1)
       .optional()
-      .describe('Stored answers older than this are deleted, and asked again when wanted. Default: kept.'),
+      .describe(
+        'Stored results older than this are deleted, and looked up again when needed. Default: kept forever.',
+      ),
     keepDeliveries: durationText(1)
       .optional()
-      .describe('Deliveries and ended jobs older than this are deleted. Default: 30d.'),
+      .describe('Deliveries and finished jobs older than this are deleted. Default: 30d.'),
     keepChanges: durationText(1)
       .optional()
-      .describe('Changes older than this are deleted, and can then not be undone. Default: kept.'),
-    notify: notifySchema.optional(),
+      .describe('Changes older than this are deleted and can no longer be undone. Default: kept forever.'),
+    notify: notifyTargets.optional(),
   },
   { error: "an object such as { sources: { contacts: { kind: 'person', … } } }" },
 )

@@ -20,24 +20,24 @@ const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
 const outputOptions = {
   policy: oneOfStrings(['blank', 'tracked', 'always'])
     .optional()
-    .describe('What may happen to a column that already holds a value. Default: blank.'),
+    .describe('What happens to a column that already holds a value. Default: blank.'),
   minConfidence: fraction(1)
     .optional()
-    .describe("A record below it leaves this column alone. Default: the source's."),
+    .describe("Records below it are not written to this column. Default: the source's."),
   map: z
     .record(z.string(), mappedValue, { error: EXPECTED_MAP })
     .optional()
-    .describe('Values of the field to values of the column. A value that is not in it is skipped.'),
+    .describe('From values of the field to values of the column. Other values are skipped.'),
   sql: sqlExpression('upper($value)')
     .optional()
     .describe('Over $value (text), $json (jsonb) and $confidence.'),
   group: requiredString('the name of a group')
     .optional()
-    .describe('Outputs of one group are written whole or not at all.'),
+    .describe('Outputs with the same group are written together or not at all.'),
   matches: regularExpression.optional().describe('The value must match it to be written.'),
   tooLong: oneOfStrings(['skip', 'truncate'])
     .optional()
-    .describe('What happens to a text that is longer than the column. Default: skip.'),
+    .describe('What happens to text that is longer than the column. Default: skip.'),
   as: oneOfStrings(['json']).optional().describe('An array or object goes into a text column as JSON.'),
 }
 
@@ -46,13 +46,13 @@ const fieldPath = z
   .string({ error: EXPECTED_PATH })
   .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
 
-/** What fills one column of a source of this kind: a field, alone or with options. */
+/** An output of a source of this kind: a field, alone or with options. */
 export function outputSchema(kind: SourceKind) {
   const field = z.enum(RECORD_FIELDS[kind] as readonly string[], { error: describeFields(kind) })
   const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
   const unlisted = z.strictObject({
     field: fieldPath,
-    unlisted: z.literal(true).describe("The field is not among those that the service's interface lists."),
+    unlisted: z.literal(true).describe('The field is one that the service does not document.'),
     ...outputOptions,
   })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
@@ -66,8 +66,8 @@ interface MappedColumns {
 }
 
 /**
- * What can be wrong between the outputs of one source, seen without the database: a column that is listed
- * twice, that another output holds as a whole, that is the key, or that `touch` sets too; a group of one.
+ * Checks the outputs of a source against each other, without the database: a column that is listed twice, is part of
+ * another output, belongs to the key, or is also set by `touch`; a group of one.
  */
 export function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
   const refuse = (path: readonly string[], found: string, expected: string, todo?: string) =>
@@ -80,7 +80,7 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
     const path = toColumnPath(column)
     const twin = byPath.get(path.join('\0'))
     if (twin !== undefined) {
-      refuse(['outputs', column], `a column that is listed already, as ${twin}`, 'each column once')
+      refuse(['outputs', column], `a column that is already listed, as ${twin}`, 'each column once')
     }
     byPath.set(path.join('\0'), column)
   }
@@ -109,7 +109,7 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
         ['touch', column],
         'a column that is an output too',
         'a column of its own',
-        'Take it out of `touch` or out of `outputs`.',
+        'Remove it from `touch` or from `outputs`.',
       )
     }
   }
@@ -161,7 +161,7 @@ const commonFields = {
   changedAt: sqlExpression('t.updated_at')
     .optional()
     .describe(
-      'A timestamptz that moves when a row changes: a pass then costs what has changed. Of a timestamp without time zone, or a date, 12 hours more are read.',
+      'A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a date, 12 hours more are read.',
     ),
   follow: booleanFlag
     .optional()
@@ -235,7 +235,7 @@ const companySource = z
   })
   .superRefine(checkOutputs)
 
-/** One source, with what is wrong between its own fields. */
+/** One source, including the checks between its own fields. */
 export const sourceSchema = z.discriminatedUnion('kind', [personSource, companySource], {
   error: "an object with `kind`: 'person' or 'company'",
 })

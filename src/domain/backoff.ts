@@ -1,10 +1,10 @@
 /**
- * How long to wait before the next try: exponential with full jitter, so that many lookups that failed together
- * do not come back together. A `Retry-After` is a floor, never cut short by the jitter.
+ * The delay before the next attempt: exponential with full jitter, so that lookups that failed together do not retry
+ * together. A `Retry-After` is a lower bound.
  *
- * @param attempts tries made so far, 1 or more
- * @param retryAfterMs what the service asked for, if it did
- * @param random 0 up to (not including) 1
+ * @param attempts attempts so far, 1 or more
+ * @param retryAfterMs the service's Retry-After, if any
+ * @param random 0 (inclusive) to 1 (exclusive)
  * @returns milliseconds
  */
 export function backoffMs(attempts: number, retryAfterMs: number | null, random: number): number {
@@ -16,38 +16,38 @@ const MIN_DELAY_MS = 100
 const FIRST_CEILING_MS = 1_000
 const MAX_DELAY_MS = 5 * 60_000
 
-/** The longest pause before the second, third, … try of a lookup. The last stands for all further ones. */
+/** Upper bounds of the delay before the second, third, … attempt of a lookup; the last applies to all further ones. */
 const RETRY_CEILINGS_MS = [1_000, 30_000, 5 * 60_000, 30 * 60_000]
-/** The same for a lookup whose answer was lost after its call was sent: each of its tries may have to be paid for. */
+/** The same for a lookup whose response was lost after its call was sent: every attempt may be billed. */
 const LOST_RETRY_CEILINGS_MS = [30_000, 30 * 60_000]
 
 /**
- * How long a lookup waits for its next try: spread over half an hour, so that a single fault costs a second and an
- * outage does not use up the tries of a row. Doubling from a second was rejected: five tries were over in eight
- * seconds. Full jitter; a `Retry-After` is a floor.
+ * The delay before the next attempt of a lookup: spread over half an hour, so that a single fault costs a second and an
+ * outage does not use up the attempts of a row. Rejected: doubling from a second, which spends five attempts in eight
+ * seconds. Full jitter; a `Retry-After` is a lower bound.
  *
- * @param tries made so far, 1 or more
+ * @param attempts attempts so far, 1 or more
  * @returns milliseconds
  */
 export function retryDelayMs(
-  tries: number,
+  attempts: number,
   {
     retryAfterMs,
     random,
     isLost = false,
   }: { readonly retryAfterMs: number | null; readonly random: number; readonly isLost?: boolean },
 ): number {
-  const spread = isLost ? LOST_RETRY_CEILINGS_MS : RETRY_CEILINGS_MS
-  const ceiling = spread[Math.min(Math.max(tries, 1), spread.length) - 1] ?? MIN_DELAY_MS
+  const ceilings = isLost ? LOST_RETRY_CEILINGS_MS : RETRY_CEILINGS_MS
+  const ceiling = ceilings[Math.min(Math.max(attempts, 1), ceilings.length) - 1] ?? MIN_DELAY_MS
   return Math.round(Math.max(retryAfterMs ?? 0, MIN_DELAY_MS + random * (ceiling - MIN_DELAY_MS)))
 }
 
-/** A lookup whose next try is so far ahead is not waited for by a run. In milliseconds. */
+/** A run does not wait for a lookup whose next attempt is further away than this. */
 export const MAX_AWAITED_DELAY_MS = 60_000
 
-/** The pause before a key that the service refused is tried again. */
+/** The pauses before a rejected key is tried again. */
 const KEY_PAUSES_MS = [60_000, 5 * 60_000, 15 * 60_000]
 
-/** @param refusals in a row, 1 or more @returns milliseconds */
-export const keyPauseMs = (refusals: number): number =>
-  KEY_PAUSES_MS[Math.min(Math.max(refusals, 1), KEY_PAUSES_MS.length) - 1] ?? 0
+/** @param rejections consecutive ones, 1 or more @returns milliseconds */
+export const keyPauseMs = (rejections: number): number =>
+  KEY_PAUSES_MS[Math.min(Math.max(rejections, 1), KEY_PAUSES_MS.length) - 1] ?? 0

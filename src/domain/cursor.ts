@@ -1,42 +1,42 @@
-/** What the database says at the start of a pass, before anything is read. All times are Postgres's. */
+/** The state of the database at the start of a pass, before anything is read. All times are Postgres's. */
 export interface PassStart {
   readonly now: Date
-  /** When the oldest transaction began that is still open in this database, as far as this role can see. */
+  /** The start of the oldest open transaction in this database that this role can see. */
   readonly oldestTransactionAt: Date | null
-  /** Whether there are transactions whose start this role can't see: other users' sessions, prepared transactions. */
+  /** Whether there are transactions whose start this role cannot see: other users' sessions, prepared transactions. */
   readonly hasHidden: boolean
-  /** The oldest transaction id that is still running, and the next one to be assigned. */
+  /** The oldest running transaction id, and the next one to be assigned. */
   readonly snapshotXmin: bigint
   readonly snapshotXmax: bigint
 }
 
-/** How far a source was read by `changedAt`. */
+/** How far a source has been read by `changedAt`. */
 export interface SourceCursor {
-  /** Every row whose `changedAt` is older was seen. */
+  /** Every row with an older `changedAt` has been read. */
   readonly changedUntil: Date
-  /** When the pass that read so far began. */
+  /** When the pass that set `changedUntil` started. */
   readonly startedAt: Date
   readonly snapshotXmax: bigint
-  /** When the last pass began that read the whole table. */
+  /** When the last pass over the whole table started. */
   readonly fullPassAt: Date
 }
 
 /**
- * A change carries a time from before its commit, usually the start of its transaction, so that a pass may read past a
- * row that is committed a moment later. The oldest open transaction bounds how far that reaches; this margin is for
- * what it does not bound: a time that the application's own clock sets.
+ * A change carries a time from before its commit, usually the start of its transaction, so a pass may read past a row
+ * that commits a moment later. The oldest open transaction bounds that gap; this margin covers what it does not bound,
+ * times set by the application's own clock.
  */
 const MARGIN_MS = 10 * 60_000
 
 /**
- * A whole pass now and then finds what no bound can: a change in a joined table, a row whose `changedAt` did not move
- * or lies years back, a transaction of a user whose sessions this role may not see.
+ * A full pass finds what no bound covers: a change in a joined table, a row whose `changedAt` did not move or lies years
+ * back, a transaction of a user whose sessions this role cannot see.
  */
 const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
 
 /**
- * From when on changes are read; null: the whole table is. A cursor in the future says nothing (a restored backup, a
- * machine that had a wrong clock), and a whole pass costs time but loses no row.
+ * The time from which changes are read; null: read the whole table. A cursor in the future is ignored (a restored
+ * backup, a wrong clock): a full pass costs time but loses no row.
  * @example readSince(null, new Date()) // null
  */
 export function readSince(cursor: SourceCursor | null, now: Date): Date | null {
@@ -46,14 +46,14 @@ export function readSince(cursor: SourceCursor | null, now: Date): Date | null {
 }
 
 /**
- * How far a pass that began at `start` has read once it is through. Null: nothing can be said, and the next pass reads
- * the whole table.
+ * How far a pass that began at `start` has read when it is complete. Null: unknown, and the next pass reads the whole
+ * table.
  */
 export function advanceCursor(start: PassStart, cursor: SourceCursor | null): Date | null {
   const visible = earliest(start.now, start.oldestTransactionAt)
   if (!start.hasHidden || start.snapshotXmin === start.snapshotXmax) return visible
-  // A transaction that writes is running, and its start is not visible. Its id is: where ids that were assigned when
-  // the pass before began are all over, it began to write after that.
+  // A writing transaction is running whose start is not visible, but its id is: if every id assigned before the previous
+  // pass has ended, it began to write after that pass started.
   if (cursor === null) return null
   if (cursor.snapshotXmax <= start.snapshotXmin) return earliest(visible, cursor.startedAt)
   return earliest(visible, cursor.changedUntil)

@@ -5,11 +5,11 @@ import { toIdentifier } from './json.ts'
 /**
  *     submitting ──202──▶ submitted ──delivery──▶ completed | failed
  *         │ │                 └──────deadline───▶ expired
- *         │ └─ no answer, a gateway's, a crash ─▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
+ *         │ └─ no response, 502, 504, a crash ──▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
  *         └─ 400, 401, 422 ─▶ rejected
  *
- * A delivery is accepted in every state. A job in doubt is never sent again. A status that is not terminal ends
- * nothing. A job that is over keeps its inputs without a result for some minutes, for a further delivery.
+ * A delivery is accepted in every state. A job in doubt is never submitted again. A status that is not terminal changes
+ * nothing. A finished job keeps its inputs without a result for some minutes, for a further delivery.
  */
 export const Job = {
   submitting: 'submitting',
@@ -22,29 +22,27 @@ export const Job = {
 } as const
 export type JobState = (typeof Job)[keyof typeof Job]
 
-/** The most email addresses of one bulk call (service interface, E4). */
+/** The maximum number of emails in one bulk call (service interface, E4). */
 export const JOB_SIZE = 100
 
-/** How a submission ended. */
+/** The result of a submission. */
 export type SubmitEvent =
   | { readonly type: 'accepted'; readonly jobId: string | null; readonly requestIds: unknown }
-  /** The service will not have it: 400, 401, 422. Its members are asked singly. */
+  /** 400, 401 or 422. Its members are requested singly. */
   | { readonly type: 'rejected'; readonly reason: string }
-  /**
-   * Not taken, as far as the service's interface says: 429, 500, 503, a refused connection. The same job is posted
-   * again.
-   */
+  /** Not accepted, by the service's interface: 429, 500, 503, a refused connection. The same job is submitted again. */
   | {
       readonly type: 'not_accepted'
       readonly reason: string
       readonly retryAfterMs: number | null
       readonly countsAsAttempt: boolean
-      /** A 500 may come after the work was done: its members count as in doubt. */
+      /** A 500 may follow completed work: its members count as unconfirmed calls. */
       readonly mayBeBilled: boolean
     }
-  /** It may have arrived: a time-out, a lost connection, a gateway's 502 or 504. */
+  /** It may have arrived: a timeout, a lost connection, a gateway's 502 or 504. */
   | { readonly type: 'unconfirmed'; readonly reason: string }
 
+/** The fields that a transition persists. */
 export interface JobFields {
   readonly state: JobState
   readonly reason: string | null
@@ -56,7 +54,7 @@ export interface JobFields {
   readonly finishedAt: Date | null
 }
 
-/** What becomes of a job that was being submitted. */
+/** The state of a job after a submission. */
 export function afterSubmit(
   job: { readonly attempt: number },
   event: SubmitEvent,
@@ -105,36 +103,36 @@ export function afterSubmit(
   }
 }
 
-/** The statuses after which nothing more is to come, but for a further delivery within minutes. */
+/** The statuses that end a job; a further delivery may follow within minutes. */
 export type TerminalStatus = 'completed' | 'failed'
 
-/** Whether a status ends its job. Any other, and none at all, may be word of progress. */
+/** Whether a status ends its job. Any other, or none, may report progress. */
 export const isTerminalStatus = (status: string | null): status is TerminalStatus =>
   status === 'completed' || status === 'failed'
 
 /**
- * What deliveries make of their job.
- * @param status the terminal status, where one was delivered
- * @param unanswered members that still wait for a result
+ * The state of a job after deliveries; null: unchanged.
+ * @param status the terminal status, if one was delivered
+ * @param unanswered members without a result
  */
 export function afterDelivery(
   status: TerminalStatus | null,
   unanswered: number,
 ): { state: TerminalStatus | null; reason: string | null } {
   const missing = unanswered > 0 ? `${unanswered} inputs without a result` : null
-  // With every input answered nothing is left to wait for, whatever the status is called.
+  // Once every input is answered the job is complete, whatever its status is called.
   if (status === null) return missing ? { state: null, reason: null } : { state: 'completed', reason: null }
   if (status === 'completed') return { state: 'completed', reason: missing }
   const word = 'the service reported the job as failed'
   return { state: 'failed', reason: missing ? `${word}; ${missing}` : word }
 }
 
-/** The longest identifier that is kept as it is: an index of Postgres holds no entry of more than 2,700 bytes. */
+/** Identifiers up to this length are stored unchanged: an index entry of Postgres holds about 2,700 bytes. */
 const MAX_JOB_ID_LENGTH = 512
 
 /**
- * The service's identifier of a job, as it is kept. One that no index could hold is kept as its digest: it still
- * identifies the job, where a refusal would lose the job's results.
+ * The service's identifier of a job, as stored. One too long for an index is stored as its digest: it still identifies
+ * the job, while rejecting it would lose the job's results.
  */
 export function toJobId(value: unknown): string | null {
   const id = toIdentifier(value)
@@ -143,8 +141,8 @@ export function toJobId(value: unknown): string | null {
 
 /**
  *     received ──▶ settled
- *        ├──▶ orphaned (signed, but for no known job; received again when its job becomes known)
- *        └──▶ quarantined (signed, but unreadable; kept whole)
+ *        ├──▶ orphaned (signed, but for an unknown job; received again once the job is known)
+ *        └──▶ quarantined (signed, but unreadable; kept unchanged, as in a dead letter queue)
  */
 export const Delivery = {
   received: 'received',

@@ -2,15 +2,15 @@ export type JsonObject = { [field: string]: unknown }
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; reason: string }
 
-/** Deeper than any record, and far below where Postgres (about 6,000) and JSON.stringify give up. */
+/** Deeper than any record, and far below the limits of Postgres (about 6,000) and JSON.stringify. */
 const MAX_DEPTH = 100
 
 /**
- * Reads a JSON text that came from outside. A text nested more than 100 levels deep is refused before it is
- * parsed: JSON.parse takes seconds for a few megabytes of brackets, and nothing after it could store them.
- * Numbers that JavaScript would write in another way (20 digits, `12.50`) come as raw JSON, because an identifier
- * rounded to its neighbour would be another's: `numberText` reads them. What no column can hold (`1e5000`) comes as a
- * string. A byte order mark is skipped. The reason never quotes the text, which may hold personal data.
+ * Parses JSON from outside. Nesting deeper than 100 levels is rejected before parsing: JSON.parse takes seconds for a
+ * few megabytes of brackets, and nothing after it could store them. Numbers that JavaScript would not reproduce (20
+ * digits, `12.50`) stay raw JSON, because a rounded identifier would be another one; `toNumberText` reads them. Numbers
+ * beyond any column (`1e5000`) become strings. A byte order mark is skipped. The reason never quotes the text, which may
+ * hold personal data.
  */
 export function parseJson(text: string): ParsedJson {
   const json = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
@@ -26,7 +26,7 @@ export function parseJson(text: string): ParsedJson {
   }
 }
 
-/** Postgres's `numeric`, which its jsonb is made of, ends at 131,072 digits before the point and 16,383 after it. */
+/** Postgres's `numeric`, used by jsonb, holds 131,072 digits before the decimal point and 16,383 after it. */
 function keepStorableNumber(key: string, value: unknown, context?: { source?: string }): unknown {
   const kept = keepExactNumber(key, value, context)
   const text = kept === value ? null : toNumberText(kept)
@@ -41,7 +41,7 @@ function isNestedDeeper(json: string, limit: number): boolean {
   for (let i = 0; i < json.length; i++) {
     const code = json.charCodeAt(i)
     if (code === 0x22) {
-      // Skip the string: to the next quote that has an even number of backslashes before it.
+      // Skip the string, up to the next quote with an even number of backslashes before it.
       i = json.indexOf('"', i + 1)
       while (i !== -1 && isEscaped(json, i)) i = json.indexOf('"', i + 1)
       if (i === -1) return false
@@ -58,11 +58,11 @@ function isEscaped(json: string, quote: number): boolean {
   return backslashes % 2 === 1
 }
 
-/** Whether the value is a JSON object: not null, not an array, and no number that is kept as raw JSON. */
+/** Whether the value is a JSON object: not null, not an array, not a number kept as raw JSON. */
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawJson(value)
 
-/** The first of the fields that the object has itself and that is not null. Inherited names are no fields. */
+/** The value of the first field that is an own property and not null. */
 export function firstPresent(object: JsonObject, fields: readonly string[]): unknown {
   for (const field of fields) {
     if (!Object.hasOwn(object, field)) continue
@@ -78,13 +78,13 @@ export function toIdentifier(value: unknown): string | null {
   return toNumberText(value)
 }
 
-/** A number as it was written in its JSON text; null for what is no number. */
+/** A number as written in its JSON text; null for anything else. */
 export function toNumberText(value: unknown): string | null {
   if (typeof value === 'number') return String(value)
   return isRawJson(value) ? value.rawJSON : null
 }
 
-/** The value with every number in it as a plain one, or as a string of its digits where a double can't hold it. */
+/** Converts raw JSON numbers to plain ones, or to a string of their digits if a double cannot hold them. */
 export function toPlainNumbers(value: unknown): unknown {
   if (Array.isArray(value)) return (value as unknown[]).map(toPlainNumbers)
   if (isObject(value))
@@ -96,13 +96,13 @@ export function toPlainNumbers(value: unknown): unknown {
   return isExact ? number : text
 }
 
-/** What JSON.parse and JSON.stringify may not give back as it was: `12.50`, 20 digits, an exponent. */
+/** Numbers that JSON.parse and JSON.stringify may not reproduce: `12.50`, 20 digits, an exponent. */
 const MAY_BE_REWRITTEN = /\.\d*0\b|[\d.]{16}|\de[+-]?\d/i
 
 /**
- * Reads JSON that Postgres made, so that JSON.stringify gives back the very same numbers. One that JavaScript would
- * write in another way stands as a raw JSON object (TC39 "JSON.parse source text access"), which only JSON.stringify
- * can read: a value that is put back into a table must be what it was, to the last zero.
+ * Parses JSON made by Postgres such that JSON.stringify reproduces every number, to the last zero: a restored value must
+ * equal the original. Numbers that JavaScript would write differently become raw JSON objects (TC39 "JSON.parse source
+ * text access"), which only JSON.stringify can read.
  */
 export function parseExactJson(text: string): unknown {
   return MAY_BE_REWRITTEN.test(text) ? JSON.parse(text, keepExactNumber) : JSON.parse(text)
@@ -120,7 +120,7 @@ interface RawJson {
   readonly rawJSON: string
 }
 
-/** Node has both since version 21, TypeScript's library does not know them yet. */
+/** In Node since version 21, but not yet in TypeScript's library. */
 const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
   readonly rawJSON: (text: string) => RawJson
   readonly isRawJSON: (value: unknown) => value is RawJson

@@ -3,11 +3,11 @@ import { retryDelayMs } from './backoff.ts'
 /**
  *     pending ──lease──▶ leased ──▶ found | not_found | rejected | failed
  *        │ ▲                │
- *        │ └─ put back, tried again (after not_before)
+ *        │ └─ released or retried (after not_before)
  *        └──submit──▶ submitted ──▶ found | not_found
- *                        └─ no result: pending, from now on asked singly; failed when its attempts are used up
+ *                        └─ no result: pending, sync only from now on; failed when its attempts are used up
  *
- * A final state becomes `pending` again when it is due and a row still wants it.
+ * A final state becomes `pending` again when it is due for a refresh and a row still needs it.
  */
 export const Lookup = {
   pending: 'pending',
@@ -20,42 +20,42 @@ export const Lookup = {
 } as const
 export type LookupState = (typeof Lookup)[keyof typeof Lookup]
 
-/** The states in which a lookup has its answer, for now. */
+/** The states of a lookup with a result, until it is refreshed. */
 export type AnsweredState = 'found' | 'not_found' | 'rejected' | 'failed'
 
-/** When an answer is asked for again, in milliseconds after it came. */
+/** How long results stay fresh, in milliseconds. */
 export interface FreshnessPolicy {
   readonly refreshAfterMs: number
   readonly retryNotFoundAfterMs: number
 }
 
-/** How a try ended. `fault`: the service's (5xx, time-out, lost connection, an unreadable 200), worth another try. */
+/** The result of a call. `transient_error`: a fault of the service (5xx, timeout, lost connection, malformed 200). */
 export type CallEvent =
   | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
   | { readonly type: 'not_found' }
   | { readonly type: 'rejected'; readonly reason: string }
   | ({ readonly type: 'transient_error'; readonly retryAfterMs: number | null } & FaultDetails)
-  /** Nothing was decided and nothing is counted: a 429, a refused key, an open circuit, an interrupt before the answer. */
+  /** Undecided and not counted as an attempt: a 429, a rejected key, an open circuit, an interrupt before the response. */
   | {
       readonly type: 'released'
       readonly reason: string
       readonly retryAfterMs: number | null
       readonly inDoubt?: boolean
     }
-  /** No connection was made: certainly not asked, and never an attempt. */
+  /** No connection: certainly not requested, and never an attempt. */
   | { readonly type: 'not_sent'; readonly reason: string }
 
 interface FaultDetails {
   readonly reason: string
-  /** The service may have worked on it, and may charge for it, though no answer of use came. */
+  /** The service may have processed and billed it, although no usable response arrived. */
   readonly inDoubt?: boolean
-  /** No answer came at all: tried again fewer times, and later. */
+  /** No response at all: retried fewer times, and later. */
   readonly isLost?: boolean
-  /** Faults that are proved to be the input's own, with this one; without it, each try is. */
+  /** Failed calls attributed to the input, including this one; by default, all of them. */
   readonly attempts?: number
-  /** All tries that failed, with this one. */
+  /** All failed calls, including this one. */
   readonly tries?: number
-  /** The service fails every call: that is no reason to fail a lookup. */
+  /** The service fails every call, which is no reason to fail a lookup. */
   readonly isDown?: boolean
 }
 
@@ -69,20 +69,20 @@ export interface LookupFields {
   readonly refreshAt: Date | null
   readonly record: unknown
   readonly confidence: number | null
-  /** Calls that may have been paid for and gave no answer: 0 or 1, of this try. */
+  /** Calls that may have been billed without a response: 0 or 1 for this call. */
   readonly unconfirmedCalls?: number
 }
 
-/** Tries of a lookup whose answers are lost on the way, at most: each of them may have to be paid for. */
+/** The maximum number of attempts whose responses are lost: each may be billed. */
 const MAX_LOST_ATTEMPTS = 3
 
-/** A lookup that used up its attempts is tried again by the next night's run, not by this one. */
+/** A lookup that used up its attempts is retried by the next nightly run, not by this one. */
 export const RETRY_FAILED_AFTER_MS = 20 * 3_600_000
 
 /**
- * What becomes of a leased lookup after one try.
- * @param attempts tries made before this one
- * @param limit tries allowed
+ * The state of a leased lookup after a call.
+ * @param lookup with its attempts before this call
+ * @param rules with the maximum number of attempts
  */
 export function afterCall(
   lookup: { readonly attempts: number },
@@ -101,8 +101,8 @@ export function afterCall(
     case 'transient_error': {
       const { tries = lookup.attempts + 1, attempts = tries, isLost = false } = event
       const unconfirmedCalls = event.inDoubt ? 1 : 0
-      const most = isLost ? Math.min(MAX_LOST_ATTEMPTS, rules.attempts) : rules.attempts
-      if (tries >= most && !event.isDown) {
+      const maxAttempts = isLost ? Math.min(MAX_LOST_ATTEMPTS, rules.attempts) : rules.attempts
+      if (tries >= maxAttempts && !event.isDown) {
         const reason = `${event.reason} (${tries} ${tries === 1 ? 'try' : 'tries'})`
         return { ...answeredFields('failed', reason, tries, now, RETRY_FAILED_AFTER_MS), unconfirmedCalls }
       }
@@ -125,7 +125,7 @@ export function afterCall(
   }
 }
 
-/** What a result in a delivery makes of its lookup. */
+/** The state of a lookup after a result in a delivery. */
 export function afterResult(
   event: Extract<CallEvent, { type: 'found' | 'not_found' }>,
   rules: FreshnessPolicy,
@@ -141,8 +141,8 @@ function answeredFields(
   reason: string | null,
   attempts: number,
   now: number,
-  dueAfterMs: number | null,
-  answer?: { readonly record: unknown; readonly confidence: number | null },
+  refreshAfterMs: number | null,
+  result?: { readonly record: unknown; readonly confidence: number | null },
 ): LookupFields {
   return {
     state,
@@ -150,9 +150,9 @@ function answeredFields(
     attempts,
     notBefore: null,
     resolvedAt: new Date(now),
-    refreshAt: dueAfterMs === null ? null : new Date(now + dueAfterMs),
-    record: answer?.record ?? null,
-    confidence: answer?.confidence ?? null,
+    refreshAt: refreshAfterMs === null ? null : new Date(now + refreshAfterMs),
+    record: result?.record ?? null,
+    confidence: result?.confidence ?? null,
   }
 }
 

@@ -1,18 +1,18 @@
 /**
- * A source's mapping, resolved: what the configuration says of one user table, with every default
- * filled in. `config` makes it, `sources` turns it into SQL, `pipeline` follows it.
+ * The resolved mapping of a source: the configuration of one user table with every default filled in. `config` creates
+ * it, `sources` turns it into SQL, `pipeline` executes it.
  */
 
 export type SourceKind = 'person' | 'company'
 
-/** What may identify a row. Each is an SQL expression over the source's table, named `t`. */
+/** What can identify a row. Each is an SQL expression over the source's table, named `t`. */
 export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
 
 /**
- * What may happen to a column that already holds a value.
- * - `blank`: it stays.
- * - `tracked`: it stays, unless Fillrate wrote it and nobody has changed it since.
- * - `always`: it is overwritten.
+ * What happens to a column that already holds a value:
+ * - `blank`: it is kept
+ * - `tracked`: it is kept, unless Fillrate wrote it and it has not changed since
+ * - `always`: it is overwritten
  */
 export type WritePolicy = 'blank' | 'tracked' | 'always'
 
@@ -22,25 +22,25 @@ export interface OutputMapping {
   /** Path into the record: `title`, `company.domain`. */
   readonly field: string
   readonly policy: WritePolicy
-  /** 0..1; a record below it leaves this cell alone. Null: the source's own bound. */
+  /** 0 to 1; a record below it is not written to this column. Null: the source's own minimum. */
   readonly minConfidence: number | null
-  /** Values of the field to values of the column. A value that is not in it is skipped. */
+  /** From values of the field to values of the column. Other values are skipped. */
   readonly map: Readonly<Record<string, string | number | boolean>> | null
   /** An SQL expression over `$value` (text), `$json` (jsonb), `$confidence` (double precision). */
   readonly sql: string | null
-  /** Outputs of one group are written whole or not at all. */
+  /** Outputs of one group are written together or not at all. */
   readonly group: string | null
-  /** Text that the value must match to be written; the source text of a regular expression, and its flags. */
+  /** A regular expression, by its source text and flags, that a value must match to be written. */
   readonly matches: { readonly source: string; readonly flags: string } | null
   readonly tooLong: 'skip' | 'truncate'
-  /** `json`: an array or object is written as JSON text into a text column. */
+  /** `json`: an array or object is written into a text column as JSON. */
   readonly as: 'json' | null
 }
 
 export interface SourceMapping {
   readonly name: string
   readonly kind: SourceKind
-  /** As configured, quoted where it must be: `crm.contacts`, `"Contacts"`. */
+  /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
   readonly table: string
   readonly joins: string | null
   /** Column names, unquoted. Null: the table's primary key. */
@@ -48,11 +48,11 @@ export interface SourceMapping {
   readonly where: string | null
   readonly changedAt: string | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
-  /** Its rows are enriched as they change. */
+  /** Whether its rows are enriched as they change. */
   readonly follow: boolean
   readonly minConfidence: number
   readonly cascade: boolean
   readonly outputs: readonly OutputMapping[]
-  /** Columns set beside an output, and only then: column to SQL expression (`$confidence` bound). */
+  /** Columns set only when an output is written, by SQL expression (with `$confidence`). */
   readonly touch: Readonly<Record<string, string>>
 }

@@ -1,38 +1,37 @@
 import { normalizeEmail } from './identifiers/email.ts'
 
-/** One result of a delivery, as far as matching is concerned. */
+/** What matching needs to know of a result. */
 export interface MatchableResult {
   readonly requestId: string | null
-  /** `data.email`, if there is one. */
+  /** `data.email`, if present. */
   readonly email: string | null
-  /** What it holds. Two results with one identifier and the same content are one result, repeated. */
+  /** Two results with the same identifier and content are duplicates. */
   readonly content?: unknown
 }
 
-/** A job, as far as matching is concerned. */
+/** What matching needs to know of a job. */
 export interface MatchableJob {
-  /** The members' addresses, in the order of submission; empty for a member that has none. */
+  /** The members' addresses in the order of submission; empty for a member without one. */
   readonly emails: readonly string[]
-  /** What the 202 gave: a list, or a map from address to identifier. */
+  /** From the 202: a list, or a map from address to identifier. */
   readonly requestIds: unknown
-  /** A single lookup that was accepted for later: its only result is its own, whatever it is called. */
+  /** A single lookup that was accepted for later: its only result belongs to it, whatever its identifier. */
   readonly isSingle?: boolean
 }
 
 /**
  * Matches the results of a delivery to the members of its job: a result is used for its own input or for none.
  *
- * The service may say whose a result is: by an identifier that the 202 gave for an address, by the address as
- * identifier, or by `data.email`. Only then an order is believed: that of a list of identifiers as long as the job,
- * and last the order of the results, where there are as many as members. An order is an inference, so that one
- * contradiction in the delivery disproves it for all of its results.
+ * Explicit evidence comes first: an identifier from the 202 for an address, the address as identifier, or `data.email`.
+ * Then order: that of a list of identifiers as long as the job, and last the order of the results if there are as many
+ * as members. An order is an inference, so one contradiction in the delivery disproves it for all of its results.
  *
- * What is contradicted is matched to nothing: an identifier of one member beside the `data.email` of another, or two
- * different results for one member. To take the weaker of two statements would be a guess, and a record in the wrong
- * row costs more than a second request.
+ * Contradicted results are matched to nothing: an identifier of one member beside the `data.email` of another, or two
+ * different results for one member. Taking the weaker of two statements would be a guess, and a record in the wrong row
+ * costs more than a second request.
  *
- * @param isCertain false where it is unknown whether the delivery is for this job: only addresses count then
- * @returns for each result the member's index, or null when it matches nothing; a repeated result has that of the first
+ * @param isCertain false if it is unknown whether the delivery is for this job: then only addresses count
+ * @returns for each result the index of its member, or null; a duplicate has the index of the first
  */
 export function matchResults(
   job: MatchableJob,
@@ -41,10 +40,10 @@ export function matchResults(
 ): (number | null)[] {
   const { firsts, shared } = findRepetitions(results)
   const unique = results.filter((_, at) => firsts[at] === at)
-  const places = new Map(
-    matchDistinct(job, unique, isCertain, shared).map((place, n) => [unique[n], place] as const),
+  const memberIndexes = new Map(
+    matchDistinct(job, unique, isCertain, shared).map((member, n) => [unique[n], member] as const),
   )
-  return firsts.map((at) => places.get(results[at]) ?? null)
+  return firsts.map((at) => memberIndexes.get(results[at]) ?? null)
 }
 
 function matchDistinct(
@@ -60,14 +59,14 @@ function matchDistinct(
   const byData = results.map(({ email }) => memberOf(email))
   const byName = results.map(({ requestId }, at) => {
     if (requestId === null) return undefined
-    const said = [named.get(requestId), memberOf(requestId)]
-    const members = new Set(said.filter((member) => member !== undefined))
+    const candidates = [named.get(requestId), memberOf(requestId)]
+    const members = new Set(candidates.filter((member) => member !== undefined))
     const [member] = members
-    // An address that is no member's is of somebody else, whose record may name a member all the same.
+    // The address of a non-member belongs to another person, whose record may name a member all the same.
     if (member === undefined)
       return requestId.includes('@') && byData[at] !== undefined ? CONTRADICTED : undefined
     if (members.size > 1 || (byData[at] !== undefined && byData[at] !== member)) return CONTRADICTED
-    // Given to two results it names neither, but it contradicts all the same.
+    // An identifier of two results names neither, but still contradicts.
     return shared.has(requestId) ? undefined : member
   })
 
@@ -88,7 +87,7 @@ function matchDistinct(
   )
   if (isListTrue) claims.claim(byList)
 
-  // Where the 202 named every member, an identifier that it did not give is of another job.
+  // If the 202 named every member, any other identifier belongs to another job.
   const given = named.size === emails.length ? named : listed.size === emails.length ? listed : null
   const order = orderByNumber(results) ?? results.map((_, at) => at)
   const isOrderTrue =
@@ -100,7 +99,7 @@ function matchDistinct(
       if (claims.isExcluded(at) || (known !== undefined && known !== place)) return false
       if (given !== null && requestId !== null && !given.has(requestId) && memberOf(requestId) === undefined)
         return false
-      // A member without an address, erased or asked for by another identifier, is contradicted by none.
+      // A member without an address (erased, or looked up by another identifier) cannot be contradicted.
       if (emails[place] === '') return true
       return isKnownOrNone(requestId) && isKnownOrNone(email)
     })
@@ -114,7 +113,7 @@ function matchDistinct(
 
 const CONTRADICTED = -1
 
-/** Which result is whose, in the order in which it is established. */
+/** The matches so far, in order of decreasing evidence. */
 class MemberClaims {
   readonly memberIndexes: (number | null)[]
   readonly #taken = new Set<number>()
@@ -124,7 +123,7 @@ class MemberClaims {
     this.memberIndexes = Array.from({ length: results }, () => null)
   }
 
-  /** This result is matched to nothing. */
+  /** Excludes a result from matching. */
   exclude(at: number): void {
     this.#excluded.add(at)
   }
@@ -133,7 +132,7 @@ class MemberClaims {
     return this.#excluded.has(at)
   }
 
-  /** Gives each free member the one result that claims it; where two claim it, neither has it. */
+  /** Matches each free member to the one result that claims it; of two that claim it, to neither. */
   claim(members: readonly (number | undefined)[]): void {
     const claimants = new Map<number, number[]>()
     members.forEach((member, at) => {
@@ -149,7 +148,7 @@ class MemberClaims {
   }
 }
 
-/** The member whose address a text is, whatever its case or the form of its host. */
+/** Finds the member with an address, regardless of case and of the form of its host. */
 function indexAddresses(emails: readonly string[]): (text: string | null) => number | undefined {
   const members = new Map(
     emails.flatMap((email, index) => (email === '' ? [] : [[email.toLowerCase(), index] as const])),
@@ -163,7 +162,7 @@ function indexAddresses(emails: readonly string[]): (text: string | null) => num
   }
 }
 
-/** The members by the identifiers that the 202 gave for their addresses. One that it gave twice names none. */
+/** The members by the identifiers in the 202. An identifier that it used twice names none. */
 function membersByRequestId(
   requestIds: unknown,
   memberOf: (text: string) => number | undefined,
@@ -182,9 +181,9 @@ function membersByRequestId(
 }
 
 /**
- * The members by a list of identifiers, which is believed to be in the order of submission only when it is as long as
- * the job: a service that refuses two of 100 addresses gives 98. An element that is an address means that address, so
- * that one in another's place shows that the list has an order of its own.
+ * The members by a list of identifiers, taken to be in the order of submission only if it is as long as the job: a
+ * service that rejects two of 100 addresses returns 98. An element that is an address names that address, so a misplaced
+ * one shows that the list has an order of its own.
  */
 function membersByListOrder(
   requestIds: unknown,
@@ -204,8 +203,8 @@ function membersByListOrder(
 }
 
 /**
- * `firsts`: for each result the first that is the same, mostly itself.
- * `shared`: identifiers of two different results, which therefore say nothing of either.
+ * `firsts`: for each result the first equal one, usually itself.
+ * `shared`: identifiers of two different results, which therefore identify neither.
  */
 function findRepetitions(results: readonly MatchableResult[]): {
   firsts: number[]
@@ -231,7 +230,7 @@ function findRepetitions(results: readonly MatchableResult[]): {
   return { firsts, shared }
 }
 
-/** Identifiers that count the inputs, from 0 or from 1, say the place better than the order of arrival does. */
+/** Identifiers that number the inputs, from 0 or 1, are better evidence of the order than the order of arrival. */
 function orderByNumber(results: readonly MatchableResult[]): number[] | null {
   const numbers = results.map((result) =>
     result.requestId !== null && /^\d{1,3}$/.test(result.requestId) ? Number(result.requestId) : -1,

@@ -2,21 +2,21 @@ import { firstPresent, isObject, toNumberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 import { readInBandStatus } from './in-band-status.ts'
 
-/** What a piece of JSON says about a person or a company. */
+/** What a JSON value contains about a person or a company. */
 export type RecordReading =
-  /** `confidence` is null for a company alone, which has none. */
+  /** `confidence` is null only for a company, which has none. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
-  /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the answer. */
+  /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the response. */
   | { outcome: 'unreadable'; reason: string }
 
 type RecordShape = {
   kind: 'person' | 'company'
-  /** Under which keys a record may be wrapped. The interface does not show any; these are the usual ones. */
+  /** Keys that may wrap a record. The interface names none; these are the common ones. */
   wrappers: readonly string[]
-  /** Fields that only a record has. */
+  /** Fields that occur only in a record. */
   distinctiveFields: readonly string[]
-  /** Fields that a record has, and an error message or an echo of the question may have as well. */
+  /** Fields of a record that may also occur in an error message or an echo of the request. */
   ambiguousFields: readonly string[]
 }
 
@@ -46,24 +46,23 @@ const COMPANY_SHAPE: RecordShape = {
   ambiguousFields: ['id', 'name', 'domain'],
 }
 
-/** A record can lie in a wrapper in a wrapper (`data.person`); deeper than this none is looked for. */
+/** Wrappers may be nested (`data.person`); this limits the search. */
 const MAX_WRAPPER_DEPTH = 3
 
 /**
- * Reads a person record, bare or wrapped (`data`, `person`, `result`, …; an array of them gives the first
- * that was found). A record always has a confidence; one that is null, empty or without confidence is not
- * found. What reports an error (`success: false`, `error`, a status of 400 and above) or is no record at all
- * is unreadable, and never not found, because an outage must not be remembered as a miss. The record comes
- * back as it is, with fields unknown here.
+ * Reads a person record, bare or wrapped (`data`, `person`, `result`, …; of an array, the first that is found). A record
+ * always has a confidence; null, empty or without confidence is not found. An error report (`success: false`, `error`, a
+ * status of 400 and above) or anything that is not a record is unreadable and never not found, because an outage must
+ * not be stored as a miss. The record is returned unchanged, with unknown fields.
  */
 export const readPerson = (value: unknown): RecordReading => readValue(value, PERSON_SHAPE, null, 0)
 
-/** Reads a company record in the same way; it is found when it tells anything, since it has no confidence. */
+/** Reads a company record in the same way; as it has no confidence, any field of a record makes it found. */
 export const readCompany = (value: unknown): RecordReading => readValue(value, COMPANY_SHAPE, null, 0)
 
 /**
- * A match confidence on the scale of 0 to 1, also from a numeric string. A number above 1 and up to 100 is
- * taken for a percentage. Null when there is none or none can be made of it.
+ * Reads a match confidence, 0 to 1, also from a numeric string. A number above 1 and up to 100 is a percentage. Null if
+ * missing or unreadable.
  */
 export function readConfidence(value: unknown): number | null {
   const text = typeof value === 'string' && value.trim() !== '' ? value : toNumberText(value)
@@ -74,12 +73,12 @@ export function readConfidence(value: unknown): number | null {
 
 function readValue(value: unknown, kind: RecordShape, outer: unknown, depth: number): RecordReading {
   if (isEmpty(value)) {
-    // Nothing at all, in no wrapper, is what a broken service answers; a wrapper around nothing is a miss.
-    return depth > 0 ? { outcome: 'not_found' } : { outcome: 'unreadable', reason: 'an empty answer' }
+    // An empty body comes from a broken service; an empty wrapper is a miss.
+    return depth > 0 ? { outcome: 'not_found' } : { outcome: 'unreadable', reason: 'an empty response' }
   }
   if (Array.isArray(value)) return readFirstFound(value, kind, outer, depth)
   if (!isObject(value)) {
-    return { outcome: 'unreadable', reason: `a ${typeof value} where a ${kind.kind} record was expected` }
+    return { outcome: 'unreadable', reason: `a ${typeof value} instead of a ${kind.kind} record` }
   }
   return readObject(value, kind, outer, depth)
 }
@@ -108,8 +107,8 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
 }
 
 /**
- * A person's confidence that can't be read (`"low"`, -0.3, 250) is none: taken for unknown, no bound would be held
- * against it, and the record would be written at whatever `minConfidence`.
+ * An unreadable confidence of a person (`"low"`, -0.3, 250) counts as 0: as unknown it would pass any `minConfidence`,
+ * and the record would be written.
  */
 function foundReading(record: JsonObject, kind: RecordShape, confidence: unknown): RecordReading {
   const read = readConfidence(confidence)
@@ -123,7 +122,7 @@ function readFirstFound(
   depth: number,
 ): RecordReading {
   let first: RecordReading | null = null
-  // A lookup has one answer; more than a few are not read through.
+  // A lookup has one result; a long list is not searched.
   for (const value of values.slice(0, 10)) {
     const reading = readValue(value, kind, outer, depth + 1)
     if (reading.outcome === 'found') return reading
@@ -132,7 +131,7 @@ function readFirstFound(
   return first ?? { outcome: 'not_found' }
 }
 
-/** What the first wrapper that holds an object or a list holds; null when there are only empty ones. */
+/** The content of the first wrapper that holds an object or a list; null if all wrappers are empty. */
 function findWrapped(value: JsonObject, kind: RecordShape): unknown {
   let inner: unknown
   for (const field of kind.wrappers) {
@@ -144,7 +143,7 @@ function findWrapped(value: JsonObject, kind: RecordShape): unknown {
   return inner
 }
 
-/** Whether the object has a field of a record. Beside a message, a name or an id proves nothing. */
+/** Whether the object has fields of a record. Beside a message, a name or an id is no evidence. */
 function hasRecordFields(value: JsonObject, kind: RecordShape): boolean {
   if (firstPresent(value, kind.distinctiveFields) !== undefined) return true
   return typeof value['message'] !== 'string' && firstPresent(value, kind.ambiguousFields) !== undefined

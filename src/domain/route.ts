@@ -1,17 +1,17 @@
-/** `--route`: how lookups are asked. `auto` lets the numbers decide. */
+/** `--route`: how lookups are requested. `auto` decides by their number. */
 export type RouteOption = 'auto' | 'sync' | 'bulk'
 
 /**
- * How email lookups that wait go out.
- * - `bulk`: in jobs of at most 100, as long as `least` of them wait
- * - `sync`: one call a lookup
+ * Decides how waiting email lookups are requested:
+ * - in bulk jobs of at most 100, while at least `bulkFrom` lookups wait
+ * - singly, one call per lookup
  *
- * While rows are still being picked only full jobs are sent: the rest may grow into one, and a job of 60 costs as
- * much of the rate limit as one of 100. Afterwards `minimum` decides, and what is left goes singly.
+ * While rows are still being picked only full jobs are submitted: the rest may still fill one, and a job of 60 costs as
+ * much of the rate limit as one of 100. Afterwards `minimum` decides, and the rest is requested singly.
  */
 export function routeEmails(situation: {
   readonly option: RouteOption
-  /** A webhook address is configured, or the service is on loopback. */
+  /** A webhook URL is configured, or the service is on loopback. */
   readonly bulkPossible: boolean
   /** Rows are still being picked. */
   readonly picking: boolean

@@ -1,6 +1,6 @@
 import type { AnsweredState } from './lookup.ts'
 
-/** `waiting` until its lookup is answered and the answer written; then one of the others, with a reason. */
+/** `waiting` until its lookup has a result and the result is written; then one of the others, with a reason. */
 export const Row = {
   waiting: 'waiting',
   enriched: 'enriched',
@@ -17,10 +17,10 @@ export type RowState = (typeof Row)[keyof typeof Row]
 
 export const ROW_STATES = Object.values(Row)
 
-/** Some rows failed: what exit code 3 and `fillrate failures` are about. Nobody can repair a miss. */
+/** Rows that count for exit code 3 and `fillrate failures`. A miss is not among them: there is nothing to repair. */
 export const FAILED_ROW_STATES = ['rejected', 'write_rejected', 'failed'] as const satisfies RowState[]
 
-/** States of rows that could not be enriched, those first that most want somebody to act. A plain miss is none. */
+/** States of rows that could not be enriched, the most actionable first. A miss is not one. */
 export const FAILURE_STATES = [
   'failed',
   'rejected',
@@ -30,21 +30,22 @@ export const FAILURE_STATES = [
 ] as const satisfies RowState[]
 export type FailureState = (typeof FAILURE_STATES)[number]
 
-/** In the notes of a row: the run that has taken its write back. */
+/** Key in a row's notes: the run that has undone its write. */
 export const UNDONE_NOTE = 'undone'
 
-/** What can be tried again: rows that failed, and rows whose write an undo has taken back. */
+/** What can be retried: failed rows, and rows whose write was undone. */
 export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE] as const
 export type RetryState = (typeof RETRY_STATES)[number]
 
+/** A final state of a row. */
 export interface RowOutcome {
   readonly state: Exclude<RowState, 'waiting'>
   readonly reason: string | null
 }
 
 /**
- * What an answer makes of a row before anything is written: null when there is a record to write. In a cascade a row
- * waits on after a miss, for its next identifier.
+ * The state of a row after its lookup, before anything is written; null if there is a record to write. In a cascade a
+ * row keeps waiting after a miss, for its next identifier.
  */
 export function afterAnswer(
   lookup: {
@@ -58,7 +59,7 @@ export function afterAnswer(
   switch (lookup.state) {
     case 'not_found':
       return cascades
-        ? { state: 'waiting', reason: 'no match: its next identifier is asked' }
+        ? { state: 'waiting', reason: 'no match: trying the next identifier' }
         : { state: 'not_found', reason: 'the service found no match' }
     case 'rejected':
       return { state: 'rejected', reason: lookup.reason }
@@ -71,10 +72,10 @@ export function afterAnswer(
   }
 }
 
-/** How a write to the source ended, as the statement itself reported it. */
+/** The result of a write to the source, as reported by the statement itself. */
 export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
 
-/** What a write makes of a row: null when it waits on, because it was locked, or its inputs changed meanwhile. */
+/** The state of a row after a write; null if it keeps waiting, because it was locked or its inputs changed. */
 export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOutcome | null {
   switch (outcome) {
     case 'written':
@@ -84,7 +85,7 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
     case 'row_missing':
       return { state: 'write_rejected', reason: reason ?? 'the row is no longer in the source' }
     case 'rejected':
-      return { state: 'write_rejected', reason: reason ?? 'refused by the database' }
+      return { state: 'write_rejected', reason: reason ?? 'rejected by the database' }
     case 'inputs_changed':
     case 'locked':
       return null
@@ -92,16 +93,16 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
 }
 
 /**
- * What a row becomes whose write was taken back, or whose write was taken back and is now written again. Settled, so
- * that the next run does not write the same values a minute later.
+ * The state of a row after an undo, or after undoing an undo. Final, so that the next run does not write the same values
+ * again a minute later.
  */
 export function afterUndo(undo: {
-  /** The run whose writes are taken back, and the run that takes them back. */
+  /** The run that is undone, and the run that undoes it. */
   readonly undoes: number
   readonly run: number
   readonly writesAgain: boolean
 }): RowOutcome {
   return undo.writesAgain
-    ? { state: 'enriched', reason: `written again by run ${undo.run}, which took back run ${undo.undoes}` }
-    : { state: 'unchanged', reason: `undone by run ${undo.run}, which took back run ${undo.undoes}` }
+    ? { state: 'enriched', reason: `written again by run ${undo.run}, which undid run ${undo.undoes}` }
+    : { state: 'unchanged', reason: `undone by run ${undo.run}, which undid run ${undo.undoes}` }
 }

@@ -1,4 +1,4 @@
-/** `running → completed | interrupted | failed`. A run whose process died is interrupted, by whoever notices. */
+/** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
 export const Run = {
   running: 'running',
   completed: 'completed',
@@ -7,32 +7,32 @@ export const Run = {
 } as const
 export type RunState = (typeof Run)[keyof typeof Run]
 
-/** What started a run; with it goes its priority at the limiter. */
+/** What started a run; decides its priority at the limiter. */
 export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 
-/** Lower is sooner: what follows the database, then the night's run, then a backfill. */
+/** Live sync goes before scheduled and manual runs, and these before a backfill. */
 export function toPriority(trigger: Trigger): 'urgent' | 'normal' | 'low' {
   if (trigger === 'follow') return 'urgent'
   return trigger === 'backfill' ? 'low' : 'normal'
 }
 
-/** Another process has taken a run over, because this one could not say in time that it lives. Nothing is lost. */
+/** A run missed its heartbeats, and another process took over its rows. Nothing is lost. */
 export class LeaseLostError extends Error {
-  override readonly name = 'TakenForDead'
+  override readonly name = 'LeaseLostError'
   constructor(run: number, leaseMs: number) {
     super(
-      `run ${run} was taken for dead by another process, because it could not say for ${leaseMs / 1000} s that it lives ` +
-        '(a machine that slept, or a database that was away?). Its rows are taken over; run again to finish what is left',
+      `run ${run} lost its lease: no heartbeat for ${leaseMs / 1000} s (machine asleep, or database unreachable?). ` +
+        'Another process took over its rows. Run again to finish',
     )
   }
 }
 
 /**
- * What somebody may want to be told of.
- * - `completed`: a run is done, and has enriched rows
- * - `no_matches`: a run is done, and has enriched none
+ * What notifications are about:
+ * - `completed`: a run finished and enriched rows
+ * - `no_matches`: a run finished and enriched none
  * - `budget_reached`: a run stopped at its budget
- * - `failed`: a run could not go on, or the service refuses us
+ * - `failed`: a run could not continue, or the service rejected the keys
  * - `jobs_overdue`: jobs passed their deadline without a delivery
  */
 export const NOTIFICATION_KINDS = [
@@ -49,7 +49,7 @@ export interface FinishedRun {
   readonly rows: { readonly picked: number; readonly enriched: number }
 }
 
-/** What a run's end is to whoever wants to be told. Null: an interrupted run is carried on by the next one. Pure. */
+/** The notification for the end of a run; null for an interrupted run, which the next one continues. */
 export function toNotificationKind({ status, rows }: FinishedRun): NotificationKind | null {
   switch (status) {
     case 'completed':

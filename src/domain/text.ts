@@ -1,6 +1,6 @@
 import { isObject } from './json.ts'
 
-/** NUL, and each half of a surrogate pair that stands alone: what Postgres refuses in text and jsonb. */
+/** NUL and lone surrogates, which Postgres rejects in text and jsonb. */
 const UNSTORABLE = /[\0\p{Surrogate}]/gu
 
 const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0')
@@ -8,13 +8,12 @@ const isStorable = (text: string): boolean => text.isWellFormed() && !text.inclu
 const cleanString = (text: string): string => (isStorable(text) ? text : text.replace(UNSTORABLE, ''))
 
 /**
- * The value with every string in it, keys included, freed of NUL and lone surrogates, which Postgres
- * refuses in `text` and `jsonb`. Everything else stays as it came. A value with nothing to remove is
- * returned itself, not copied, and none is changed in place. Where two keys become one, the key that
- * needed no cleaning wins, else the first.
+ * Removes NUL and lone surrogates, which Postgres rejects in `text` and `jsonb`, from every string of a value, keys
+ * included. A value with nothing to remove is returned itself; nothing is changed in place. If two keys become equal,
+ * the one that needed no cleaning wins, else the first.
  *
- * Walks with its own stack and not by recursion, so that no nesting overflows it, and defines `__proto__`
- * as an ordinary key, so that a record cannot change what objects inherit. Not for cyclic values.
+ * Uses an explicit stack instead of recursion, so that no nesting overflows it, and defines `__proto__` as an ordinary
+ * key, so that a record cannot change a prototype. Not for cyclic values.
  */
 export function cleanText<T>(value: T): T
 export function cleanText(value: unknown): unknown {
@@ -22,7 +21,7 @@ export function cleanText(value: unknown): unknown {
   return isClean(value) ? value : cleanCopy(value)
 }
 
-/** A number that is kept as raw JSON is no object to look into. */
+/** A number kept as raw JSON is not a nested value. */
 const isNested = (value: unknown): value is object => Array.isArray(value) || isObject(value)
 
 function isClean(root: unknown): boolean {
@@ -78,15 +77,15 @@ function cleanCopy(root: unknown): unknown {
 }
 
 /**
- * What counts as nothing: all white space (no-break and full-width spaces too) and the marks of no width
- * that copying out of a web page or a spreadsheet leaves behind. The zero-width joiners are among them only
- * at the ends of a value: inside one, scripts such as Persian need them.
+ * Blank characters: white space (no-break and full-width spaces too) and the zero-width marks left behind by copying
+ * from web pages and spreadsheets. Zero-width joiners count only at the ends of a value: inside one, scripts such as
+ * Persian need them.
  */
 const BLANK = /[\s\p{Cc}\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/u
 
-/** The text without blank characters at its ends; `''` when there is nothing else. Linear in the length. */
+/** Removes blank characters at both ends. Linear in the length. */
 export function trimBlank(text: string): string {
-  // Two indices, and not `/[…]+$/`: that pattern takes quadratic time on a long run of spaces inside a value.
+  // Two indices instead of `/[…]+$/`, which takes quadratic time on a long run of spaces inside a value.
   let start = 0
   let end = text.length
   while (start < end && BLANK.test(text.charAt(start))) start++
@@ -94,7 +93,7 @@ export function trimBlank(text: string): string {
   return text.slice(start, end)
 }
 
-/** Trimmed, with every run of white space, control characters and halves of surrogate pairs made one plain space. */
+/** Trims, and replaces every run of white space, control characters and lone surrogates by one space. */
 export function collapseWhitespace(text: string): string {
   return trimBlank(text.replace(/[\s\p{Cc}\p{Cs}\u200b\u2060]+/gu, ' '))
 }

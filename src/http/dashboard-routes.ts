@@ -47,7 +47,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       )
     })
     const read = registerPages(closed, { ...options, signedIn: token !== null })
-    const status = cached(() => readStatus(options), { least: 5_000 })
+    const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     closed.get('/api/status', () => status())
     closed.get('/metrics', async (_, reply) => {
       const text = renderMetrics(

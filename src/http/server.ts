@@ -79,7 +79,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
 
 function registerHealth(server: FastifyInstance, options: HttpServerOptions): void {
   // No token needed, so the result is cached: requests must not occupy the connections that store deliveries.
-  const notReady = cached(options.notReadyReason, { least: READY_CACHE_MS, cost: 1 })
+  const notReady = cached(options.notReadyReason, { minAgeMs: READY_CACHE_MS, cost: 1 })
   server.get('/healthz', () => ({ service: 'fillrate', ok: true }))
   server.get('/readyz', async (_, reply) => {
     const reason = await notReady()

@@ -119,7 +119,7 @@ async function callWhileLeader(
   const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
   const common = { signal, log: deps.log }
   // The loops share one query. Live sync has its own: it must not wait.
-  const live = cached(() => runs.listRunning(deps.db, turn.scope), { least: 100 })
+  const live = cached(() => runs.listRunning(deps.db, turn.scope), { minAgeMs: 100 })
   const loops = [
     lookUpUrgent(options, deps, turn.scope, signal),
     // Each has its own loop: a backfill's tick may wait for permits for a whole window.

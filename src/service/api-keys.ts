@@ -1,27 +1,27 @@
 import { createHash } from 'node:crypto'
 
-/** A name for a key that may be logged and stored: the first 8 hex digits of its SHA-256. */
+/** The fingerprint of a key, safe to log and store: the first 8 hex digits of its SHA-256. */
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
 
 export type ApiKey = { readonly id: string; readonly secret: string }
 
 /**
- * The API keys, newest first, and which of them the service has refused. Several are active at once while one
- * takes over from another (interface document, Authentication 4), so a refused one gives way to the next.
+ * The API keys, newest first, and which of them the service has rejected. Several are valid at once during a key
+ * rotation (interface document, Authentication 4), so a rejected key is followed by the next one.
  */
 export class KeyRing {
   readonly #keys: readonly ApiKey[]
   readonly #rejected = new Set<ApiKey>()
   #current: ApiKey
-  /** The keys are tried again: one call at a time, until the service accepts one. */
+  /** Rejected keys are being tried again, one call at a time, until the service accepts one. */
   #isOnTrial = false
   #isTrialRunning = false
 
-  /** Throws a TypeError that names the key by its place, never by its text. */
+  /** Throws a TypeError that names a key by its position, never by its text. */
   constructor(secrets: string | readonly string[]) {
     const given = (typeof secrets === 'string' ? [secrets] : secrets).map((secret) => secret.trim())
     given.forEach((secret, i) => {
-      // Anything else cannot stand in a header, and a comma or a space is a list that was not split.
+      // Nothing else fits in a header; a comma or a space is a list that was not split.
       if (!/^[\x21-\x2b\x2d-\x7e]+$/.test(secret)) {
         throw new TypeError(
           `API key ${i + 1} of ${given.length} is ${secret === '' ? 'empty' : 'not one word of printable ASCII'}: ` +
@@ -39,7 +39,7 @@ export class KeyRing {
     return this.#keys.length
   }
 
-  /** The key in use; when all are refused, the last that was. */
+  /** The key in use; once all are rejected, the last one that was. */
   get current(): ApiKey {
     return this.#current
   }
@@ -48,24 +48,24 @@ export class KeyRing {
     return this.#rejected.size === this.#keys.length
   }
 
-  /** How many have not been refused. */
+  /** How many keys have not been rejected. */
   get usableCount(): number {
     return this.#keys.length - this.#rejected.size
   }
 
   /**
-   * Notes that the service refused a key, and moves on to the next that it has not. Answers to calls that were
-   * under way with the same key come later and change nothing: `isNews` is true the first time only.
+   * Records that the service rejected a key, and switches to the next one. Later responses to calls with the same key
+   * change nothing: `isFirst` is true only the first time.
    */
-  reject(key: ApiKey): { isNews: boolean } {
-    if (this.#rejected.has(key)) return { isNews: false }
+  reject(key: ApiKey): { isFirst: boolean } {
+    if (this.#rejected.has(key)) return { isFirst: false }
     this.#rejected.add(key)
     const next = this.#keys.find((candidate) => !this.#rejected.has(candidate))
     if (this.#current === key && next !== undefined) this.#current = next
-    return { isNews: true }
+    return { isFirst: true }
   }
 
-  /** The service has taken a call with this key. */
+  /** The service accepted a call with the current key. */
   accept(): void {
     this.#isOnTrial = false
   }
@@ -74,14 +74,14 @@ export class KeyRing {
     return this.#isOnTrial
   }
 
-  /** How many calls may begin now. */
+  /** How many calls may start now. */
   get allowedCalls(): number {
     if (this.allRejected) return 0
     if (!this.#isOnTrial) return Number.POSITIVE_INFINITY
     return this.#isTrialRunning ? 0 : 1
   }
 
-  /** A call begins. @returns ends it; null where another one tries the key */
+  /** @returns a function that ends the call; null while another call is trying the key */
   startCall(): (() => void) | null {
     if (!this.#isOnTrial) return () => {}
     if (this.#isTrialRunning) return null
@@ -91,7 +91,7 @@ export class KeyRing {
     }
   }
 
-  /** Makes every key usable again for one call, the newest first: somebody may have put it right. */
+  /** Makes every key usable again for one call, newest first: it may have been unlocked meanwhile. */
   reset(): void {
     if (this.#rejected.size === 0) return
     this.#rejected.clear()
@@ -100,13 +100,13 @@ export class KeyRing {
   }
 }
 
-/** How the key is shown to the service (interface document, Authentication 1 and 5). */
+/** How the key is sent to the service (interface document, Authentication 1 and 5). */
 export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 
-/** What a key adds to a request: a header, or a query parameter (ready to append, without `?` or `&`). */
+/** What authenticates a request: a header, or a query parameter (encoded, without `?` or `&`). */
 export type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
 
-/** Both are secret: they go into the request and nowhere else. */
+/** The result is secret: it goes into the request and nowhere else. */
 export function credentialFor(style: AuthStyle, key: string): Credential {
   switch (style) {
     case 'bearer':

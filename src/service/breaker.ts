@@ -17,32 +17,32 @@ import type { CircuitSnapshot } from './inherited-circuit.ts'
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 export type BreakerOptions = {
-  /** Faults in a row that open it; 10. Five would open now and then at a service that fails one call in ten. */
+  /** Consecutive faults that open it. Default: 10; five would open it now and then with a fault rate of one in ten. */
   failureThreshold?: number
-  /** Faults in a row that open it while no other call is on its way, because then no answer can contradict them; 3. */
+  /** The same while no other call is in flight, when no response can contradict them. Default: 3. */
   idleFailureThreshold?: number
-  /** The pause before the first probe, in milliseconds; 5,000. It doubles with each probe that fails. */
+  /** The pause before the first probe, in milliseconds, doubled by each failed probe. Default: 5,000. */
   initialPauseMs?: number
-  /** The longest pause, in milliseconds; 60,000. A Retry-After that is longer is kept all the same. */
+  /** The longest pause, in milliseconds. A longer Retry-After is honoured. Default: 60,000. */
   maxPauseMs?: number
 }
 
 export type Breaker = {
   /**
-   * Runs the call, or throws a CircuitOpenError without running it. The call's own errors pass unchanged.
-   * @param subject what the call is about: an input that fails while others are answered does not open the circuit
+   * Runs the call, or throws a CircuitOpenError without running it. Errors of the call are rethrown unchanged.
+   * @param subject the lookup: an input that fails while others succeed does not open the circuit
    */
   execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T>
   readonly state: BreakerState
-  /** When the next call will be let through as a probe, in ms since the epoch; null while closed. */
+  /** When the next call may pass as a probe, in milliseconds since the epoch; null while closed. */
   readonly nextProbeAt: number | null
-  /** What is to be stored with a subject whose call has just failed. @see FaultHistory.countAttempts */
+  /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
   countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts
-  /** What the process that calls next must know of an open circuit; null while it is closed. */
+  /** The open circuit, for the next leader; null while it is closed. */
   kept(): CircuitSnapshot | null
-  /** Takes over an open circuit, unless this one knows better by itself. */
+  /** Takes over the open circuit of the previous leader, unless this breaker is open itself. */
   inherit(kept: CircuitSnapshot): void
-  /** Tells each change of state; gives the function that ends this. */
+  /** Reports changes of state. @returns a function that unsubscribes */
   onChange(listener: (state: BreakerState) => void): () => void
 }
 
@@ -54,10 +54,13 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
 }
 
 /**
- * Stops calling a service that fails, and probes it with one call after a growing pause. Only faults of the
- * service count (5xx, time-outs, lost connections, answers that are none); a 4xx shows that it lives. A call
- * that its caller aborted shows nothing, nor does an input that fails while others are answered. The clock is
- * Date.now, because cockatiel's cannot be replaced.
+ * Stops calling a failing service, and probes it with single calls at growing intervals. Only faults of the service
+ * count (5xx, timeouts, lost connections, malformed responses); a 4xx shows that it works. An aborted call is no
+ * evidence, nor is an input that fails while others succeed.
+ *
+ * Built on cockatiel, with four workarounds: its clock is always `Date.now`; a call during a probe would wait for the
+ * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open; and it
+ * cannot take over an open circuit, hence `InheritedCircuit`.
  */
 export function createBreaker(options: BreakerOptions = {}): Breaker {
   const {
@@ -68,9 +71,9 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   } = options
   let nextProbeAt: number | null = null
   let pauseMs = initialPauseMs
-  let onTheWay = 0
+  let inFlight = 0
   const history = new FaultHistory()
-  /** Errors that speak against the service. */
+  /** Errors that count against the service. */
   const counted = new WeakSet<object>()
   let inherited: InheritedCircuit | null = null
 
@@ -85,36 +88,38 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     },
   })
 
-  let inARow = 0
-  const consecutive: IBreaker = {
+  let consecutiveFaults = 0
+  const thresholds: IBreaker = {
     state: undefined,
     success: () => {
-      inARow = 0
+      consecutiveFaults = 0
     },
     failure: () => {
-      inARow++
-      return inARow >= failureThreshold || (inARow >= idleFailureThreshold && onTheWay === 0)
+      consecutiveFaults++
+      return (
+        consecutiveFaults >= failureThreshold || (consecutiveFaults >= idleFailureThreshold && inFlight === 0)
+      )
     },
   }
   const policy = circuitBreaker(
-    // A probe that was aborted must not close the circuit, as cockatiel would have it for an unhandled error.
+    // While half open every error counts: an aborted probe must not close the circuit.
     handleWhen((error: unknown) => counted.has(error as object) || policy.state === CircuitState.HalfOpen),
-    { breaker: consecutive, halfOpenAfter: pause(null) },
+    { breaker: thresholds, halfOpenAfter: pause(null) },
   )
   policy.onReset(() => {
     nextProbeAt = null
-    inARow = 0
+    consecutiveFaults = 0
   })
 
   const isDown = (): boolean => inherited !== null || policy.state !== CircuitState.Closed
 
-  /** What shows that the service lives, a refusal too, is a success to cockatiel: it ends a row of faults. */
-  async function settle<T>(
+  /** For cockatiel any response is a success, a rejection too: it ends the row of faults. */
+  async function asOutcome<T>(
     call: () => Promise<T>,
     subject: CallSubject | undefined,
   ): Promise<SettledCall<T>> {
-    const began = history.startCall()
-    onTheWay++
+    const startMark = history.startCall()
+    inFlight++
     try {
       const value = await call()
       history.recordResponse(subject, isDown())
@@ -124,36 +129,36 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
         history.recordResponse(subject, isDown())
         return { ok: false, error }
       }
-      // No input is to blame for a connection that can't be made.
-      if (isFault(error) && (!error.maybeSent || history.recordFault(subject, began))) counted.add(error)
+      // A connection that cannot be opened is never the input's fault.
+      if (isFault(error) && (!error.maybeSent || history.recordFault(subject, startMark))) counted.add(error)
       throw error
     } finally {
-      onTheWay--
+      inFlight--
     }
   }
 
   async function probeInherited<T>(
-    outage: InheritedCircuit,
+    circuit: InheritedCircuit,
     call: () => Promise<SettledCall<T>>,
   ): Promise<T> {
-    if (!outage.canProbe(Date.now())) throw circuitOpenError(outage.probeAt)
+    if (!circuit.canProbe(Date.now())) throw circuitOpenError(circuit.probeAt)
     try {
-      const outcome = await outage.probe(call)
+      const outcome = await circuit.probe(call)
       inherited = null
       return unwrapOutcome(outcome)
     } catch (error) {
-      if (inherited !== null) outage.extendPause(Date.now(), toRetryAfterMs({ error: error as Error }))
+      if (inherited !== null) circuit.extendPause(Date.now(), toRetryAfterMs({ error: error as Error }))
       throw error
     }
   }
 
   return {
     async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
-      if (inherited !== null) return probeInherited(inherited, () => settle(call, subject))
-      // Cockatiel would make it wait for the probe's outcome, with a permit of the rate limit in its hand.
+      if (inherited !== null) return probeInherited(inherited, () => asOutcome(call, subject))
+      // Cockatiel would let it wait for the probe, holding a permit of the rate limit.
       if (policy.state === CircuitState.HalfOpen) throw circuitOpenError(nextProbeAt)
       try {
-        return unwrapOutcome(await policy.execute(() => settle(call, subject)))
+        return unwrapOutcome(await policy.execute(() => asOutcome(call, subject)))
       } catch (error) {
         throw isBrokenCircuitError(error) ? circuitOpenError(nextProbeAt) : error
       }
@@ -202,15 +207,11 @@ function toRetryAfterMs(reason: FailureReason<unknown>): number {
   return error instanceof ServiceError ? (error.retryAfterMs ?? 0) : 0
 }
 
-/** While a probe is under way the time of the next is not known; a second keeps callers from spinning. */
+/** During a probe the time of the next one is unknown; waiting a second keeps loops from spinning. */
 function circuitOpenError(nextProbeAt: number | null): CircuitOpenError {
-  const wait = Math.max(1_000, (nextProbeAt ?? 0) - Date.now())
-  return new CircuitOpenError(
-    'not sent: the service has failed too often in a row. It is probed now and then',
-    {
-      endpoint: 'any',
-      maybeSent: false,
-      retryAfterMs: wait,
-    },
-  )
+  return new CircuitOpenError('not sent: too many consecutive failures. The service is probed periodically', {
+    endpoint: 'any',
+    maybeSent: false,
+    retryAfterMs: Math.max(1_000, (nextProbeAt ?? 0) - Date.now()),
+  })
 }

@@ -4,11 +4,11 @@ import { toJobId } from '../domain/job.ts'
 import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
 
-/** What a 202 says of the work it accepts. Its shape is not shown, so every usual one is read. */
+/** An accepted bulk job. The interface does not specify the body of a 202, so every common shape is read. */
 export type BulkAcceptance = {
-  /** The service's own name for the job; null where it gave none. */
+  /** The service's identifier of the job; null if it sent none. */
   jobId: string | null
-  /** What ties results to inputs: identifiers by email, or a list, perhaps in the order of the emails. Null: not said. */
+  /** The identifiers of the inputs: by email, or a list that may be in the order of the emails. Null: not sent. */
   requestIds: string[] | Record<string, string> | null
 }
 
@@ -24,11 +24,11 @@ const idMapSchema = z.record(z.string(), identifierSchema).refine((map) => Objec
 const namedItemsSchema = z.array(z.looseObject({})).min(1)
 
 /**
- * Reads the identifier of the job and of its requests out of a 202, bare or wrapped; never fails. Freed of what cannot
- * be stored, as deliveries are.
+ * Reads the identifiers of the job and of its inputs from a response, wrapped or not; never fails. Strings are cleaned
+ * of what Postgres cannot store, as in deliveries.
  */
-export function parseBulkResponse(answer: unknown): BulkAcceptance {
-  const value = cleanText(toPlainNumbers(answer))
+export function parseBulkResponse(response: unknown): BulkAcceptance {
+  const value = cleanText(toPlainNumbers(response))
   if (!isObject(value)) return { jobId: toJobId(value), requestIds: null }
   const wrapped = ['data', 'job', 'batch', 'result']
     .map((field) => firstPresent(value, [field]))
@@ -38,7 +38,7 @@ export function parseBulkResponse(answer: unknown): BulkAcceptance {
 }
 
 function findJobId(levels: readonly JsonObject[]): string | null {
-  // The plain names last: beside a job_id, an id may be that of the request.
+  // The generic names last: beside a job_id, an id may be that of the request.
   for (const fields of [['job_id', 'jobId', 'batch_id', 'batchId'], ['job', 'batch'], ['id']]) {
     for (const level of levels) {
       const found = toJobId(firstPresent(level, fields))
@@ -74,17 +74,17 @@ function parseNamedItems(items: readonly JsonObject[]): BulkAcceptance['requestI
     const email = firstPresent(item, ['email', 'input'])
     const isNamed = typeof email === 'string' && email.includes('@')
     if (itemId.success) pairs.push([isNamed ? email : null, itemId.data])
-    // An address that was refused has no identifier. Without either, the others' order says nothing any more.
+    // A rejected address has no identifier. An item with neither makes the order of the others meaningless.
     else if (!isNamed) return null
   }
   const named = pairs.filter((pair): pair is [string, string] => pair[0] !== null)
   if (pairs.length === 0) return null
   if (named.length === pairs.length) return Object.fromEntries(named)
-  // Some with an email and some without cannot be told apart by order either.
+  // If only some items name their email, the order does not identify the rest.
   return named.length === 0 && pairs.length === items.length ? pairs.map(([, itemId]) => itemId) : null
 }
 
-/** A map from email to identifier, or the other way round. */
+/** A map from email to identifier, from either direction. */
 function keyByEmail(entries: Array<[string, string]>): Record<string, string> | null {
   if (entries.every(([key]) => key.includes('@'))) return Object.fromEntries(entries)
   if (entries.every(([, value]) => value.includes('@'))) {

@@ -9,7 +9,13 @@ import { MalformedResponseError } from './errors.ts'
 import { transportError, errorDetails, isMissingRoute, statusError } from './response-errors.ts'
 import type { ServiceError } from './errors.ts'
 import { Transport } from './transport.ts'
-import type { CallOptions, ServiceEndpoint, RawResponse, TransportOptions } from './transport.ts'
+import type {
+  CallOptions,
+  RawResponse,
+  RequestParts,
+  ServiceEndpoint,
+  TransportOptions,
+} from './transport.ts'
 import {
   buildBulkBody,
   buildCompanyQuery,
@@ -19,25 +25,33 @@ import {
 } from './request-bodies.ts'
 import type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
+/** Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required. */
 export type ClientOptions = TransportOptions
 export type { CallOptions, KeyRejection } from './transport.ts'
 export type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
-/** What the service answered about one person or company. */
+/** The service's response about one person or company. */
 export type LookupResponse =
-  /** `record` is the JSON as it came, out of its wrapper; `confidence`, 0 to 1, is null where there is none. */
+  /** `record` is the JSON as received, without its wrapper; `confidence` is 0 to 1, or null for a company. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
-  /** It will be delivered by webhook, as a job of one. */
+  /** Accepted for later (202): the result is delivered by webhook, as a job of one. */
   | { outcome: 'accepted'; jobId: string | null }
 
+/** An accepted bulk job; `raw` is the parsed body, null if it could not be read. */
 export type BulkResponse = BulkAcceptance & { raw: unknown }
 
 /**
- * The enrichment service's interface, one method an endpoint. A method makes exactly one request: it never
- * retries, never follows a redirect and never asks again with another key, so that one permit of the rate
- * limit is one call. What is no answer is thrown as a ServiceError, whose `remedy` says what to do; an input
- * that cannot be asked about is a TypeError before anything is sent.
+ * Client of the enrichment service, one method per endpoint. Each method sends exactly one request: no retry, no
+ * redirect, no second key, so that one permit of the rate limit is one call. It does not limit the rate itself.
+ *
+ * @throws ServiceError for anything but a usable response; its `action` says what to do
+ * @throws TypeError for invalid input, before anything is sent
+ * @example
+ * const client = new EnrichmentClient({ baseUrl: 'https://api.example.com', apiKey: process.env.API_KEY! })
+ * const response = await client.enrichPerson({ email: 'jane.doe@acme.com' })
+ * if (response.outcome === 'found') console.log(response.record, response.confidence)
+ * await client.close()
  */
 export class EnrichmentClient {
   readonly #transport: Transport
@@ -50,105 +64,122 @@ export class EnrichmentClient {
     return this.#transport.keys.count
   }
 
-  /** A stable name, no secret, of the key in use: the rate limit belongs to it. */
+  /** The fingerprint of the key in use, stable and no secret. The rate limit belongs to the key. */
   get keyId(): string {
     return this.#transport.keys.current.id
   }
 
-  /** Every key has been refused: further calls fail at once and unsent, until `retryKeys`. */
+  /** Whether every key has been rejected: further calls fail unsent until `resetKeys`. */
   get allKeysRejected(): boolean {
     return this.#transport.keys.allRejected
   }
 
-  /** How many calls may begin now, as far as the keys go: none while all are refused, one while they are tried again. */
+  /** How many calls the keys allow now: none while all are rejected, one while a rejected key is tried again. */
   get openCalls(): number {
     return this.#transport.keys.allowedCalls
   }
 
-  /** Makes refused keys usable again, one call at a time until one is accepted, for a process that lives on after a fault of the service. */
+  /** Tries rejected keys again, one call at a time until one is accepted. For long-running processes. */
   resetKeys(): void {
     this.#transport.keys.reset()
   }
 
-  /** E1. A person by email, by profile URL, or by name and company. */
+  /**
+   * E1. Looks up a person by email, by LinkedIn profile URL, or by name and company.
+   * @example
+   * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
+   */
   async enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
     return this.#enrich('POST /v1/person/enrich', { body: buildPersonBody(input) }, readPerson, options)
   }
 
-  /** E2. A person by email, on the short path. */
+  /**
+   * E2. Looks up a person by email, at the shorter endpoint.
+   * @example
+   * await client.findPerson('jane.doe@acme.com')
+   */
   async findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
     return this.#enrich('POST /v1/person', { body: buildEmailBody(email) }, readPerson, options)
   }
 
-  /** E3. A company by domain. */
+  /**
+   * E3. Looks up a company by domain.
+   * @example
+   * await client.enrichCompany({ domain: 'acme.com' })
+   */
   async enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
     return this.#enrich('GET /v1/company/enrich', { query: buildCompanyQuery(input) }, readCompany, options)
   }
 
   /**
-   * E4. Submits 1 to 100 emails; the results go to `webhookUrl`. Once the head of a 202 is in, the job exists,
-   * and this resolves even when the body is lost or unreadable, with `jobId` null: thrown away, the job would
-   * be sent and paid for again.
+   * E4. Submits 1 to 100 emails; the results are delivered to `webhookUrl`. Once the head of a 202 has arrived the job
+   * exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it would be
+   * submitted, and billed, again.
+   * @example
+   * const { jobId } = await client.submitBulk({ emails, webhookUrl: 'https://example.com/webhooks/enrichment/42' })
    */
   async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkResponse> {
-    const heard = await this.#transport.send('POST /v1/person/bulk', { body: buildBulkBody(input) }, options)
-    const { head, failure: broken, body } = heard.exchange
+    const response = await this.#transport.send(
+      'POST /v1/person/bulk',
+      { body: buildBulkBody(input) },
+      options,
+    )
+    const { head, failure, body } = response.exchange
     if (head.status === 202) {
-      const parsed = broken === null ? parseResponseBody(body) : null
+      const parsed = failure === null ? parseResponseBody(body) : null
       const raw = parsed?.ok === true ? parsed.value : null
       return { ...parseBulkResponse(raw), raw }
     }
-    const value = parseSuccessBody(heard)
+    const value = parseSuccessBody(response)
     const acceptance = parseBulkResponse(value)
-    // Without the 202 only an identifier shows that a job was accepted.
-    if (acceptance.jobId === null) throw malformedResponseError('no job identifier', heard)
+    // Without a 202, only an identifier proves that a job was accepted.
+    if (acceptance.jobId === null) throw malformedResponseError('no job identifier', response)
     return { ...acceptance, raw: value }
   }
 
-  /** Lets the calls under way end, and closes the connections. */
+  /** Waits for the calls in flight, then closes the connections. */
   close(): Promise<void> {
     return this.#transport.close()
   }
 
   async #enrich(
     endpoint: ServiceEndpoint,
-    parts: { body?: string; query?: string },
+    parts: RequestParts,
     read: (value: unknown) => RecordReading,
     options: CallOptions,
   ): Promise<LookupResponse> {
-    const heard = await this.#transport.send(endpoint, parts, options)
-    const { head, body } = heard.exchange
+    const response = await this.#transport.send(endpoint, parts, options)
+    const { head, body } = response.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {
       const parsed = parseResponseBody(body)
       return { outcome: 'accepted', jobId: parseBulkResponse(parsed.ok ? parsed.value : null).jobId }
     }
-    const value = parseSuccessBody(heard)
+    const value = parseSuccessBody(response)
     const reading = read(value)
     if (reading.outcome !== 'unreadable') return reading
     const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
-    throw malformedResponseError(reading.reason, heard)
+    throw malformedResponseError(reading.reason, response)
   }
 }
 
-/** The JSON of a whole answer of success; throws for every other. */
-function parseSuccessBody(heard: RawResponse): unknown {
-  const { head, failure: broken, body } = heard.exchange
-  if (head.status !== 200 && head.status !== 201 && head.status !== 203) {
-    throw statusError(heard.exchange, heard.context)
-  }
-  if (broken !== null) throw transportError(broken, heard.exchange, heard.context)
+/** The JSON of a complete success response; throws for any other. */
+function parseSuccessBody(response: RawResponse): unknown {
+  const { head, failure, body } = response.exchange
+  if (head.status !== 200 && head.status !== 201 && head.status !== 203)
+    throw statusError(response.exchange, response.context)
+  if (failure !== null) throw transportError(failure, response.exchange, response.context)
   const parsed = parseResponseBody(body)
   if (parsed.ok) return parsed.value
-  const coding = head.headers['content-encoding']
+  const encoding = head.headers['content-encoding']
   throw malformedResponseError(
-    coding === undefined ? parsed.reason : `encoded, though identity was asked for`,
-    heard,
+    encoding === undefined ? parsed.reason : 'a content encoding that was not requested',
+    response,
   )
 }
 
-/** The job of a lookup that was put in a queue with a status of 200. */
+/** The job of a lookup that was queued with status 200. */
 function asyncJobId(value: unknown): string | null {
   if (!isObject(value) || readInBandStatus(value) !== null) return null
   return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId

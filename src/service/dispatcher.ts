@@ -1,18 +1,18 @@
 import { isIP } from 'node:net'
 import { EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 
-/** The proxies of a network that lets nothing out by itself. */
+/** HTTP proxies, as HTTP_PROXY, HTTPS_PROXY and NO_PROXY name them. */
 export interface ProxySettings {
-  /** For addresses that begin with http, and with https where `https` is null. */
+  /** For http URLs, and for https URLs if `https` is null. */
   readonly http: string | null
   readonly https: string | null
-  /** Hosts that are called straight, as NO_PROXY lists them. */
+  /** Hosts to reach directly, as NO_PROXY lists them. */
   readonly except: string
 }
 
 /**
- * Connections to one origin, through a proxy where one is set for it. What is on this machine is never asked for through
- * a proxy, which would look for it on its own.
+ * Opens a connection pool to one origin, through a proxy if one is set for it. Loopback hosts bypass the proxy, which
+ * would resolve them to itself.
  */
 export function openDispatcher(
   origin: string,
@@ -22,7 +22,7 @@ export function openDispatcher(
   return openProxyDispatcher(origin, proxies, options) ?? new Pool(origin, options)
 }
 
-/** What a single request goes through; null: straight. To be closed after it. */
+/** Opens a dispatcher through the proxy for a URL; null if it is reached directly. The caller closes it. */
 export function openProxyDispatcher(
   url: string,
   proxies: ProxySettings | undefined,
@@ -30,7 +30,7 @@ export function openProxyDispatcher(
 ): Dispatcher | null {
   if (proxies === undefined || !URL.canParse(url) || isLoopbackHost(new URL(url).hostname)) return null
   const { http, https, except } = proxies
-  // Empty and not left out: for what is left out it would look at the environment of the process by itself.
+  // Empty, not omitted: for an omitted option undici reads the environment of the process itself.
   return new EnvHttpProxyAgent({
     ...options,
     httpProxy: http ?? '',
@@ -47,18 +47,17 @@ function isLoopbackHost(hostname: string): boolean {
 export type BaseUrl = { origin: string; prefix: string }
 
 /**
- * Where the service is: an http or https address that may carry a path. The version is part of every
- * endpoint's path (interface document, Versioning 1), so a trailing `/v1` is left off. Throws a TypeError that
- * holds no credentials.
+ * Parses the base URL of the service, http or https, possibly with a path. The version is part of every endpoint's path
+ * (interface document, Versioning 1), so a trailing `/v1` is dropped. Throws a TypeError that holds no credentials.
  */
 export function parseBaseUrl(text: string): BaseUrl {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new TypeError('the base address of the service is no http or https address (FILLRATE_BASE_URL)')
+    throw new TypeError('the base URL of the service is not an http or https URL (FILLRATE_BASE_URL)')
   }
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new TypeError(
-      `the base address of the service (FILLRATE_BASE_URL, at ${url.host}) carries a user, a password, a query or ` +
+      `the base URL of the service (FILLRATE_BASE_URL, at ${url.host}) has a user, a password, a query or ` +
         'a fragment: expected scheme, host and path only; the key goes into FILLRATE_API_KEY',
     )
   }
@@ -66,8 +65,8 @@ export function parseBaseUrl(text: string): BaseUrl {
 }
 
 /**
- * What a service is known by, whatever key is shown to it: its host, with the path in front of `/v1` where there is one,
- * because a test service may be no more than another path.
+ * What identifies a service, independently of the key: its host, with any path before `/v1`, because a test service may
+ * differ by its path only.
  */
 export function toServiceAddress(baseUrl: string): string {
   const { origin, prefix } = parseBaseUrl(baseUrl)

@@ -1,13 +1,14 @@
 /**
- * What the caller should do about a failure (DESIGN section 9):
- * - `reject`: the input is at fault; ask again only when it changes
- * - `retry`: the service is; ask again later, with backoff, a bounded number of times
- * - `release`: nothing is at fault; ask again later, and do not count it as an attempt
- * - `rotate_key`: ask again at once, with a new permit: the client has moved to its next key
- * - `abort_run`: every further call would fail in the same way; somebody has to change a setting
+ * What to do about a failed call (DESIGN section 9):
+ * - `reject`: the input is at fault; request it again only when it changes
+ * - `retry`: the service is at fault; retry with backoff, a bounded number of times
+ * - `release`: neither is at fault; retry later without counting an attempt
+ * - `rotate_key`: retry at once with a new permit: the client has switched to its next key
+ * - `abort_run`: every further call would fail in the same way until a setting is changed
  */
 export type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
+/** Facts that every `ServiceError` carries. */
 export type ErrorDetails = {
   /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
   endpoint: string
@@ -15,34 +16,45 @@ export type ErrorDetails = {
   retryAfterMs?: number | null
   maybeSent?: boolean
   cause?: unknown
-  /** The beginning of the answer's body. */
+  /** The beginning of the response body. */
   detail?: string
 }
 
 /**
- * A call that brought no answer of use. No message, and no property that a log would print, holds the key,
- * the input or the answer: `detail` is not enumerable, and only code that asks for it by name sees it.
+ * A call that returned no usable response. Neither the message nor any enumerable property holds the key, the input
+ * or the response: `detail` is not enumerable, so that loggers do not print it.
+ *
+ * @example
+ * try {
+ *   await client.enrichPerson({ email })
+ * } catch (error) {
+ *   if (error instanceof ServiceError && error.action === 'retry') await delay(error.retryAfterMs ?? 1_000)
+ *   else throw error
+ * }
  */
 export abstract class ServiceError extends Error {
   abstract readonly action: ErrorAction
   readonly endpoint: string
-  /** The HTTP status, null where there was no answer. */
+  /** The HTTP status; null if there was no response. */
   readonly status: number | null
-  /** How long the service asks to wait, in milliseconds; null where it did not say. */
+  /** The `Retry-After` of the response, in milliseconds; null if it had none. */
   readonly retryAfterMs: number | null
-  /** Whether the request may have reached the service, and so may have been done and paid for. */
+  /** Whether the request may have reached the service, and so may have been processed and billed. */
   readonly maybeSent: boolean
-  /** The first few hundred characters of the answer's body; may hold personal data. */
+  /** The first 500 characters of the response body; may hold personal data. */
   declare readonly detail: string
 
-  constructor(message: string, facts: ErrorDetails) {
-    super(`${facts.endpoint}: ${message}`, facts.cause === undefined ? undefined : { cause: facts.cause })
+  constructor(message: string, details: ErrorDetails) {
+    super(
+      `${details.endpoint}: ${message}`,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    )
     this.name = new.target.name
-    this.endpoint = facts.endpoint
-    this.status = facts.status ?? null
-    this.retryAfterMs = facts.retryAfterMs ?? null
-    this.maybeSent = facts.maybeSent ?? true
-    Object.defineProperty(this, 'detail', { value: (facts.detail ?? '').slice(0, 500), enumerable: false })
+    this.endpoint = details.endpoint
+    this.status = details.status ?? null
+    this.retryAfterMs = details.retryAfterMs ?? null
+    this.maybeSent = details.maybeSent ?? true
+    Object.defineProperty(this, 'detail', { value: (details.detail ?? '').slice(0, 500), enumerable: false })
   }
 }
 
@@ -51,53 +63,53 @@ export class BadRequestError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** 422: the service can read the request and will not take this input. */
+/** 422: the service reads the request but does not accept this input. */
 export class UnprocessableError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** 401, or 403 to several inputs: the service does not accept the key. */
+/** 401, or 403 for several inputs: the service does not accept the key. */
 export class UnauthorizedError extends ServiceError {
   readonly action: 'rotate_key' | 'abort_run'
-  /** Which key, by its name that is no secret. */
+  /** The fingerprint of the key; no secret. */
   readonly keyId: string
-  /** Whether the client has moved to another key, which the next call will use. */
+  /** Whether the client has switched to another key, which the next call will use. */
   readonly hasNextKey: boolean
 
-  constructor(message: string, facts: ErrorDetails & { keyId: string; hasNextKey: boolean }) {
-    super(message, facts)
-    this.keyId = facts.keyId
-    this.hasNextKey = facts.hasNextKey
-    this.action = facts.hasNextKey ? 'rotate_key' : 'abort_run'
+  constructor(message: string, details: ErrorDetails & { keyId: string; hasNextKey: boolean }) {
+    super(message, details)
+    this.keyId = details.keyId
+    this.hasNextKey = details.hasNextKey
+    this.action = details.hasNextKey ? 'rotate_key' : 'abort_run'
   }
 }
 
 /**
- * 403 that is no rate limit, of which it is not known yet whether it is meant for the key or for this input. Where
- * another input gets it too, the key is refused (UnauthorizedError).
+ * 403 that is not a rate limit and not yet attributable to the key or the input. Once a second input gets it too, the
+ * key counts as rejected (`UnauthorizedError`).
  */
 export class ForbiddenError extends ServiceError {
   readonly action = 'retry'
-  /** How often this input got it. */
+  /** How many 403s this input has received. */
   readonly occurrences: number
 
-  constructor(message: string, facts: ErrorDetails & { times: number }) {
-    super(message, facts)
-    this.occurrences = facts.times
+  constructor(message: string, details: ErrorDetails & { occurrences: number }) {
+    super(message, details)
+    this.occurrences = details.occurrences
   }
 }
 
-/** 403 for this input alone: others are let through. */
+/** 403 for this input only: others are accepted. */
 export class InputForbiddenError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** Not sent: one call at a time tries a key that the service had refused. */
+/** Not sent: a rejected key is being tried again, one call at a time. */
 export class KeyOnTrialError extends ServiceError {
   readonly action = 'release'
 
   constructor(endpoint: string) {
-    super('not sent: another call tries whether the service accepts the key again', {
+    super('not sent: another call is checking whether the service accepts the key again', {
       endpoint,
       maybeSent: false,
       retryAfterMs: 1_000,
@@ -105,59 +117,59 @@ export class KeyOnTrialError extends ServiceError {
   }
 }
 
-/** 429, or a 403 that speaks of a limit. */
+/** 429, or a 403 that reports a rate limit. */
 export class RateLimitedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** 500 and every other 5xx but 503. */
+/** 500, and every other 5xx except 503. */
 export class ServerError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** 503: the service says that it is unavailable for now. */
+/** 503: the service is temporarily unavailable. */
 export class UnavailableError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** The whole exchange took longer than allowed. */
+/** The exchange exceeded the timeout. */
 export class TimeoutError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** No connection, or one that was lost before the answer was complete. */
+/** No connection, or a connection lost before the response was complete. */
 export class ConnectionError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** The caller's AbortSignal ended the call; its reason is the `cause`. */
+/** Ended by the caller's AbortSignal; its reason is the `cause`. */
 export class AbortedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** A status of success with a body that is no answer. */
+/** A success status with an unusable body. */
 export class MalformedResponseError extends ServiceError {
   readonly action = 'retry'
-  /** The body as it came, at most 64 KiB of it, for inspection; may hold personal data. */
+  /** The first 64 KiB of the body, for inspection; may hold personal data. */
   declare readonly body: Buffer
 
-  constructor(message: string, facts: ErrorDetails & { body: Buffer }) {
-    super(message, facts)
-    Object.defineProperty(this, 'body', { value: facts.body.subarray(0, 64 * 1024), enumerable: false })
+  constructor(message: string, details: ErrorDetails & { body: Buffer }) {
+    super(message, details)
+    Object.defineProperty(this, 'body', { value: details.body.subarray(0, 64 * 1024), enumerable: false })
   }
 }
 
-/** A status that the interface does not name for this endpoint. */
+/** A status that the interface does not define for this endpoint. */
 export class UnexpectedStatusError extends ServiceError {
   readonly action: 'retry' | 'reject' | 'abort_run'
 
-  constructor(message: string, facts: ErrorDetails & { remedy: 'retry' | 'reject' | 'abort_run' }) {
-    super(message, facts)
-    this.action = facts.remedy
+  constructor(message: string, details: ErrorDetails & { action: 'retry' | 'reject' | 'abort_run' }) {
+    super(message, details)
+    this.action = details.action
   }
 }
 
-/** The circuit breaker did not let the call go: the service has failed too often in a row. */
+/** Not sent: the circuit breaker is open after too many consecutive failures. */
 export class CircuitOpenError extends ServiceError {
   readonly action = 'release'
 }

@@ -2,17 +2,17 @@ import type { Dispatcher } from 'undici'
 
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
-/** Why an exchange ended before its answer was complete. */
+/** Why an exchange ended before its response was complete. */
 export type TransportFailure = { kind: 'timeout' | 'aborted' | 'connection' | 'too_large'; cause: unknown }
 
 export type HttpExchange = {
-  /** Whether the request was written to a connection, in whole or in part, and so may have arrived. */
+  /** Whether any of the request was written to a connection, so that it may have arrived. */
   wasSent: boolean
-  /** The answer's head; null where none came. */
+  /** The head of the response; null if none arrived. */
   head: { status: number; headers: ResponseHeaders } | null
-  /** The answer's body, as far as it came. */
+  /** The body, as far as it arrived. */
   body: Buffer
-  /** Null where the answer is complete. */
+  /** Null if the response is complete. */
   failure: TransportFailure | null
 }
 
@@ -25,18 +25,18 @@ export type ExchangeRequest = {
 }
 
 export type ExchangeOptions = {
-  /** For the whole exchange, waiting for a connection included, in milliseconds. */
+  /** Limit for the whole exchange, including the wait for a connection, in milliseconds. */
   timeoutMs: number
-  /** An answer's body is read this far, in bytes, and no further. */
+  /** The body is read up to this size, in bytes. */
   maxBodyBytes: number
   signal?: AbortSignal | undefined
   observer?: RequestObserver | undefined
 }
 
 /**
- * One request and its answer over a pool of connections. Never rejects: what came, and what went wrong, is the
- * value. Uses `dispatch` and not `request`, because only there is it told when a request is really written to
- * a connection, on which it depends whether it may have been done and paid for.
+ * Sends one request over a connection pool. Never rejects: failures are part of the result. Uses `dispatch` instead of
+ * `request`, because only `dispatch` reports when a request is written to a connection, which decides whether the call
+ * may have been processed and billed.
  */
 export function exchange(
   pool: Dispatcher,
@@ -56,7 +56,7 @@ export function exchange(
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
   readonly #options: ExchangeOptions
-  readonly #resolve: (exchanged: HttpExchange) => void
+  readonly #resolve: (completed: HttpExchange) => void
   readonly #timer: NodeJS.Timeout
   readonly #onAbort: () => void
   readonly #chunks: Buffer[] = []
@@ -65,7 +65,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   #size = 0
   #isFinished = false
 
-  constructor(options: ExchangeOptions, resolve: (exchanged: HttpExchange) => void) {
+  constructor(options: ExchangeOptions, resolve: (completed: HttpExchange) => void) {
     this.#options = options
     this.#resolve = resolve
     const { signal, timeoutMs } = options
@@ -110,7 +110,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.end({ kind: isTimeout(cause) ? 'timeout' : 'connection', cause })
   }
 
-  /** Ends the exchange once; whatever comes later is ignored. */
+  /** Ends the exchange once; later events are ignored. */
   end(failure: TransportFailure | null): void {
     if (this.#isFinished) return
     this.#isFinished = true
@@ -131,29 +131,36 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 const isTimeout = (cause: Error): boolean =>
   'code' in cause && (cause.code === 'UND_ERR_HEADERS_TIMEOUT' || cause.code === 'UND_ERR_BODY_TIMEOUT')
 
-/** The head of an answer, as it is told to an observer: header names in lower case. */
+/** The head of a response; header names are in lower case. */
 export type ResponseHead = {
   status: number
-  headers: Record<string, string | string[] | undefined>
-  /** When the head was in, in milliseconds since the epoch, by this machine's clock. */
+  headers: ResponseHeaders
+  /** When the head arrived, in milliseconds since the epoch (`Date.now()`). */
   at: number
 }
 
 /**
- * Watches one call on its way to the service. The limiter implements it to count what is on the wire.
- * All times are milliseconds since the epoch by this machine's clock (`Date.now()`).
+ * Observes one call. The limiter implements it to count calls in flight. All times are milliseconds since the epoch
+ * (`Date.now()`).
  *
- * `sent` comes when the request is about to be written to an open connection, not when it was asked for:
- * waiting for a connection is not yet a call that the service can count. Exactly one of `answered` and
- * `lost` follows each `sent`. A call that ends without `sent` (connection refused, unknown host, aborted
- * while it waited) never reached the service and costs nothing of the quota.
+ * `sent` is called when the request is about to be written to an open connection; waiting for a connection is not yet
+ * a call that the service can count. Exactly one of `answered` and `lost` follows each `sent`. A call that ends without
+ * `sent` (connection refused, unknown host, aborted while waiting) never reached the service and uses no quota.
+ *
+ * @example
+ * const observer: RequestObserver = {
+ *   sent: () => inFlight++,
+ *   answered: ({ headers }) => { inFlight--; remaining = headers['x-ratelimit-remaining'] },
+ *   lost: () => inFlight--,
+ * }
+ * await client.enrichPerson({ email }, { observer })
  */
 export interface RequestObserver {
-  /** Once answered with 403: it is a ban for the rate, so neither the key nor the input is at fault. */
+  /** Set after a 403 that is a ban for exceeding the rate limit: neither the key nor the input is at fault. */
   readonly isBan?: boolean
   sent(at: number): void
-  /** The head of the answer is in; the body may still be on its way. Not told for 1xx. */
-  answered(answer: ResponseHead): void
-  /** No answer will come: time-out, abort or a lost connection. The service may have counted the call. */
+  /** The head of the response arrived; the body may follow. Not called for 1xx. */
+  answered(head: ResponseHead): void
+  /** No response will come (timeout, abort, lost connection). The service may have counted the call. */
   lost(at: number): void
 }

@@ -1,44 +1,45 @@
-/** What is known of one call's subject when its call failed. */
+/** The attempts of one lookup, after its call failed. */
 export interface AttemptCounts {
-  /** Faults that are proved to be its own: to be stored with it. */
+  /** Failed calls attributed to the input; stored with the lookup. */
   readonly attempts: number
-  /** All of its tries that failed, also those that may be the service's. */
+  /** All failed calls, including those that may be the service's fault. */
   readonly tries: number
 }
 
-/** A lookup that is called about, with the attempts that are stored. */
+/** The lookup that a call is about, with its stored attempts. */
 export interface CallSubject {
   readonly id: number
   readonly attempts: number
 }
 
-/** Faults since the last answer. `stored` of them are among the stored attempts already. */
+/** Faults since the last response. `stored` of them are already part of the stored attempts. */
 interface UnattributedFaults {
   faults: number
   stored: number
 }
 
-/** Subjects that are remembered. What is forgotten costs one more try. */
+/** Bounds the memory; a subject beyond it costs one more attempt. */
 const MAX_SUBJECTS = 50_000
 
 /**
- * Decides whose fault a fault was. The service's, for all that is known, until it answers another call; then it was the
- * input's. So an outage counts against no input, and an input that always fails does not pass for an outage. An
- * attempt is not stored at once and taken back when the circuit opens: by then another process may hold the lookup.
+ * Attributes faults to the service or to an input. A fault counts as the service's until the service responds to
+ * another call; then it was the input's. So an outage counts against no input, and an input that always fails is not
+ * mistaken for an outage. Rejected: storing each attempt at once and reverting it when the circuit opens, because by
+ * then another process may hold the lookup.
  */
 export class FaultHistory {
-  /** Calls that were answered so far. */
+  /** Calls that the service has responded to. */
   #responses = 0
   #unattributed = new Map<number, UnattributedFaults>()
-  /** Faults that are proved and not yet stored: they are, with the next outcome of their subject. */
+  /** Attributed faults not yet stored; stored with the next result of their subject. */
   readonly #attributed = new Map<number, number>()
 
-  /** A call begins. @returns what its fault is to be judged by */
+  /** @returns a mark to pass to `recordFault` if this call fails */
   startCall(): number {
     return this.#responses
   }
 
-  /** @param wasDown the circuit was open: what failed before this answer was the service's fault */
+  /** @param wasDown the circuit was open: what failed before this response was the service's fault */
   recordResponse(subject: CallSubject | undefined, wasDown: boolean): void {
     this.#responses++
     if (!wasDown)
@@ -50,11 +51,11 @@ export class FaultHistory {
   }
 
   /**
-   * @param began what `begin` returned for this call
-   * @returns whether it speaks against the service: not where others were answered meanwhile, or where the same input
-   * failed before while others were answered
+   * @param startMark the result of `startCall` for this call
+   * @returns whether the fault counts against the service: not if the service responded to other calls meanwhile, or if
+   * the same input failed before while others succeeded
    */
-  recordFault(subject: CallSubject | undefined, began: number): boolean {
+  recordFault(subject: CallSubject | undefined, startMark: number): boolean {
     let isSuspect = false
     if (subject !== undefined) {
       const own = this.#unattributed.get(subject.id) ?? { faults: 0, stored: 0 }
@@ -62,20 +63,20 @@ export class FaultHistory {
       own.faults++
       if (this.#unattributed.size < MAX_SUBJECTS) this.#unattributed.set(subject.id, own)
     }
-    return !isSuspect && this.#responses === began
+    return !isSuspect && this.#responses === startMark
   }
 
   /**
-   * What is to be stored with a subject whose call has failed.
-   * @param isCounted counts it at once, whosever fault it was, because it may have been paid for
+   * The attempts to store with a lookup whose call has failed.
+   * @param isCounted counts this call regardless of whose fault it was, because it may have been billed
    */
   countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts {
     const own = this.#unattributed.get(subject.id)
-    const proved = subject.attempts + (this.#attributed.get(subject.id) ?? 0)
+    const attributed = subject.attempts + (this.#attributed.get(subject.id) ?? 0)
     this.#attributed.delete(subject.id)
-    if (own === undefined) return { attempts: proved + (isCounted ? 1 : 0), tries: proved + 1 }
-    const tries = proved + own.faults - own.stored
-    if (!isCounted) return { attempts: proved, tries }
+    if (own === undefined) return { attempts: attributed + (isCounted ? 1 : 0), tries: attributed + 1 }
+    const tries = attributed + own.faults - own.stored
+    if (!isCounted) return { attempts: attributed, tries }
     own.stored = own.faults
     return { attempts: tries, tries }
   }

@@ -1,19 +1,22 @@
 /**
- * What a 403 is about. `input`: this one alone is not let through. `key`: the key may not do this, whatever the input.
- * `ban`: the service leaves us out for a while, because it was called too often. `unknown`: only another call can tell.
+ * The cause of a 403:
+ * - `input`: only this input is blocked
+ * - `key`: the key is not permitted, whatever the input
+ * - `ban`: a temporary ban for exceeding the rate limit
+ * - `unknown`: undecidable until another call is answered
  */
 export type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
 export interface ForbiddenClassification {
   readonly meaning: ForbiddenMeaning
-  /** How often this input was answered so, with this time. */
+  /** How many 403s this input has received, including this one. */
   readonly occurrences: number
 }
 
-/** A 403 so soon after a 429 is a ban, in milliseconds. */
+/** A 403 within this time of a 429 is a ban. */
 const BAN_AFTER_MS = 60_000
 
-/** Inputs that are remembered. */
+/** Bounds the memory. */
 const MAX_INPUTS = 10_000
 
 interface PreviousForbidden {
@@ -22,19 +25,19 @@ interface PreviousForbidden {
 }
 
 /**
- * Tells by what else is answered whether a 403 is meant for the key or for one input: a firewall that blocks one address
- * must not stop a run of thousands, and a key that is locked must not write off every input. Pure but for what it keeps.
+ * Decides from the responses to other calls whether a 403 is about the key or about one input: a firewall that blocks
+ * one address must not stop a run of thousands, and a locked key must not mark every input as rejected.
  */
 export class ForbiddenClassifier {
-  /** Answers so far that show that the key is accepted. */
+  /** Responses that show that the key is accepted. */
   #acceptedCount = 0
-  /** Inputs that got a 403 since the last of those. */
+  /** Inputs that got a 403 since the last such response. */
   #consecutiveInputs = new Set<string>()
   readonly #previous = new Map<string, PreviousForbidden>()
   #limitedAt = Number.NEGATIVE_INFINITY
   #isBanned = false
 
-  /** A call begins. @returns what its 403 is to be judged by */
+  /** @returns a mark to pass to `classify` if this call gets a 403 */
   startCall(): number {
     return this.#acceptedCount
   }
@@ -45,25 +48,25 @@ export class ForbiddenClassifier {
     if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()
   }
 
-  /** A call was refused for the rate. */
+  /** A call was rejected by the rate limit. */
   recordRateLimited(now: number): void {
     this.#limitedAt = now
   }
 
-  /** Another key is used, or the same one again: what was answered before says nothing of it. */
+  /** The key changed, or is tried again: earlier responses are no evidence about it. */
   resetForKey(): void {
     this.#consecutiveInputs = new Set()
   }
 
   /**
-   * @param input what was asked about, in any form that is the same for the same question
-   * @param answer when the call began, by `begin`; and whether a page for people came, as a firewall sends it
+   * @param input any text that is equal for equal inputs
+   * @param response its `startMark` from `startCall`, and whether its body is an HTML page, as firewalls send it
    */
   classify(
     input: string,
-    answer: { readonly began: number; readonly isHtml: boolean; readonly now: number },
+    response: { readonly startMark: number; readonly isHtml: boolean; readonly now: number },
   ): ForbiddenClassification {
-    if (this.#isBanned || answer.now - this.#limitedAt <= BAN_AFTER_MS) {
+    if (this.#isBanned || response.now - this.#limitedAt <= BAN_AFTER_MS) {
       this.#isBanned = true
       return { meaning: 'ban', occurrences: 0 }
     }
@@ -71,12 +74,12 @@ export class ForbiddenClassifier {
     const occurrences = (before?.times ?? 0) + 1
     if (before !== undefined || this.#previous.size < MAX_INPUTS)
       this.#previous.set(input, { times: occurrences, accepted: this.#acceptedCount })
-    // Others were answered while it was on its way.
-    const isContradicted = this.#acceptedCount > answer.began
+    // Other calls succeeded while this one was in flight.
+    const isContradicted = this.#acceptedCount > response.startMark
     if (!isContradicted) this.#consecutiveInputs.add(input)
     if (this.#consecutiveInputs.size > 1) return { meaning: 'key', occurrences }
     const othersPassed = before !== undefined && (isContradicted || this.#acceptedCount > before.accepted)
-    const isInput = othersPassed || (answer.isHtml && occurrences > 1)
+    const isInput = othersPassed || (response.isHtml && occurrences > 1)
     if (isInput) this.#previous.delete(input)
     return { meaning: isInput ? 'input' : 'unknown', occurrences }
   }

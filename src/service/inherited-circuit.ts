@@ -1,25 +1,25 @@
-/** An open circuit as it is kept for the process that calls next. */
+/** An open circuit, as stored for the next leader. */
 export interface CircuitSnapshot {
-  /** Until the next probe, in milliseconds. */
+  /** Time until the next probe, in milliseconds. */
   readonly probeInMs: number
-  /** The pause before it, which doubles when it fails. */
+  /** The pause before that probe, in milliseconds; doubled if it fails. */
   readonly pauseMs: number
 }
 
 /**
- * An outage of the service that a process before this one met: its circuit stays open here, and one call probes it
- * when its time has come. Otherwise every new process would try a service that is down as if it knew nothing.
+ * A circuit that an earlier leader opened. It stays open here until a single probe call succeeds. Without it, every new
+ * process would start calling a service that is known to be down.
  */
 export class InheritedCircuit {
   #pauseMs: number
   #probeAt: number
   #isProbing = false
-  readonly #longestPauseMs: number
+  readonly #maxPauseMs: number
 
-  constructor(kept: CircuitSnapshot, now: number, longestPauseMs: number) {
-    this.#pauseMs = Math.max(1, kept.pauseMs)
-    this.#probeAt = now + Math.max(0, kept.probeInMs)
-    this.#longestPauseMs = longestPauseMs
+  constructor(snapshot: CircuitSnapshot, now: number, maxPauseMs: number) {
+    this.#pauseMs = Math.max(1, snapshot.pauseMs)
+    this.#probeAt = now + Math.max(0, snapshot.probeInMs)
+    this.#maxPauseMs = maxPauseMs
   }
 
   get isProbing(): boolean {
@@ -34,7 +34,7 @@ export class InheritedCircuit {
     return this.#pauseMs
   }
 
-  /** Whether a call may be made now, as the one that probes. */
+  /** Whether a call may be made now, as the probe. */
   canProbe(now: number): boolean {
     return !this.#isProbing && now >= this.#probeAt
   }
@@ -49,9 +49,9 @@ export class InheritedCircuit {
     }
   }
 
-  /** The probe failed. */
+  /** Doubles the pause after a failed probe. */
   extendPause(now: number, retryAfterMs: number): void {
-    this.#pauseMs = Math.min(this.#pauseMs * 2, this.#longestPauseMs)
+    this.#pauseMs = Math.min(this.#pauseMs * 2, this.#maxPauseMs)
     this.#probeAt = now + Math.max(this.#pauseMs, retryAfterMs)
   }
 }

@@ -4,9 +4,13 @@ import { cleanText } from '../domain/text.ts'
 import { parseJson } from '../domain/json.ts'
 import type { ParsedJson } from '../domain/json.ts'
 
-/** What identifies a person: one of these. */
+/** What identifies a person: exactly one of these. */
 export type PersonInput = { email: string } | { linkedinUrl: string } | { name: string; company: string }
+
+/** What identifies a company: a domain such as `acme.com`. */
 export type CompanyInput = { domain: string }
+
+/** 1 to 100 emails, and the http or https URL that receives their results. */
 export type BulkInput = { emails: readonly string[]; webhookUrl: string }
 
 const requiredText = z.string().trim().min(1)
@@ -24,8 +28,8 @@ const bulkInputSchema = z
   .transform(({ emails, webhookUrl }) => ({ emails, webhook_url: webhookUrl }))
 
 /**
- * Each gives what goes on the wire, or throws a TypeError before a call is made and paid for. The messages
- * name fields and never hold a value.
+ * Builds what a request sends, or throws a TypeError before a call is made and billed. The messages name fields and
+ * never quote a value.
  */
 export const buildPersonBody = (input: PersonInput): string =>
   serializeInput(personInputSchema, input, 'email, or linkedinUrl, or name and company')
@@ -45,15 +49,15 @@ const serializeInput = (schema: z.ZodType, input: unknown, expected: string): st
 function parseInput<T>(schema: z.ZodType<T>, input: unknown, expected: string): T {
   const result = schema.safeParse(input)
   if (result.success) return result.data
-  throw new TypeError(`the input is not one to ask about: expected ${expected}`)
+  throw new TypeError(`invalid input: expected ${expected}`)
 }
 
-/** The JSON of an answer, its strings freed of what cannot be stored, or why there is none. */
+/** Parses the JSON of a response, its strings cleaned of what Postgres cannot store. */
 export function parseResponseBody(bytes: Buffer): ParsedJson {
   if (!isUtf8(bytes)) return { ok: false, reason: 'not UTF-8' }
   const json = bytes.toString('utf8')
   const parsed = parseJson(json)
   if (!parsed.ok) return parsed
-  // NUL and lone surrogates reach a JSON text only as escapes, so most texts need no second look.
+  // NUL and lone surrogates occur in JSON only as escapes, so most texts need no cleaning.
   return { ok: true, value: json.includes('\\u') ? cleanText(parsed.value) : parsed.value }
 }

@@ -15,10 +15,10 @@ import type { ErrorDetails, ServiceError } from './errors.ts'
 import type { TransportFailure, HttpExchange, ResponseHeaders } from './exchange.ts'
 import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
 
-/** What a failure is told against. */
+/** The call that an error is about. */
 export type ErrorContext = { endpoint: string; origin: string; timeoutMs: number; now: number }
 
-/** What of an answer goes into every error about it. */
+/** Facts about a response for the error that reports it. */
 export function errorDetails(
   { head, body }: HttpExchange,
   context: ErrorContext,
@@ -34,89 +34,83 @@ export function errorDetails(
   }
 }
 
-/** The error for an exchange whose answer did not come, or not whole. */
+/** The error for an exchange without a complete response. */
 export function transportError(
-  broken: TransportFailure,
-  exchanged: HttpExchange,
+  failure: TransportFailure,
+  { head, wasSent, body }: HttpExchange,
   context: ErrorContext,
 ): ServiceError {
-  const { head, wasSent, body } = exchanged
-  const facts = {
+  const details = {
     endpoint: context.endpoint,
     status: head?.status ?? null,
     maybeSent: wasSent,
     detail: bodyExcerpt(body),
-    cause: redactParserError(broken.cause),
+    cause: redactParserError(failure.cause),
   }
-  const where = wasSent
+  const stage = wasSent
     ? head === null
-      ? 'no answer came'
-      : 'the answer broke off'
+      ? 'no response'
+      : 'the response was cut off'
     : 'the request was not sent'
-  switch (broken.kind) {
+  switch (failure.kind) {
     case 'timeout':
       return new TimeoutError(
-        `${where} within ${context.timeoutMs} ms. Raise the time-out if the service is slow by nature`,
-        facts,
+        `timed out after ${context.timeoutMs} ms (${stage}). Raise the timeout if the service is slow by nature`,
+        details,
       )
     case 'aborted':
-      return new AbortedError(`aborted by the caller; ${where}`, { ...facts, cause: broken.cause })
+      return new AbortedError(`aborted; ${stage}`, { ...details, cause: failure.cause })
     case 'too_large':
-      return new MalformedResponseError('the answer is larger than any record or job', { ...facts, body })
+      return new MalformedResponseError('the response is larger than any record or job', { ...details, body })
     case 'connection': {
       const what = wasSent ? 'the connection was lost' : 'no connection'
-      const code = toErrorCode(broken.cause)
       return new ConnectionError(
-        `${what} (${code}); ${where}. Is the service up, and is FILLRATE_BASE_URL (${context.origin}) right?`,
-        facts,
+        `${what} (${toErrorCode(failure.cause)}); ${stage}. Is the service up, and is FILLRATE_BASE_URL (${context.origin}) right?`,
+        details,
       )
     }
   }
 }
 
 /**
- * The error for a status that is no success. 401, 403 and 404 are not read here: what they mean depends on the
+ * The error for a status that is not a success. 401, 403 and 404 are not handled here: their meaning depends on the
  * keys and the endpoint.
  */
-export function statusError(exchanged: HttpExchange, context: ErrorContext): ServiceError {
-  const facts = errorDetails(exchanged, context)
-  const { status } = facts
+export function statusError(completed: HttpExchange, context: ErrorContext): ServiceError {
+  const details = errorDetails(completed, context)
+  const { status } = details
   if (status === 429 || status === 403) {
-    const until = facts.retryAfterMs == null ? 'without saying for how long' : `for ${facts.retryAfterMs} ms`
-    return new RateLimitedError(`the service limits the rate (${status}), ${until}`, facts)
+    const retry = details.retryAfterMs == null ? 'no Retry-After' : `retry after ${details.retryAfterMs} ms`
+    return new RateLimitedError(`rate limited (${status}), ${retry}`, details)
   }
-  if (status === 400) return new BadRequestError('the service cannot read the request (400)', facts)
-  if (status === 422) return new UnprocessableError('the service does not take this input (422)', facts)
-  if (status === 503) return new UnavailableError('the service is unavailable for now (503)', facts)
-  if (status >= 500) return new ServerError(`the service failed (${status})`, facts)
+  if (status === 400) return new BadRequestError('the service cannot read the request (400)', details)
+  if (status === 422) return new UnprocessableError('the service does not accept this input (422)', details)
+  if (status === 503) return new UnavailableError('the service is temporarily unavailable (503)', details)
+  if (status >= 500) return new ServerError(`the service failed (${status})`, details)
   if (status >= 300 && status < 400) {
-    const advice = `redirects are not followed, so that the key goes nowhere else. Set FILLRATE_BASE_URL (${context.origin})`
+    const advice = `redirects are not followed, so that the key is sent nowhere else. Set FILLRATE_BASE_URL (${context.origin})`
     return new UnexpectedStatusError(`redirected (${status}); ${advice} to the final address`, {
-      ...facts,
-      remedy: 'abort_run',
+      ...details,
+      action: 'abort_run',
     })
   }
-  if (status === 402) {
-    return new UnexpectedStatusError(
-      'the service asks for payment (402): see to the credits of its account',
-      {
-        ...facts,
-        remedy: 'abort_run',
-      },
-    )
-  }
+  if (status === 402)
+    return new UnexpectedStatusError('payment required (402): check the credits of your account', {
+      ...details,
+      action: 'abort_run',
+    })
   if (status === 404 || status === 405) {
     return new UnexpectedStatusError(
       `the service has no such endpoint (${status}). Is FILLRATE_BASE_URL (${context.origin}) right?`,
-      { ...facts, remedy: 'abort_run' },
+      { ...details, action: 'abort_run' },
     )
   }
-  // 408 and 425 ask to come again; other 4xx are not retried (interface document, Errors 1).
-  const remedy = status < 300 || status === 408 || status === 425 ? 'retry' : 'reject'
-  return new UnexpectedStatusError(`an unexpected status (${status})`, { ...facts, remedy })
+  // 408 and 425 invite a retry; other 4xx are not retried (interface document, Errors 1).
+  const action = status < 300 || status === 408 || status === 425 ? 'retry' : 'reject'
+  return new UnexpectedStatusError(`unexpected status (${status})`, { ...details, action })
 }
 
-/** Some services answer a 403 for the rate limit; they say so in the headers or in words. */
+/** Whether a 403 is a rate limit, as some services send it; its headers or its text say so. */
 export function isRateLimitResponse(headers: ResponseHeaders, body: Buffer): boolean {
   if (headers['retry-after'] !== undefined) return true
   if (REMAINING_HEADERS.some((name) => Number(headers[name] ?? Number.NaN) === 0)) return true
@@ -124,9 +118,9 @@ export function isRateLimitResponse(headers: ResponseHeaders, body: Buffer): boo
 }
 
 /**
- * Whether a 404 comes from something that does not know the endpoint (a wrong base address, a proxy without
- * a service behind it) and not from a service that knows no match. Taken for a miss, it would write off a
- * whole table for a month. Only an answer without rate-limit headers can be one.
+ * Whether a 404 means that the endpoint does not exist (wrong base URL, a proxy without its backend), as opposed to no
+ * match. Read as a miss, it would mark a whole table as not found for a month. A response with rate-limit headers is
+ * never a missing route.
  */
 export function isMissingRoute(headers: ResponseHeaders, body: Buffer): boolean {
   if (
@@ -142,7 +136,7 @@ export function isMissingRoute(headers: ResponseHeaders, body: Buffer): boolean 
   )
 }
 
-/** A page for people: no answer of the service, but of something before it. */
+/** Whether the body is a web page, which comes from something in front of the service. */
 export const isHtml = (headers: ResponseHeaders, body: Buffer): boolean =>
   /text\/html/i.test(String(headers['content-type'] ?? '')) ||
   /^\s*<(?:!doctype|html)/i.test(bodyExcerpt(body))
@@ -161,7 +155,7 @@ function toErrorCode(cause: unknown): string {
   return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name
 }
 
-/** An HTTP parser's error carries the bytes it could not parse, which may be a record; a log would print them. */
+/** An HTTP parser error carries the bytes that it could not parse, possibly a record, which a log would print. */
 function redactParserError(cause: unknown): unknown {
   if (!(cause instanceof Error) || !('data' in cause)) return cause
   return Object.assign(new Error(cause.message), { name: cause.name, code: toErrorCode(cause) })

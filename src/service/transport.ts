@@ -19,42 +19,47 @@ import {
 } from './response-errors.ts'
 import { ForbiddenClassifier } from './forbidden.ts'
 
+/** The service rejected a key; `usableKeys` are left. */
 export type KeyRejection = { keyId: string; status: number; nextKeyId: string | null; usableKeys: number }
 
 export type TransportOptions = {
-  /** http or https, with a path in front of `/v1` where there is one. */
+  /** An http or https URL, including any path before `/v1`. */
   baseUrl: string
-  /** One key, or several with the newest first. */
+  /** One key, or several, newest first. */
   apiKey: string | readonly string[]
-  /** How the key is shown; `bearer`. */
+  /** How the key is sent. Default: `bearer`. */
   auth?: AuthStyle
-  /** For a whole exchange, from the call to the last byte of the answer, in milliseconds; 30,000. */
+  /** Limit for a whole exchange, including the wait for a connection, in milliseconds. Default: 30,000. */
   timeoutMs?: number
-  /** How many connections are kept, and so how many calls are on the wire at once; 32. */
+  /** Size of the connection pool, and so the number of concurrent requests. Default: 32. */
   connections?: number
   userAgent?: string
-  /** Default: none, and the service is called straight. */
+  /** Default: none. */
   proxies?: ProxySettings | undefined
-  /** Told once for each key that the service refuses, until it accepts it again. */
-  onKeyRejected?: (refusal: KeyRejection) => void
-  /** Told once when the service accepts a key again. */
+  /** Called once for each key that the service rejects, until it is accepted again. */
+  onKeyRejected?: (rejection: KeyRejection) => void
+  /** Called once when the service accepts a rejected key again. */
   onKeyAccepted?: (keyId: string) => void
-  /** Told of each call when it has ended; status null: no answer came. */
+  /** Called at the end of each call; status null: no response. */
   onCallEnd?: (endpoint: ServiceEndpoint, status: number | null) => void
 }
 
+/** Options of one call. An aborted `signal` ends it with an `AbortedError`. */
 export type CallOptions = { signal?: AbortSignal | undefined; observer?: RequestObserver | undefined }
 
-/** `POST /v1/person/enrich`: what messages call it, and what is asked for. */
+/** Method and path, `POST /v1/person/enrich`; also how messages name the call. */
 export type ServiceEndpoint = `${'GET' | 'POST'} /v1/${string}`
 
-/** An answer with a head, and what its errors are told against. */
+/** A response with a head, and the context that its errors need. */
 export type RawResponse = { exchange: HttpExchange & { head: { status: number } }; context: ErrorContext }
 
-/** No record or job comes near this size; what does is a fault, and must not fill the memory. */
+/** What a request carries beside its method, path and credentials. */
+export type RequestParts = { query?: string; body?: string }
+
+/** Far above any record or job; a larger body is a fault and must not fill the memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
 
-/** The connections to the service, and the keys shown on them. */
+/** The connection pool to the service, and the keys that authenticate on it. */
 export class Transport {
   readonly keys: KeyRing
   readonly #dispatcher: Dispatcher
@@ -63,15 +68,15 @@ export class Transport {
   readonly #auth: AuthStyle
   readonly #timeoutMs: number
   readonly #userAgent: string
-  readonly #onKeyRejected: ((refusal: KeyRejection) => void) | undefined
+  readonly #onKeyRejected: TransportOptions['onKeyRejected']
   readonly #onKeyAccepted: TransportOptions['onKeyAccepted']
   readonly #onCallEnd: TransportOptions['onCallEnd']
   readonly #forbidden = new ForbiddenClassifier()
-  /** Keys whose refusal was told. */
+  /** Keys whose rejection was reported. */
   readonly #reportedRejections = new Set<ApiKey>()
   #closed: Promise<void> | null = null
 
-  /** Opens no connection. Throws a TypeError for an option that cannot be right, without its secrets. */
+  /** Opens no connection. Throws a TypeError for an invalid option, without quoting secrets. */
   constructor(options: TransportOptions) {
     const { origin, prefix } = parseBaseUrl(options.baseUrl)
     this.keys = new KeyRing(options.apiKey)
@@ -86,7 +91,7 @@ export class Transport {
     this.#dispatcher = openDispatcher(origin, options.proxies, {
       connections: requirePositiveInteger('connections', options.connections ?? 32),
       pipelining: 1,
-      // Over HTTP/2 all calls would share one connection, and its loss would leave all of them in doubt.
+      // Over HTTP/2 all calls would share one connection; losing it would leave all of them in doubt.
       allowH2: false,
       connectTimeout: Math.min(this.#timeoutMs, 10_000),
       headersTimeout: this.#timeoutMs,
@@ -95,14 +100,10 @@ export class Transport {
   }
 
   /**
-   * Asks once, and gives what was heard when at least the head of an answer came. Throws where none came, and
-   * for a refused key: then it has moved to the next, which only the next call uses.
+   * Sends one request and returns its response, which may be incomplete after the head. Throws if there is no head, and
+   * for a rejected key: the ring has then switched to the next key, which only the next call uses.
    */
-  async send(
-    endpoint: ServiceEndpoint,
-    parts: { query?: string; body?: string },
-    options: CallOptions,
-  ): Promise<RawResponse> {
+  async send(endpoint: ServiceEndpoint, parts: RequestParts, options: CallOptions): Promise<RawResponse> {
     const key = this.keys.current
     if (this.keys.allRejected) throw this.#allKeysRejectedError(endpoint, key)
     const end = this.keys.startCall()
@@ -117,49 +118,46 @@ export class Transport {
   async #exchange(
     key: ApiKey,
     endpoint: ServiceEndpoint,
-    parts: { query?: string; body?: string },
+    parts: RequestParts,
     options: CallOptions,
   ): Promise<RawResponse> {
-    const began = this.#forbidden.startCall()
-    const exchanged = await exchange(this.#dispatcher, this.#request(endpoint, parts, key), {
+    const startMark = this.#forbidden.startCall()
+    const completed = await exchange(this.#dispatcher, this.#createRequest(endpoint, parts, key), {
       timeoutMs: this.#timeoutMs,
       maxBodyBytes: MAX_BODY_BYTES,
       signal: options.signal,
       observer: options.observer,
     })
     const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
-    const { head, failure: broken } = exchanged
+    const { head, failure } = completed
     this.#onCallEnd?.(endpoint, head?.status ?? null)
     if (head === null)
-      throw transportError(broken ?? { kind: 'connection', cause: undefined }, exchanged, context)
-    const heard: RawResponse = { exchange: { ...exchanged, head }, context }
-    // The limiter knows of refusals that other calls met, also those of the process before.
+      throw transportError(failure ?? { kind: 'connection', cause: undefined }, completed, context)
+    const response: RawResponse = { exchange: { ...completed, head }, context }
+    // The limiter knows of rejections of other calls, also those of the previous leader.
     const isForRate = (): boolean =>
-      options.observer?.isBan === true || isRateLimitResponse(head.headers, exchanged.body)
+      options.observer?.isBan === true || isRateLimitResponse(head.headers, completed.body)
     const isLimited = head.status === 429 || (head.status === 403 && isForRate())
     if (isLimited) this.#forbidden.recordRateLimited(performance.now())
-    else if (head.status === 401) throw this.#rejectKey(key, exchanged, context)
-    else if (head.status === 403)
-      throw this.#classifyForbidden(key, heard, { input: `${parts.query ?? ''}\n${parts.body ?? ''}`, began })
-    else if (head.status < 300 || [400, 404, 422].includes(head.status)) this.#acceptKey(key)
-    return heard
+    else if (head.status === 401) throw this.#rejectKey(key, completed, context)
+    else if (head.status === 403) {
+      const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
+      throw this.#classifyForbidden(key, response, { input, startMark })
+    } else if (head.status < 300 || [400, 404, 422].includes(head.status)) this.#acceptKey(key)
+    return response
   }
 
-  /** Lets the calls under way end, and closes the connections. */
+  /** Waits for the calls in flight, then closes the connections. */
   close(): Promise<void> {
     this.#closed ??= this.#dispatcher.close()
     return this.#closed
   }
 
-  #request(
-    endpoint: ServiceEndpoint,
-    parts: { query?: string; body?: string },
-    key: ApiKey,
-  ): ExchangeRequest {
+  #createRequest(endpoint: ServiceEndpoint, parts: RequestParts, key: ApiKey): ExchangeRequest {
     const [method, path] = endpoint.split(' ') as ['GET' | 'POST', string]
     const credential = credentialFor(this.#auth, key.secret)
     const query = [parts.query, credential.query].filter((part) => part != null).join('&')
-    // No coding is asked for: a record is small, and a wrong coding is one more way for an answer to be lost.
+    // No compression: records are small, and a broken encoding is one more way to lose a response.
     const headers = [
       'accept',
       'application/json',
@@ -185,63 +183,56 @@ export class Transport {
     if (this.#reportedRejections.delete(key)) this.#onKeyAccepted?.(key.id)
   }
 
-  /** What a 403 means depends on what other inputs are answered. */
+  /** What a 403 means depends on the responses to other inputs. */
   #classifyForbidden(
     key: ApiKey,
-    { exchange: exchanged, context }: RawResponse,
-    { input, began }: { readonly input: string; readonly began: number },
+    { exchange: completed, context }: RawResponse,
+    { input, startMark }: { readonly input: string; readonly startMark: number },
   ): ServiceError {
-    const { head, body } = exchanged
-    const answer = { began, isHtml: isHtml(head.headers, body), now: performance.now() }
-    const { meaning, occurrences } = this.#forbidden.classify(input, answer)
-    const facts = errorDetails(exchanged, context)
+    const { head, body } = completed
+    const response = { startMark, isHtml: isHtml(head.headers, body), now: performance.now() }
+    const { meaning, occurrences } = this.#forbidden.classify(input, response)
+    const details = errorDetails(completed, context)
     if (meaning === 'ban')
       return new RateLimitedError(
-        'the service bans the key for a while, because it was called too often (403 after 429)',
-        facts,
+        'the service has temporarily banned the key for exceeding the rate limit (403 after 429)',
+        details,
       )
-    if (meaning === 'key' || this.keys.isOnTrial) return this.#rejectKey(key, exchanged, context)
+    if (meaning === 'key' || this.keys.isOnTrial) return this.#rejectKey(key, completed, context)
     return meaning === 'input'
-      ? new InputForbiddenError(
-          'the service, or a firewall before it, does not let this input through (403)',
-          facts,
-        )
-      : new ForbiddenError(
-          'forbidden (403): whether the input or the key is not let through, other calls tell',
-          {
-            ...facts,
-            times: occurrences,
-          },
-        )
+      ? new InputForbiddenError('the service, or a firewall in front of it, blocks this input (403)', details)
+      : new ForbiddenError('forbidden (403): other calls will show whether the input or the key is blocked', {
+          ...details,
+          occurrences,
+        })
   }
 
-  #rejectKey(key: ApiKey, exchanged: HttpExchange, context: ErrorContext): UnauthorizedError {
-    const facts = errorDetails(exchanged, context)
-    const { isNews } = this.keys.reject(key)
+  #rejectKey(key: ApiKey, completed: HttpExchange, context: ErrorContext): UnauthorizedError {
+    const details = errorDetails(completed, context)
+    const { isFirst } = this.keys.reject(key)
     const hasNextKey = !this.keys.allRejected
     const nextKeyId = hasNextKey ? this.keys.current.id : null
-    if (isNews) this.#forbidden.resetForKey()
-    if (isNews && !this.#reportedRejections.has(key)) {
+    if (isFirst) this.#forbidden.resetForKey()
+    if (isFirst && !this.#reportedRejections.has(key)) {
       this.#reportedRejections.add(key)
       this.#onKeyRejected?.({
         keyId: key.id,
-        status: facts.status,
+        status: details.status,
         nextKeyId,
         usableKeys: this.keys.usableCount,
       })
     }
-    const next = hasNextKey
-      ? `; the next call uses key ${nextKeyId}`
-      : '. Put a valid key into FILLRATE_API_KEY'
-    const full = { ...facts, keyId: key.id, hasNextKey }
-    const why = facts.status === 401 ? 'accept key' : 'let key'
-    const what = facts.status === 401 ? '(401)' : 'do this (403)'
-    return new UnauthorizedError(`the service does not ${why} ${key.id} ${what}${next}`, full)
+    const next = hasNextKey ? `; the next call uses key ${nextKeyId}` : '. Set a valid FILLRATE_API_KEY'
+    const what =
+      details.status === 401
+        ? `rejected key ${key.id} (401)`
+        : `does not permit key ${key.id} to do this (403)`
+    return new UnauthorizedError(`the service ${what}${next}`, { ...details, keyId: key.id, hasNextKey })
   }
 
   #allKeysRejectedError(endpoint: ServiceEndpoint, key: ApiKey): UnauthorizedError {
     return new UnauthorizedError(
-      `not sent: the service has refused all ${this.keys.count} keys. Put a valid key into FILLRATE_API_KEY`,
+      `not sent: the service has rejected all ${this.keys.count} keys. Set a valid FILLRATE_API_KEY`,
       { endpoint, keyId: key.id, hasNextKey: false, maybeSent: false },
     )
   }

@@ -5,18 +5,19 @@ export interface BatcherOptions<Item> {
   readonly maxBytes?: number
 }
 
-/** A record may have 16 MiB, and a jsonb parameter 256 MB: hundreds of records are bounded by their bytes as well. */
+/** A record may have 16 MiB and a jsonb parameter 256 MB, so batches are bounded by their bytes as well. */
 const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 /**
- * Makes many small writes into few large ones: while writes are under way, the next items gather, and go together
- * in the next write. Nothing waits for a timer, so a lone item goes at once.
+ * Turns many small writes into few large ones: items added during a write go into the next one together. No timer, so
+ * that a single item is written at once.
  *
- * @param write stores a batch; when it throws, each of its items is written alone, and who added it is told
- * @param options.most items in one write
- * @param options.weigh bytes of an item: a write holds `mostBytes` of them, or one item that is larger
- * @param options.writers writes under way at once; with two, one waits for the disk while the other gathers
- * @returns adds one item; resolves when the write that held it has succeeded
+ * @param write stores a batch; if it throws, each item is written alone and only the adder of a failing item gets the
+ * error
+ * @param options.maxItems items per write
+ * @param options.sizeOf bytes of an item: a write holds up to `maxBytes`, or one larger item
+ * @param options.concurrency writes in progress at once; with two, one waits for the disk while the other fills
+ * @returns adds one item; resolves when its write has succeeded
  */
 export function createBatcher<Item, Result = void>(
   write: (items: Item[]) => Promise<Result>,
@@ -33,15 +34,15 @@ export function createBatcher<Item, Result = void>(
     readonly resolve: (result: Result) => void
     readonly reject: (error: unknown) => void
   }
-  let gathered: Entry[] = []
+  let pending: Entry[] = []
   let writing = 0
 
   async function drain(): Promise<void> {
     writing++
-    // One turn of the event loop, so that answers that are read in the same turn go together.
+    // One turn of the event loop, so that items added in the same turn are written together.
     await new Promise((resolve) => setImmediate(resolve))
-    while (gathered.length > 0) {
-      const batch = next()
+    while (pending.length > 0) {
+      const batch = takeBatch()
       try {
         const result = await write(batch.map((entry) => entry.item))
         for (const entry of batch) entry.resolve(result)
@@ -53,22 +54,22 @@ export function createBatcher<Item, Result = void>(
     writing--
   }
 
-  function next(): Entry[] {
+  function takeBatch(): Entry[] {
     let bytes = 0
     let count = 0
-    for (const entry of gathered.slice(0, maxItems)) {
+    for (const entry of pending.slice(0, maxItems)) {
       bytes += entry.bytes
       if (count > 0 && bytes > maxBytes) break
       count++
     }
-    const batch = gathered.slice(0, count)
-    gathered = gathered.slice(count)
+    const batch = pending.slice(0, count)
+    pending = pending.slice(count)
     return batch
   }
 
   return (item) =>
     new Promise((resolve, reject) => {
-      gathered.push({ item, bytes: sizeOf(item), resolve, reject })
+      pending.push({ item, bytes: sizeOf(item), resolve, reject })
       if (writing < concurrency) void drain()
     })
 }

@@ -1,33 +1,33 @@
-/** Reading may take one part in so many of the time. */
+/** Spend at most 1/10 of the time on reading. */
 const MAX_COST = 10
 
 export interface Cached<T> {
   (): Promise<T>
-  /** The next one reads: what was read is no longer so. */
-  forget(): void
+  /** Makes the next call read again. */
+  invalidate(): void
 }
 
 /**
- * Reads something that many ask for, once for all of them, and not again before it is a second old, or ten times as old
- * as reading took: however many look on, and however large the tables, the database is left alone most of the time.
+ * Shares one read among concurrent callers, and repeats it only when its result is a second old and ten times older than
+ * the read took: however many callers and however large the tables, the database is idle most of the time.
  */
 export function cached<T>(
   read: () => Promise<T>,
   {
-    least = 1_000,
+    minAgeMs = 1_000,
     cost = MAX_COST,
     now = () => performance.now(),
-  }: { readonly least?: number; readonly cost?: number; readonly now?: () => number } = {},
+  }: { readonly minAgeMs?: number; readonly cost?: number; readonly now?: () => number } = {},
 ): Cached<T> {
   let latest: { readonly value: Promise<T>; until: number } | null = null
-  const ask = (): Promise<T> => {
+  const get = (): Promise<T> => {
     if (latest !== null && now() < latest.until) return latest.value
     const began = now()
     const entry = { value: read(), until: Number.POSITIVE_INFINITY }
     latest = entry
     entry.value.then(
       () => {
-        entry.until = now() + Math.max(least, cost * (now() - began))
+        entry.until = now() + Math.max(minAgeMs, cost * (now() - began))
       },
       () => {
         entry.until = 0
@@ -35,8 +35,8 @@ export function cached<T>(
     )
     return entry.value
   }
-  return Object.assign(ask, {
-    forget: () => {
+  return Object.assign(get, {
+    invalidate: () => {
       latest = null
     },
   })

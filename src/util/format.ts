@@ -1,18 +1,18 @@
 const COUNT_FORMAT = new Intl.NumberFormat('en-US')
 
-/** `1,234`. */
+/** A whole number with thousands separators: `1,234`. */
 export function formatCount(n: number): string {
   return COUNT_FORMAT.format(Math.round(n))
 }
 
-/** `1 row`, `1,234 rows`. */
+/** A number and its noun: `1 row`, `1,234 rows`. */
 export function pluralize(n: number, one: string, many = `${one}s`): string {
   return `${formatCount(n)} ${n === 1 ? one : many}`
 }
 
 /**
- * A share as `98.7%`. What is not whole is never shown as `100%`, and what is not nothing never as `0%`: a report in
- * which the last failed row rounds away can't be trusted.
+ * A share as `98.7%`. A share below 1 is never shown as `100%`, nor one above 0 as `0%`: a report must not round away its
+ * last failed row.
  */
 export function formatPercent(share: number): string {
   if (share <= 0) return '0%'
@@ -21,7 +21,7 @@ export function formatPercent(share: number): string {
   return share === 1 ? '100%' : `${(share * 100).toFixed(1)}%`
 }
 
-/** How long something took or takes: `40 ms`, `2.3 s`, `41 s`, `4 min 12 s`, `1 h 05 min`, `3 d 4 h`. */
+/** A duration: `40 ms`, `2.3 s`, `41 s`, `4 min 12 s`, `1 h 05 min`, `3 d 4 h`. */
 export function formatDuration(ms: number): string {
   const whole = Math.max(0, Math.round(ms))
   if (whole < 100) return `${whole} ms`
@@ -38,7 +38,7 @@ export function formatDuration(ms: number): string {
 const joinUnits = (first: string, rest: number, unit: string): string =>
   rest === 0 ? first : `${first} ${String(rest).padStart(2, '0')} ${unit}`
 
-/** `48/s`, `4.8/s`. */
+/** A rate: `48/s`, `4.8/s`. */
 export function formatPerSecond(n: number): string {
   return `${n > 0 && n < 10 ? n.toFixed(1).replace(/\.0$/, '') : formatCount(n)}/s`
 }
@@ -46,17 +46,17 @@ export function formatPerSecond(n: number): string {
 /** A day, an hour and a minute, in milliseconds. */
 const UNITS_MS = [86_400_000, 3_600_000, 60_000]
 
-/** A point in time beside now, in words: `12 s ago`, `in 5 h`. Only the largest unit, because nobody needs more. */
+/** A time relative to now, in its largest unit: `12 s ago`, `in 5 h`. */
 export function relativeTime(then: Date, now: number): string {
   const ms = then.getTime() - now
   const unit = UNITS_MS.find((one) => one <= Math.abs(ms)) ?? 1
-  // Rounded, because what is due 90 days from a second ago is due in 90 days.
+  // Rounded: what is due 90 days from a second ago is due in 90 days.
   const words = formatDuration(Math.round(Math.abs(ms) / unit) * unit)
   if (Math.abs(ms) < 1_000) return 'now'
   return ms < 0 ? `${words} ago` : `in ${words}`
 }
 
-/** A point in time on the clock of the reader: `2026-03-01 14:03`. */
+/** A time in the local time zone: `2026-03-01 14:03`. */
 export function formatTime(date: Date): string {
   const two = (n: number): string => String(n).padStart(2, '0')
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`

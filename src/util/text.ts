@@ -1,9 +1,8 @@
 const MAX_SUGGESTIONS = 3
 
 /**
- * `Did you mean 'title'?`, or null when nothing is near. Near is: the same words in another order or case
- * (`firstName`, `name.first`), one more word or one less (`phone_number`, `city`), the start of it (`warning`), or a
- * slip of the fingers.
+ * `Did you mean 'title'?`, or null if no candidate is close. Close is: the same words in another order or case
+ * (`firstName`, `name.first`), one word more or less (`phone_number`, `city`), a prefix (`warning`), or a typing error.
  */
 export function didYouMean(word: string, candidates: readonly string[]): string | null {
   const near = nearestWords(word, candidates)
@@ -20,18 +19,18 @@ export function nearestWords(word: string, candidates: readonly string[]): strin
   return near.length <= MAX_SUGGESTIONS ? near : []
 }
 
-/** 0 is the same, more than 1 too far to suggest. */
+/** 0: the same words; above 1: too far to suggest. */
 function wordDistance(word: string, candidate: string): number {
   const [a, b] = [splitWords(word), splitWords(candidate)]
   const common = a.filter((one) => b.includes(one)).length
   if (common === a.length && common === b.length) return 0
-  // A whole word more or less is nearer than most slips, if it is no more than one.
+  // One whole word more or less is closer than most typing errors.
   const byWords = common > 0 && a.length + b.length - 2 * common <= 1 ? 0.5 : Number.POSITIVE_INFINITY
   const [short, long] = [word.toLowerCase(), candidate.toLowerCase()].sort((x, y) => x.length - y.length)
   if (short !== undefined && short.length >= 3 && long?.startsWith(short) === true)
     return Math.min(0.75, byWords)
   const edits = editDistance(word.toLowerCase(), candidate.toLowerCase())
-  // When every letter is another, two short words have nothing in common.
+  // Two short words that differ in every letter have nothing in common.
   if (edits >= Math.min(word.length, candidate.length)) return byWords
   return Math.min(edits / Math.max(1, Math.floor(0.4 * candidate.length)), byWords)
 }
@@ -44,7 +43,7 @@ function splitWords(text: string): string[] {
     .filter((word) => word !== '')
 }
 
-/** Letters to insert, delete, replace or swap with their neighbour, to make one text out of the other. */
+/** Damerau-Levenshtein distance: letters to insert, delete, replace or swap with their neighbour. */
 export function editDistance(from: string, to: string): number {
   let [before, previous, current]: [number[], number[], number[]] = [
     [],
@@ -72,7 +71,7 @@ const valueAtIndex = (row: readonly number[], index: number): number => row[inde
 
 const MAX_LENGTH = 80
 
-/** A value as a message shows it: on one line, no longer than a line, and without a password. */
+/** A value for a message: on one line, at most 80 characters, without passwords. */
 export function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (typeof value === 'string') return quoteText(value)
@@ -84,7 +83,7 @@ export function describeValue(value: unknown): string {
   return String(value)
 }
 
-/** In single quotes, with control characters as escapes: a message must not be able to clear a terminal. */
+/** The text in single quotes, with control characters escaped: a message must not control a terminal. */
 export function quoteText(text: string): string {
   if (text === '') return 'an empty text'
   if (text.trim() === '') return 'white space'
@@ -98,14 +97,14 @@ function truncate(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text
 }
 
-/** Without the passwords of the URLs in the text, in their authority or their query. */
+/** Masks the passwords of URLs in the text, in their authority or query. */
 export function maskPasswords(text: string): string {
   const query = text.replace(/([?&](?:ssl)?password=)[^\s&]*/gi, '$1***')
-  // Up to the last @: a password that is not percent-encoded may hold one itself.
+  // Up to the last @: a password that is not percent-encoded may contain one.
   return query.replace(/(:\/\/[^\s:/?#@]*:)\S*@/g, '$1***@')
 }
 
-/** ` Did you mean 'title'?` to follow a sentence, or an empty text when nothing is near. */
+/** ` Did you mean 'title'?`, to follow a sentence; empty if no candidate is close. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const question = didYouMean(word, candidates)
   return question === null ? '' : ` ${question}`
@@ -113,13 +112,13 @@ export function suggestion(word: string, candidates: readonly string[]): string 
 
 const MAX_LISTED = 12
 
-/** A list for a message, cut after twelve names. */
+/** A list of names for a message, cut after twelve. */
 export function listNames(names: readonly string[]): string {
   const shown = names.slice(0, MAX_LISTED).join(', ')
   return names.length > MAX_LISTED ? `${shown} and ${names.length - MAX_LISTED} more` : shown
 }
 
-/** `a, b or c`, each in quotes. */
+/** `'a', 'b' or 'c'`. */
 export function oneOf(words: readonly string[]): string {
   const quoted = words.map((word) => `'${word}'`)
   const last = quoted.pop()

@@ -1,6 +1,6 @@
 /**
- * Wakes the loops that wait for work: what makes the work nudges, and every waiter looks at once. Only a hint: a loop
- * also looks by itself, because the work may come from another process.
+ * Wakes loops that wait for work: the producer notifies, and every listener checks at once. Only a hint: loops also
+ * poll, because the work may come from another process.
  */
 export class WakeSignal {
   #notifications = 0
@@ -11,7 +11,7 @@ export class WakeSignal {
     for (const wake of this.#waiters) wake()
   }
 
-  /** For one loop: what was nudged while it worked is not lost on it, whoever else waits for the same. */
+  /** A listener for one loop: a notification during its work ends its next wait at once. */
   listen(): WakeListener {
     let seen = this.#notifications
     return {
@@ -38,6 +38,6 @@ export class WakeSignal {
 }
 
 export interface WakeListener {
-  /** Waits until nudged (also since the last wait), for `ms` at the most, or until the signal. */
+  /** Waits for a notification (also one since the last wait), at most `ms` milliseconds, or until the signal. */
   wait(ms: number, signal: AbortSignal): Promise<void>
 }

@@ -5,50 +5,50 @@ import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from
 import { readCompany, readPerson } from '../domain/record.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 
-/** One delivery of a job's results, as the service sent it, its strings freed of what cannot be stored. */
+/** A delivery of a job's results, its strings cleaned of what Postgres cannot store. */
 export type WebhookEvent = {
-  /** Identifies the delivery; the same when it is repeated. */
+  /** Identifies the delivery; repeated deliveries have the same one. */
   eventId: string
-  /** The service's name for the job; null when the delivery has none. */
+  /** The service's identifier of the job; null if the delivery has none. */
   jobId: string | null
-  /** In lower case where it is one of the two that are known, else as it came; null when there is none. */
+  /** `completed` or `failed` in lower case, any other status as received; null if there is none. */
   status: 'completed' | 'failed' | (string & {}) | null
   results: ResultItem[]
 }
 
 export type ParsedEvent =
   | { ok: true; event: WebhookEvent }
-  /** The reason holds no personal data. The event's identifier is there where it could still be read. */
+  /** The reason holds no personal data; `eventId` is set if it could be read. */
   | { ok: false; reason: string; eventId: string | null }
 
-/** An identifier becomes a key in the database, whose indexes hold no more than about 2,700 bytes. */
+/** The identifier becomes a database key, and an index entry holds about 2,700 bytes. */
 const MAX_EVENT_ID_LENGTH = 512
 
-/** A job has at most 100; far more is an attack on the memory, or nothing of ours. */
+/** A job has at most 100 inputs; far more is an attack on memory, or not ours. */
 const MAX_RESULTS = 10_000
 
 /**
- * Reads a delivery's body, in linear time. Unknown fields are kept in each result's `raw`, numbers are taken
- * for identifiers (exactly, also beyond 2^53), and missing or null results are an empty list. What has no
- * usable `event_id`, or cannot be read at all, is not ok.
+ * Parses the body of a delivery, in linear time. Unknown fields are kept in each result's `raw`, numbers are accepted as
+ * identifiers (exactly, also beyond 2^53), and missing or null results are an empty list. A body that cannot be read or
+ * has no usable `event_id` is not ok.
  */
 export function parseEvent(body: Buffer): ParsedEvent {
   if (!isUtf8(body)) return unreadableEvent('the body is not UTF-8')
   const json = body.toString('utf8')
   const parsed = parseJson(json)
   if (!parsed.ok) return unreadableEvent(`the body is ${parsed.reason}`)
-  if (!isObject(parsed.value)) return unreadableEvent('the body is JSON, but no object')
+  if (!isObject(parsed.value)) return unreadableEvent('the body is JSON, but not an object')
 
   const eventId = toIdentifier(firstPresent(parsed.value, ['event_id', 'eventId']))
   if (eventId === null) return unreadableEvent('there is no event_id')
   if (eventId.length > MAX_EVENT_ID_LENGTH)
     return unreadableEvent(`the event_id is longer than ${MAX_EVENT_ID_LENGTH} characters`)
-  // Cleaned it could be the same as another event's, which would then be dropped as a repetition.
+  // Cleaning could make it equal to another event's identifier, which would then be dropped as a duplicate.
   if (cleanText(eventId) !== eventId) return unreadableEvent('the event_id holds a NUL or half a character')
 
   const value = json.includes('\\u') ? cleanText(parsed.value) : parsed.value
   const results = toResultList(firstPresent(value, ['results']))
-  if (results === null) return unreadableEvent('results is no list', eventId)
+  if (results === null) return unreadableEvent('results is not a list', eventId)
   if (results.length > MAX_RESULTS)
     return unreadableEvent(`there are more than ${MAX_RESULTS} results`, eventId)
   const jobId = toJobId(firstPresent(value, ['job_id', 'jobId']))
@@ -64,7 +64,7 @@ const unreadableEvent = (reason: string, eventId: string | null = null): ParsedE
   eventId,
 })
 
-/** The results as a list; a map from request identifier to result is one too. */
+/** The results as a list; a map from request identifier to result is converted. */
 function toResultList(results: unknown): unknown[] | null {
   if (results === undefined) return []
   if (Array.isArray(results)) return results
@@ -83,46 +83,46 @@ function parseStatus(status: unknown): WebhookEvent['status'] {
   return lower === 'completed' || lower === 'failed' ? lower : status
 }
 
-/** One item of a delivery's results. */
+/** One result of a delivery. */
 export type ResultItem = {
-  /** What ties it to its input; null when it has none. */
+  /** Identifies its input; null if it has none. */
   requestId: string | null
-  /** What it holds about the input. Null when it holds nothing. */
+  /** What it reports about the input; null if nothing. */
   data: unknown
-  /** The item as it came. */
+  /** The item as received. */
   raw: unknown
 }
 
 export type ParsedResult = {
   found: boolean
-  /** The record, out of its wrapper; null unless found. */
+  /** The record without its wrapper; null unless found. */
   record: JsonObject | null
   /** 0 to 1; null unless found, and for a company. */
   confidence: number | null
-  /** The email that the result itself names, as it came; also when nothing was found. */
+  /** The email in the result, as received; may be set if nothing was found. */
   email: string | null
   /**
-   * Why the result says neither found nor not found: it reports an error of the service, and its input is to be
-   * asked again. Null otherwise.
+   * Set if the result is neither found nor not found: it reports an error of the service, and its input must be
+   * requested again.
    */
   fault: string | null
 }
 
-/** Never fails: an item that is no object has no identifier and no data, and stays whole in `raw`. */
+/** Never fails: an item that is not an object has neither identifier nor data, and is kept in `raw`. */
 export function parseResultItem(raw: unknown): ResultItem {
   if (!isObject(raw)) return { requestId: null, data: null, raw }
   const requestId = toIdentifier(firstPresent(raw, ['request_id', 'requestId']))
-  // An item that reports an error is read whole, so that empty data beside it is not taken for a miss.
+  // An item that reports an error is read as a whole, so that empty data beside the error is not a miss.
   if (readInBandStatus(raw) !== null || Object.hasOwn(raw, 'confidence')) return { requestId, data: raw, raw }
   return { requestId, data: firstPresent(raw, ['data', 'person', 'result', 'record']) ?? null, raw }
 }
 
 /**
- * Reads a result about a person or a company. Null, empty or, for a person, without confidence is not found.
- * @param kind of what was requested: a company read as a person would be a miss
+ * Reads a result about a person or a company. Null, empty or (for a person) without confidence means not found.
+ * @param kind of the request: a company read as a person would be a miss
  */
 export function parseResult(data: unknown, kind: 'person' | 'company' = 'person'): ParsedResult {
-  // The data is the inside of a wrapper already, where nothing means that there was no match.
+  // The data comes out of a wrapper, where empty means no match.
   const reading = kind === 'person' ? readPerson({ data }) : readCompany({ data })
   const none = { found: false, record: null, confidence: null, email: findEmail(data, 0), fault: null }
   if (reading.outcome === 'not_found') return none

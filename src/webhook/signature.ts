@@ -2,19 +2,29 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 
 const SIGNATURE_PATTERN = /^[0-9a-f]{64}$/
 
-/** The signature of a body: HMAC-SHA256 in lowercase hexadecimal (interface document, Events 1). */
+/**
+ * Signs a body with HMAC-SHA256, in lowercase hexadecimal (interface document, Events 1). For tests of a receiver.
+ * @example
+ * const headers = { 'x-webhook-signature': signWebhook(body, secret) }
+ */
 export function signWebhook(body: Buffer | string, secret: string): string {
   return computeHmac(body, secret).toString('hex')
 }
 
 /**
- * Whether `signature` (the `x-webhook-signature` header) was made from exactly these bytes with one of the
- * secrets. Give the body as received: JSON that was parsed and written anew has other bytes. All secrets are
- * tried, each in constant time, so that the time taken tells nothing.
+ * Whether the `x-webhook-signature` header was made from exactly these bytes with one of the secrets. Pass the body as
+ * received: JSON that was parsed and serialized again has different bytes. All secrets are tried, each in constant time,
+ * so that timing reveals nothing.
  *
- * Strict where the interface is explicit: 64 lowercase hexadecimal digits and nothing else, so uppercase, a
- * prefix (`sha256=`), white space, and a header given twice are refused. Throws a TypeError when there is no
- * secret or an empty one: anybody could sign with that.
+ * Strict where the interface is explicit: exactly 64 lowercase hexadecimal digits; uppercase, a prefix (`sha256=`),
+ * white space and a repeated header are rejected.
+ *
+ * @throws TypeError if there is no secret, or an empty one, with which anyone could sign
+ * @example
+ * app.post('/webhooks/enrichment', (request, reply) => {
+ *   if (!verifyWebhook(request.rawBody, request.headers['x-webhook-signature'], [newSecret, oldSecret]))
+ *     return reply.code(401).send()
+ * })
  */
 export function verifyWebhook(
   body: Buffer | string,
@@ -35,7 +45,7 @@ export function verifyWebhook(
   return matches === 1
 }
 
-/** Whether a header can be a signature at all, which its head alone tells: the body need not be read for one that can't. */
+/** Whether a header has the form of a signature; if not, the body need not be read. */
 export const isWellFormedSignature = (signature: string | readonly string[] | undefined): boolean =>
   singleSignature(signature) !== null
 

@@ -6,10 +6,10 @@ import { INPUT_NAMES, LOOKUP_KINDS } from './kind.ts'
 import { normalizeNameCompany } from './name-company.ts'
 import { normalizeProfileUrl } from './profile-url.ts'
 
-/** A row's inputs as they came out of its source's expressions. */
+/** A row's inputs, as its source's expressions evaluate. */
 export type RawInputs = Readonly<Record<InputName, string | null>>
 
-/** Why an input was not asked with. The reason is a stable phrase without the value. */
+/** Why an input is unusable. The reason is a fixed phrase without the value. */
 interface InputNote {
   readonly input: InputName
   readonly reason: string
@@ -21,10 +21,9 @@ export interface ChosenLookup {
 }
 
 /**
- * The one question to ask about a row: its first usable identifier, in the order of section 5 of the design.
- * `notes` tells of the invalid ones before it; those after it are not looked at. With `after`, only the
- * identifiers that follow that kind count: the next step of a cascade. Where nothing is usable the lookup is
- * null and the notes say why, `no input` when all are blank.
+ * Chooses the lookup for a row: its first usable identifier, in the order of DESIGN section 5. `notes` lists the invalid
+ * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade. If none is
+ * usable the lookup is null and the notes say why, `no input` if all are blank.
  */
 export function chooseLookup(
   kind: SourceKind,
@@ -56,7 +55,7 @@ function normalizeInput(kind: LookupKind, raw: RawInputs): NormalizedInput<Looku
   }
 }
 
-/** None where `after` is no kind of this source's at all: starting over would ask the same question again. */
+/** Empty if `after` is not a kind of this source: starting over would repeat the same lookup. */
 function listKindsAfter(kinds: readonly LookupKind[], after: LookupKind | undefined): readonly LookupKind[] {
   if (after === undefined) return kinds
   return kinds.includes(after) ? kinds.slice(kinds.indexOf(after) + 1) : []

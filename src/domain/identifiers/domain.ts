@@ -1,17 +1,20 @@
 import { isIP } from 'node:net'
+import { getPublicSuffix } from 'tldts'
 import { checkHost, splitUrl, stripPort, toAsciiHost } from './host.ts'
 import type { NormalizedInput } from './kind.ts'
 import { trimBlank } from '../text.ts'
 
-/** Longer than any address that people keep, and short enough to look at whole. */
+/** Longer than any address in practice, and short enough to parse. */
 const MAX_URL_LENGTH = 4096
 
 const rejectDomain = (reason: string) => ({ ok: false, reason, input: 'domain' }) as const
 
 /**
- * A company's domain out of a URL or a host: without scheme, port, path, leading `www.` and trailing dot, in
- * lower case and A-label form. Free-mail and social hosts are refused: the service would answer with the
- * host's owner, and every customer with a page there would get that company's figures.
+ * Normalizes a company's domain from a URL or a host: without scheme, port, path, leading `www.` and trailing dot, in
+ * lower case and A-label form. Subdomains are kept: `mail.acme.co.uk` is another lookup than `acme.co.uk`.
+ *
+ * Free-mail hosts, social hosts and public suffixes (`co.uk`, `github.io`) are rejected before they cost a call: the
+ * service would return the host's owner, and every company with a page there would get that owner's figures.
  */
 export function normalizeDomain(raw: string | null): NormalizedInput<{ domain: string }> {
   const text = trimBlank(raw ?? '')
@@ -30,10 +33,11 @@ export function normalizeDomain(raw: string | null): NormalizedInput<{ domain: s
   const domain = checked.host
   if (isFreeMailHost(domain)) return rejectDomain('free-mail host')
   if (isSocialHost(domain)) return rejectDomain('social host')
+  if (getPublicSuffix(domain, { allowPrivateDomains: true }) === domain) return rejectDomain('public suffix')
   return { ok: true, key: domain, input: { domain } }
 }
 
-/** Also of `www.www.acme.no`, so that a normalised domain stays as it is; `www.com` is a domain of its own. */
+/** Repeatedly (`www.www.acme.no`), so that normalizing is idempotent; `www.com` is a domain of its own. */
 function withoutWww(host: string): string {
   let start = 0
   while (host.startsWith('www.', start) && host.includes('.', start + 4)) start += 4
@@ -41,15 +45,15 @@ function withoutWww(host: string): string {
 }
 
 /**
- * Hosts that a company can't be told by, because everyone has an address or a page there. Kept by hand, the
- * well-known ones only; a host that is missing costs a wasted call, one too many costs a company its data,
- * so names that are also the address of a sizeable company (`sky.com`, `github.com`) are left out.
+ * Free-mail and social hosts, which do not identify a company. Maintained by hand, well-known ones only: a missing host
+ * costs a wasted call, a wrong one costs a company its data. So names that are also the address of a sizeable company
+ * (`sky.com`, `github.com`) are left out.
+ *
+ * First the brands with a host in many countries: `yahoo.com`, `yahoo.no`, `yahoo.co.uk`, `yahoo.com.br`.
  */
-
-/** Brands with a host in many countries: `yahoo.com`, `yahoo.no`, `yahoo.co.uk`, `yahoo.com.br`. */
 const FREE_MAIL_BRANDS =
   'yahoo|hotmail|live|outlook|msn|gmx|yandex|googlemail|rocketmail|ymail|protonmail|zohomail|aol'
-/** Country codes that are sold as words, where the brand is somebody else's: `live.io`, `outlook.ai`. */
+/** Except country codes sold as words, where the brand is another company's: `live.io`, `outlook.ai`. */
 const FREE_MAIL_COUNTRY_VARIANT = new RegExp(
   String.raw`^(?:${FREE_MAIL_BRANDS})\.(?:com|net|org|(?:com?\.)?(?!(?:ai|co|fm|gg|io|ly|me|so|tv|vc)$)[a-z]{2})$`,
 )
@@ -106,14 +110,14 @@ const SOCIAL_HOSTS = parseHosts(`
 /** Where only the country differs: `pinterest.co.uk`. */
 const SOCIAL_COUNTRY_VARIANT = /^pinterest\.(?:com?\.)?[a-z]{2}$/
 
-/** Whether anybody can have an email address at this host, or at the one that it is a part of. Lower case, A-labels. */
+/** Whether this host, or a parent of it, gives email addresses to the public. Expects lower-case A-labels. */
 export function isFreeMailHost(host: string): boolean {
   return listParentHosts(host).some(
     (name) => FREE_MAIL_HOSTS.has(name) || FREE_MAIL_COUNTRY_VARIANT.test(name),
   )
 }
 
-/** Whether anybody can have a page at this host, or at the one that it is a part of: `no.linkedin.com`. */
+/** Whether this host, or a parent of it (`no.linkedin.com`), hosts pages of the public. */
 export function isSocialHost(host: string): boolean {
   return listParentHosts(host).some((name) => SOCIAL_HOSTS.has(name) || SOCIAL_COUNTRY_VARIANT.test(name))
 }
@@ -124,7 +128,7 @@ function listParentHosts(host: string): string[] {
   return labels.slice(0, -1).map((_, from) => labels.slice(from).join('.'))
 }
 
-/** One host a word; a line that starts with # is a heading. */
+/** One host per word; lines that start with # are headings. */
 function parseHosts(text: string): ReadonlySet<string> {
   return new Set(
     text

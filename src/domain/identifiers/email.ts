@@ -12,9 +12,9 @@ const DOT_ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+$/
 const rejectEmail = (reason: string) => ({ ok: false, reason, input: 'email' }) as const
 
 /**
- * One email address, trimmed, in lower case, its host in A-label form; tags after a plus stay, since only the
- * mailbox's own host knows what they mean. A quoted local part (`"a b"@c.no`) is refused although RFC 5321
- * allows it: in a CRM it is nearly always a slip, and it would put white space into a key.
+ * Normalizes one email address: trimmed, in lower case, its host in A-label form. Tags after a plus are kept: only the
+ * mailbox host knows what they mean. A quoted local part (`"a b"@c.no`) is rejected although RFC 5321 allows it: in a CRM
+ * it is nearly always a typing error, and it would put white space into a key.
  */
 export function normalizeEmail(raw: string | null): NormalizedInput<{ email: string }> {
   const text = trimBlank(raw ?? '')
@@ -26,7 +26,7 @@ export function normalizeEmail(raw: string | null): NormalizedInput<{ email: str
   const local = text.slice(0, at)
   if (local === '') return rejectEmail('nothing before the @')
   if (local.startsWith('"')) return rejectEmail('quoted local part')
-  // Before lower-casing, which turns a few characters beyond ASCII (the Kelvin sign) into letters.
+  // Before lower-casing, which turns a few non-ASCII characters (the Kelvin sign) into letters.
   if (!DOT_ATOM.test(local)) return rejectEmail('local part with a character that is not allowed')
   if (local.startsWith('.') || local.endsWith('.') || local.includes('..'))
     return rejectEmail('local part with a stray dot')
@@ -43,7 +43,7 @@ export function normalizeEmail(raw: string | null): NormalizedInput<{ email: str
   return { ok: true, key: email, input: { email } }
 }
 
-/** What shows, before any parsing, that a text is something other than one bare address. */
+/** Describes a text that is evidently not one bare address; null if it may be one. */
 function describeNonAddress(text: string): string | null {
   if (/^mailto:/i.test(text)) return 'mailto: link'
   const first = text.indexOf('@')

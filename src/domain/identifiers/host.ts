@@ -12,15 +12,14 @@ const MAX_LABEL_LENGTH = 63
 const FORBIDDEN_CHARACTERS = /[\0-,/:-`{-\x7f]/
 
 /**
- * A host's name in lower-case A-label form (`Bücher.de` → `xn--bcher-kva.de`), or null when it can't be one.
- * Its labels are not checked yet: see `checkHost`.
+ * A host name in lower-case A-label form (`Bücher.de` → `xn--bcher-kva.de`), or null if impossible. Labels are checked by
+ * `checkHost`.
  *
- * `domainToASCII` alone would not do: it decodes `%2e`, cuts at a slash, and reads `1.2.3` and `0x7f.1` as
- * IPv4 addresses. So it is only asked where there is something to convert, and never sees a character that
- * no host has.
+ * `domainToASCII` alone would not do: it decodes `%2e`, cuts at a slash, and reads `1.2.3` and `0x7f.1` as IPv4
+ * addresses. So it is called only if there is something to convert, and never with a character that no host has.
  */
 export function toAsciiHost(text: string): string | null {
-  // A Unicode name is at most a few times longer than its A-labels; beyond that, converting costs quadratic time.
+  // A Unicode name is at most a few times longer than its A-labels; longer ones would take quadratic time.
   if (text.length > 4 * MAX_HOST_LENGTH) return null
   const lower = text.toLowerCase()
   if (FORBIDDEN_CHARACTERS.test(lower)) return null
@@ -30,35 +29,34 @@ export function toAsciiHost(text: string): string | null {
   return host === '' || FORBIDDEN_CHARACTERS.test(host) ? null : host
 }
 
-/** Whether a name in A-label form is that of a host on the internet: dotted, with labels of letters, digits and hyphens. */
+/** Checks that a name in A-label form is an internet host: dotted, with labels of letters, digits and hyphens. */
 export function checkHost(host: string): HostCheck {
-  const refuse = (reason: string): HostCheck => ({ ok: false, reason })
-  if (host === '') return refuse('no host')
-  if (host === 'localhost' || host.endsWith('.localhost')) return refuse('localhost')
-  if (host.length > MAX_HOST_LENGTH) return refuse('host over 253 characters')
+  const reject = (reason: string): HostCheck => ({ ok: false, reason })
+  if (host === '') return reject('no host')
+  if (host === 'localhost' || host.endsWith('.localhost')) return reject('localhost')
+  if (host.length > MAX_HOST_LENGTH) return reject('host over 253 characters')
   const labels = host.split('.')
-  if (labels.includes('')) return refuse('host with an empty label')
+  if (labels.includes('')) return reject('host with an empty label')
   // WHATWG URL, "ends in a number checker": such a host is an IPv4 address or nothing.
-  if (/^(?:\d+|0x[\da-f]*)$/.test(labels.at(-1) ?? '')) return refuse('IP address')
-  if (labels.length < 2) return refuse('host without a dot')
+  if (/^(?:\d+|0x[\da-f]*)$/.test(labels.at(-1) ?? '')) return reject('IP address')
+  if (labels.length < 2) return reject('host without a dot')
   for (const label of labels) {
-    if (label.length > MAX_LABEL_LENGTH) return refuse('host with a label over 63 characters')
+    if (label.length > MAX_LABEL_LENGTH) return reject('host with a label over 63 characters')
     if (label.startsWith('-') || label.endsWith('-'))
-      return refuse('host with a hyphen at the end of a label')
+      return reject('host with a hyphen at the end of a label')
   }
   return { ok: true, host }
 }
 
 /**
- * The parts of something that a person typed as a web address, with or without a scheme, split by hand:
- * `new URL` refuses `acme.com`, reads `acme.com:80` as the scheme `acme.com:`, and drops and decodes
- * characters that should make a value invalid.
+ * The parts of a web address as people type it, with or without a scheme. Split by hand, because `new URL` rejects
+ * `acme.com`, reads `acme.com:80` as the scheme `acme.com:`, and drops and decodes characters that make a value invalid.
  */
 export interface UrlParts {
   readonly hasScheme: boolean
-  /** The host, and a port or a user name where there is one: all up to the first `/`, `\`, `?` or `#`. */
+  /** The host, with any port and user name: everything up to the first `/`, `\`, `?` or `#`. */
   readonly authority: string
-  /** From its first slash on, without query and fragment; `''` when there is none. */
+  /** From the first slash, without query and fragment; may be empty. */
   readonly path: string
 }
 
@@ -67,7 +65,7 @@ const SCHEME = /^(?:https?:[\\/]*|[a-z][a-z0-9+.-]{0,30}:\/\/|\/\/)/i
 
 export function splitUrl(text: string): UrlParts {
   let rest = text
-  // More than once: forms that put `https://` before whatever is pasted leave `https://https://acme.com`.
+  // Repeatedly: forms that prefix `https://` to pasted text produce `https://https://acme.com`.
   for (let times = 0; times < 3; times++) rest = rest.replace(SCHEME, '')
   const end = rest.search(/[/\\?#]/)
   const authority = end === -1 ? rest : rest.slice(0, end)

@@ -1,9 +1,9 @@
 import type { InputName, SourceKind } from '../mapping.ts'
 
-/** By what a lookup asks. A lookup is one (kind, key); many rows can share it. */
+/** What identifies a lookup. A lookup is one (kind, key) and may be shared by many rows. */
 export type LookupKind = 'email' | 'linkedin_url' | 'name_company' | 'domain'
 
-/** What the service is asked, in its own field names (E1 for a person, E3 for a company). */
+/** What a lookup sends, in the service's field names (E1 for a person, E3 for a company). */
 export type LookupInput =
   | { readonly email: string }
   | { readonly linkedin_url: string }
@@ -11,9 +11,8 @@ export type LookupInput =
   | { readonly domain: string }
 
 /**
- * One input after normalising. Null: blank, so there is nothing to ask and nothing to complain of. A reason
- * is one of a few stable phrases and never holds the value, so that reasons can be counted and logged; `input`
- * is the one at fault.
+ * An input after normalization; null if blank, which is not an error. A reason is a fixed phrase without the value, so
+ * that reasons can be counted and logged; `input` is the invalid one.
  */
 export type NormalizedInput<Input extends LookupInput> =
   | { readonly ok: true; readonly key: string; readonly input: Input }
@@ -26,7 +25,7 @@ export const LOOKUP_KINDS: Readonly<Record<SourceKind, readonly LookupKind[]>> =
   company: ['domain'],
 }
 
-/** Whether a row of the source goes on to its next identifier when one finds nothing. */
+/** Whether a row of the source continues with its next identifier after a miss. */
 export const hasCascade = (source: { readonly kind: SourceKind; readonly cascade: boolean }): boolean =>
   source.cascade && LOOKUP_KINDS[source.kind].length > 1
 

@@ -103,7 +103,7 @@ export function registerPages(
     }
   })
 
-  registerActions(server, { db, sources, onChanged: () => board.forget() })
+  registerActions(server, { db, sources, onChanged: () => board.invalidate() })
   return board
 }
 

@@ -136,7 +136,7 @@ test('two daemons run every tick of an hour once, and the death of either change
         for (const one of daemon.began.splice(0)) one.end()
       }
       return (await ticks()).every(
-        (one) => one.state === 'done' || one.reason === 'it was before the schedule was known',
+        (one) => one.state === 'done' || one.reason === 'before the schedule was known',
       )
     })
     .toBe(true)

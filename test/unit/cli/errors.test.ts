@@ -113,7 +113,7 @@ describe('what somebody can put right names the place and what to do', () => {
   test('a run that another process took over is nothing unexpected', () => {
     const shown = renderError(new LeaseLostError(7, 15_000), view)
     expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'taken_for_dead' } } })
-    expect(shown.text).toMatch(/run 7 was taken for dead .* run again to finish what is left\./s)
+    expect(shown.text).toMatch(/run 7 lost its lease: .* Run again to finish\./s)
     expect(shown.text).not.toMatch(/unexpected/)
   })
 

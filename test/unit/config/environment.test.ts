@@ -158,11 +158,11 @@ describe('the environment', () => {
     ['FILLRATE_DASHBOARD_TOKEN', 's3 cret', 'a token with white space in it (not shown)', 'openssl rand'],
     ['FILLRATE_DASHBOARD_TOKEN', 'x', 'a token of 1 characters (not shown)', 'openssl rand'],
     ['LOG_LEVEL', 'warning', "'warning'", "Did you mean 'warn'?"],
-    ['FILLRATE_API_KEYS', 's3cret', 'a variable that means nothing here', 'Rename it to FILLRATE_API_KEY.'],
+    ['FILLRATE_API_KEYS', 's3cret', 'an unknown variable', 'Rename it to FILLRATE_API_KEY.'],
     [
       'FILLRATE_DATABASE_URL',
       'postgres://jane:s3cret@db',
-      'a variable that means nothing here',
+      'an unknown variable',
       'Rename it to DATABASE_URL.',
     ],
   ])('refuses %s=%s', (name, value, found, todo) => {

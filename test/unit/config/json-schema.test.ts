@@ -45,7 +45,7 @@ test('the published schema is the one of this version', () => {
 
 test('tells an editor what each field is for', () => {
   const text = JSON.stringify(configJsonSchema())
-  expect(text).toContain('Calls under way at once')
+  expect(text).toContain('The maximum number of concurrent calls')
   expect(text).toContain('The URL of a personal LinkedIn profile')
 })
 
@@ -85,7 +85,7 @@ describe('a validator takes what Fillrate takes, and refuses what it refuses', (
     'a list': [],
     'no sources': {},
     'sources without one': { sources: {} },
-    'a key that means nothing': { ...good, sorces: {} },
+    'an unknown key': { ...good, sorces: {} },
     'a name of a source with a space': { sources: { 'my contacts': good.sources.contacts } },
     'no kind': contacts({ kind: undefined }),
     'a kind that is none': contacts({ kind: 'people' }),

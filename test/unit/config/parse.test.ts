@@ -214,7 +214,7 @@ describe('a right configuration', () => {
     const schema = JSON.stringify(z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }))
     expect(schema).toContain('"name.full"')
     expect(schema).toContain('"additionalProperties":false')
-    expect(schema).toContain('Calls under way at once')
+    expect(schema).toContain('The maximum number of concurrent calls')
   })
 })
 
@@ -256,23 +256,18 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a misspelt key': [
     contacts({ minConfidense: 1 }),
     'sources.contacts.minConfidense',
-    'a key that means nothing here',
+    'an unknown key',
     'minConfidence',
     "Did you mean 'minConfidence'?",
   ],
   'a misspelt key at the top': [
     { ...good, refreshafter: '1d' },
     'refreshafter',
-    'a key that means nothing here',
+    'an unknown key',
     'refreshAfter',
     "Did you mean 'refreshAfter'?",
   ],
-  'a key of another place': [
-    { ...good, timeout: '1d' },
-    'timeout',
-    'a key that means nothing here',
-    'service',
-  ],
+  'a key of another place': [{ ...good, timeout: '1d' }, 'timeout', 'an unknown key', 'service'],
   'no table': [contacts({ table: undefined }), 'sources.contacts.table', 'nothing', "'crm.contacts'"],
   'a query as a table': [
     contacts({ table: 'select 1' }),
@@ -317,14 +312,14 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a domain of a person': [
     contacts({ inputs: { email: 't.email', domain: 't.d' } }),
     'sources.contacts.inputs.domain',
-    'a key that means nothing here',
+    'an unknown key',
     'one of email',
     "kind 'company'",
   ],
   'an email of a company': [
     accounts({ inputs: { domain: 't.d', email: 't.e' } }),
     'sources.accounts.inputs.email',
-    'a key that means nothing here',
+    'an unknown key',
     'one of domain',
     'split_part',
   ],
@@ -400,7 +395,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a misspelt option': [
     title({ tolong: 'skip' }),
     'sources.contacts.outputs.title.tolong',
-    'a key that means nothing here',
+    'an unknown key',
     'tooLong',
     "Did you mean 'tooLong'?",
   ],
@@ -433,7 +428,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a column twice': [
     outputs({ title: 'title', '"title"': 'id' }),
     'sources.contacts.outputs["\\"title\\""]',
-    'a column that is listed already, as title',
+    'a column that is already listed, as title',
     'each column once',
   ],
   'a column and a key inside it': [
@@ -465,7 +460,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'sources.contacts.touch.title',
     'a column that is an output too',
     'a column of its own',
-    'Take it out',
+    'Remove it',
   ],
   'a group of one': [
     title({ group: 'phone' }),
@@ -525,7 +520,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a day that never comes': [
     scheduled({ cron: '0 0 31 2 *' }),
     'schedule[0].cron',
-    "'0 0 31 2 *': it never comes true",
+    "'0 0 31 2 *': it never matches",
     'five fields',
   ],
   'a misspelt zone': [
@@ -558,14 +553,14 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a key in the file': [
     { ...good, service: { apiKey: 'k-123' } },
     'service.apiKey',
-    'a key that means nothing here',
+    'an unknown key',
     'concurrency',
     'FILLRATE_API_KEY',
   ],
   'a database in the file': [
     { ...good, databaseUrl: 'postgres://u:p@h/d' },
     'databaseUrl',
-    'a key that means nothing here',
+    'an unknown key',
     'sources',
     'DATABASE_URL',
   ],

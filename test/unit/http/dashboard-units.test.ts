@@ -165,7 +165,7 @@ test('what is remembered is read once for all, again when it is old, and at once
       if (fails) throw new Error('away')
       return reads
     },
-    { least: 1_000, now: () => now },
+    { minAgeMs: 1_000, now: () => now },
   )
   expect(await Promise.all([read(), read(), read()])).toEqual([1, 1, 1])
   // Reading took 200 ms, so that it is good for ten times as long.
@@ -176,7 +176,7 @@ test('what is remembered is read once for all, again when it is old, and at once
   await expect(read()).rejects.toThrow('away')
   fails = false
   expect(await read()).toBe(3)
-  read.forget()
+  read.invalidate()
   expect(await read()).toBe(4)
 })
 

@@ -123,7 +123,7 @@ describe('an input that cannot be asked about costs no call', () => {
     const service = await serveAlways(200, person)
     const client = clientOf(service)
     await expect(client.enrichPerson(input as { email: string })).rejects.toThrow(
-      new TypeError('the input is not one to ask about: expected email, or linkedinUrl, or name and company'),
+      new TypeError('invalid input: expected email, or linkedinUrl, or name and company'),
     )
     expect(service.heard).toEqual([])
   })

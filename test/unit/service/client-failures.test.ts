@@ -114,8 +114,8 @@ describe('a 200 that is no answer', () => {
   test.each<[string, unknown, string]>([
     ['a web page', '<html><body>secret.person@x.example</body></html>', 'not JSON'],
     ['nothing', '', 'empty'],
-    ['null', 'null', 'an empty answer'],
-    ['a text', '"secret.person@x.example"', 'a string where a person record was expected'],
+    ['null', 'null', 'an empty response'],
+    ['a text', '"secret.person@x.example"', 'a string instead of a person record'],
     ['half a record', '{"confidence":', 'not JSON'],
     [
       'success: false',
@@ -138,7 +138,7 @@ describe('a 200 that is no answer', () => {
   test('gzip, which was not asked for, is named', async () => {
     const service = await serveAlways(200, gzipSync('{"confidence":1}'), { 'content-encoding': 'gzip' })
     const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
-    expect(error.message).toContain('encoded')
+    expect(error.message).toContain('encoding')
   })
 
   test('a body without end is cut off, and 64 KiB of it are kept', async () => {

@@ -17,7 +17,7 @@ describe('a lost call', () => {
       TimeoutError,
     )
     expect(error).toMatchObject({ status: null, maybeSent: true, action: 'retry' })
-    expect(error.message).toContain('no answer came within 1000 ms')
+    expect(error.message).toContain('timed out after 1000 ms (no response)')
     expect(observer.told).toEqual(['sent', 'lost'])
   })
 
@@ -93,7 +93,7 @@ describe('a lost call', () => {
     const observer = recordingCall()
     const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: 200, maybeSent: true })
-    expect(error.message).toContain('the answer broke off')
+    expect(error.message).toContain('the response was cut off')
     expect(observer.told).toEqual(['sent', 'answered 200'])
   })
 

@@ -76,7 +76,7 @@ describe('a 403', () => {
 test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none', () => {
   const forbidden = new ForbiddenClassifier()
   const judge = (input: string, now: number) =>
-    forbidden.classify(input, { began: forbidden.startCall(), isHtml: false, now }).meaning
+    forbidden.classify(input, { startMark: forbidden.startCall(), isHtml: false, now }).meaning
   forbidden.recordRateLimited(0)
   expect(judge('a', 60_000)).toBe('ban')
   expect(judge('b', 600_000)).toBe('ban')
@@ -86,9 +86,9 @@ test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none
 
 test('a 403 during which others were answered does not speak against the key', () => {
   const forbidden = new ForbiddenClassifier()
-  const began = forbidden.startCall()
+  const startMark = forbidden.startCall()
   forbidden.recordAccepted()
-  const judge = (input: string) => forbidden.classify(input, { began, isHtml: false, now: 0 }).meaning
+  const judge = (input: string) => forbidden.classify(input, { startMark, isHtml: false, now: 0 }).meaning
   expect([judge('a'), judge('b'), judge('c')]).toEqual(['unknown', 'unknown', 'unknown'])
   expect(judge('a')).toBe('input')
 })

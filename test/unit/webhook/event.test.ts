@@ -96,8 +96,8 @@ describe('parseEvent', () => {
     ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'the body is not UTF-8', null],
     ['nothing', '', 'the body is empty', null],
     ['no JSON', '{"event_id":"e1"', 'the body is not JSON', null],
-    ['a list', '[{"event_id":"e1"}]', 'the body is JSON, but no object', null],
-    ['null', 'null', 'the body is JSON, but no object', null],
+    ['a list', '[{"event_id":"e1"}]', 'the body is JSON, but not an object', null],
+    ['null', 'null', 'the body is JSON, but not an object', null],
     [
       'deep nesting',
       `{"event_id":"e1","a":${'['.repeat(1e6)}`,
@@ -115,7 +115,7 @@ describe('parseEvent', () => {
       null,
     ],
     ['NUL in the event_id', '{"event_id":"e\\u0000"}', 'the event_id holds a NUL or half a character', null],
-    ['a text as results', '{"event_id":"e1","results":"a@x.example"}', 'results is no list', 'e1'],
+    ['a text as results', '{"event_id":"e1","results":"a@x.example"}', 'results is not a list', 'e1'],
     [
       'a flood',
       `{"event_id":"e1","results":[${'0,'.repeat(10_000)}0]}`,
