@@ -2,16 +2,16 @@ import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-// What is spent is counted here and nowhere else: a number in a process would be lost with it, and is wrong after a
+// Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
 // COMMIT whose answer was lost.
 
 export interface BudgetUsage {
   readonly lookups: number
-  /** Other runs spend of the same budget. */
+  /** Other runs spend from the same budget. */
   readonly isShared: boolean
 }
 
-/** What is spent of a run's budget so far. Without a lock: `charge` decides. */
+/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
 export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
   const { rows } = await sql<BudgetUsage>`
     select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
@@ -28,10 +28,10 @@ export async function remainingBudget(db: Connection, run: number, limit: number
 }
 
 /**
- * Charges lookups to a run, and to the budget that it shares. To be called in the transaction that takes them, as its
- * last statement: the run's row stays locked until the end, and keeping the run alive waits for it.
+ * Charges lookups to a run and to the budget that it shares. Call it as the last statement of the transaction that
+ * claims them: the run's row stays locked until the end, and the run's heartbeat waits for that lock.
  * @param limit lookups; null is unlimited
- * @returns false, with nothing charged, where the budget would not pay them or the run is no longer running
+ * @returns false, with nothing charged, if the budget does not cover them or the run is no longer running
  */
 export async function chargeBudget(
   tx: Tx,
@@ -55,24 +55,24 @@ export async function chargeBudget(
   return result.numAffectedRows === 1n
 }
 
-/** The budget that all runs of a day share, by Postgres's clock, and what is spent of it. */
+/** The budget that all runs of a day share, by Postgres's clock, and what it has spent. */
 export interface DayBudget {
   readonly name: string
   readonly spent: number
 }
 
-/** The budget of today, in UTC: one row a day, charged in the transaction that takes lookups. */
+/** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
 export async function readDayBudget(db: Connection): Promise<DayBudget> {
   const { rows } = await sql<DayBudget>`
     select today.name, coalesce(b.lookups_spent, 0) as spent
       from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
       left join fillrate.budgets b on b.name = today.name`.execute(db)
   const [today] = rows
-  if (!today) throw new Error('the budget of today was not read')
+  if (!today) throw new Error('reading the budget of today returned no row')
   return today
 }
 
-/** Budgets of several runs that are no longer needed. @returns how many were deleted */
+/** Deletes shared budgets that are no longer needed. @returns how many were deleted */
 export async function deleteBudgets(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.budgets where name in (

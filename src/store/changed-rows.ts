@@ -1,20 +1,20 @@
 import { sql } from 'kysely'
 import type { Connection } from './transaction.ts'
 
-/** The keys that one statement has changed, all of them or a part. */
+/** The keys that one statement has changed, or some of them. */
 export interface ChangedRows {
   readonly source: string
   readonly keys: string[]
   readonly id: string
-  /** When the statement's transaction began, as Postgres writes it: a Date would lose the microseconds. */
+  /** When the statement's transaction began, as Postgres text: a Date would lose the microseconds. */
   readonly at: string
 }
 
 const CHANGE_TABLES_SQL = [sql.raw('fillrate.changed_rows'), sql.raw('fillrate.changed_rows_spare')] as const
 
 /**
- * What statements have changed, oldest first, but for imports: as many as bring `limit` keys, and at least one. Locks
- * nothing, and so may stand in a transaction: a user who changes such a row again adds to the list.
+ * The oldest changes that are not bulk changes: as many as hold `limit` keys, and at least one. Takes no lock, so it may
+ * run in a long transaction: a user who changes such a row again adds another change.
  */
 export async function listChangedRows(
   db: Connection,
@@ -37,12 +37,12 @@ export async function listChangedRows(
   })
 }
 
-/** A part of the keys of an import. */
+/** Some keys of a bulk change (an import). */
 export interface BulkChange extends ChangedRows {
   readonly total: number
 }
 
-/** The oldest import, with its keys from `from` on. Null: there is none. */
+/** The oldest bulk change, with its keys from `from` on. Null if there is none. */
 export async function nextBulkChange(
   db: Connection,
   sources: readonly string[],
@@ -66,7 +66,7 @@ export async function nextBulkChange(
   return null
 }
 
-/** Takes changes off the list. A change that was made again since they were read is a row of its own, and stays. */
+/** Removes changes from the queue. A change made since they were read is a row of its own, and stays. */
 export async function removeChanges(db: Connection, changes: readonly ChangedRows[]): Promise<void> {
   if (changes.length === 0) return
   const read = sql`unnest(${changes.map((one) => one.at)}::timestamptz[], ${changes.map((one) => one.id)}::uuid[])
@@ -77,12 +77,12 @@ export async function removeChanges(db: Connection, changes: readonly ChangedRow
        where l.changed_at = read.changed_at and l.id = read.id`.execute(db)
 }
 
-/** Statements of one merge, and as many must be there to be worth it. */
+/** Changes per merge; fewer are not worth one. */
 const MERGE_BATCH_SIZE = 1_000
 
 /**
- * Merges what statements have changed in sources that nothing is picked from for now, each key once: a list of every
- * change would grow with each. Where many keys come together, they are an import.
+ * Merges the changes of sources that are currently not picked from, each key once, or the queue would grow with every
+ * change. A merge of many keys becomes a bulk change.
  */
 export async function mergeChanges(db: Connection, sources: readonly string[], many: number): Promise<void> {
   if (sources.length === 0) return
@@ -110,9 +110,9 @@ export interface AbandonedRow {
 }
 
 /**
- * Rows that dead runs had picked because they changed, and left waiting. Only those of runs that followed the database:
- * what a nightly run left behind is the next one's. They are picked from here and not put on the list once more: what
- * is written there can meet a user's transaction.
+ * Waiting rows that dead live-sync runs had picked because they changed. Rows of other dead runs wait for the next run
+ * of that kind. They are picked from here and not queued as changes again, because writing to the queue can conflict
+ * with a user's transaction.
  */
 export async function listAbandonedChanges(
   db: Connection,
@@ -129,7 +129,7 @@ export async function listAbandonedChanges(
   return rows
 }
 
-/** Whether any lookup of a run can be asked now. */
+/** Whether any lookup of a run can be called now. */
 export async function hasPendingLookups(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.lookups

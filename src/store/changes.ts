@@ -12,11 +12,11 @@ export interface NewChange {
   readonly lookup: number | null
   readonly before: Values
   readonly after: Values
-  /** What Fillrate had written into these columns until then: taking the change back restores this knowledge too. */
+  /** What Fillrate had last written into these columns before: an undo restores this too. */
   readonly writtenBefore: Values | null
 }
 
-/** Keeps what was written, in the transaction that wrote it. */
+/** Records writes, in the transaction that made them. */
 export async function insertChanges(tx: Tx, source: string, changes: readonly NewChange[]): Promise<void> {
   if (changes.length === 0) return
   await sql`
@@ -38,14 +38,14 @@ export interface UndoableChange {
   readonly writtenBefore: Values | null
 }
 
-/** Values as text: numbers must come out as they went in. */
+/** Values as text, so that numbers keep every digit. */
 type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore'> & {
   readonly before: string
   readonly after: string
   readonly writtenBefore: string | null
 }
 
-/** A run's changes that nobody has taken back, newest first. @param below keyset: ids below this one */
+/** A run's changes that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(
   db: Connection,
   run: number,
@@ -67,7 +67,7 @@ export async function listUndoable(
 
 const parseValues = (text: string): Values => parseExactJson(text) as Values
 
-/** Locks changes, so that two processes never take back one. @returns those that are still there to be taken back */
+/** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
 export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
@@ -77,11 +77,11 @@ export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<
 }
 
 export interface RevertingChange extends NewChange {
-  /** The change that it takes back. */
+  /** The id of the change that it undoes. */
   readonly undoes: number
 }
 
-/** Keeps what taking changes back has written: changes themselves, to which those that they take back point. */
+/** Records what an undo has written: changes of their own, to which the undone changes point. */
 export async function insertReverting(
   tx: Tx,
   source: string,
@@ -101,11 +101,11 @@ export async function insertReverting(
       from undoing join made using (key) where c.id = undoing.undoes`.execute(tx)
 }
 
-/** Whether the change `c` of the run `r` has written what nobody has taken back. What an undo gives back is no such write. */
+/** SQL: the change `c` of run `r` is not undone, and is no undo itself (undoing an undo counts as a write). */
 const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
 
-/** By which run each row's cells were written after a change; only runs that nobody has taken back. */
+/** The latest run that wrote a row's cells after a change, by key; ignores undone writes. */
 export async function findLaterWriters(
   db: Connection,
   source: string,
@@ -123,8 +123,8 @@ export async function findLaterWriters(
 }
 
 /**
- * The columns of each change that were written again after it, by a write that nobody has taken back: they are the
- * later write's, also where both have written the same value.
+ * The columns of each change that a later, not undone write has written again: they belong to the later write, even if
+ * both wrote the same value.
  */
 export async function findColumnsWrittenLater(
   db: Connection,
@@ -146,13 +146,13 @@ export async function findColumnsWrittenLater(
 
 export interface RunChanges {
   readonly total: number
-  /** Taken back, and by which runs. */
+  /** Undone changes, and the runs that undid them. */
   readonly undone: number
   readonly undoneBy: readonly number[]
   readonly bySource: Readonly<Record<string, number>>
 }
 
-/** How many rows a run has written, and how many of these writes were taken back. */
+/** How many rows a run has written, and how many of these writes were undone. */
 export async function summarizeRunChanges(db: Connection, run: number): Promise<RunChanges> {
   const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
     select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
@@ -167,7 +167,7 @@ export async function summarizeRunChanges(db: Connection, run: number): Promise<
   }
 }
 
-/** Locks rows of a source before their cells, as the write back does. @returns what Fillrate last wrote into each */
+/** Locks rows of a source before their cells, as write-back does. @returns what Fillrate last wrote into each */
 export async function lockRows(
   tx: Tx,
   source: string,
@@ -184,20 +184,19 @@ export async function lockRows(
 
 export interface RevertedRow {
   readonly key: string
-  /** The columns that were restored. */
+  /** The restored columns. */
   readonly columns: readonly string[]
-  /** Of these, what holds something that Fillrate had written. All others are a person's again. */
+  /** Those that hold a value that Fillrate had written before. All others count as entered manually again. */
   readonly written: Values
   readonly cells: number
 }
 
 /**
- * What rows become whose write was taken back. What Fillrate claims to have written follows the cells in any case, or
- * `tracked` would take a person's value for its own. The state is changed only where the run that is taken back was
- * the last to settle the row: one that waits for an answer goes on waiting, one that a later run has settled says what
- * that run made of it.
+ * Updates rows after an undo. `last_written` follows the cells in any case, or the policy `tracked` would take a
+ * manually entered value for Fillrate's own. The state changes only if the undone run was the last to finish the row: a
+ * row that waits keeps waiting, and one that a later run has finished keeps that run's state.
  *
- * `due_at` stays while it is to come. Were it past, the next run would write the same values again at once.
+ * A future `due_at` stays. A past one is cleared, or the next run would write the same values again at once.
  */
 export async function revertRows(
   tx: Tx,
@@ -229,5 +228,5 @@ export async function revertRows(
              settles(sql`${undo.run}`, 'run_id'),
            ])}
       from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
-     where r.ctid = place.ctid`.execute(tx)
+     where r.ctid = target.ctid`.execute(tx)
 }

@@ -5,18 +5,18 @@ import { ANSWERED_STATES } from './lookups.ts'
 import type { Database } from './open.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-/** Those of `stored` that are answered now wait for being written back. */
+/** SQL: queues those of `stored` that have a result now for write-back. */
 export const enqueueWriteBackSql = sql`unwritten as (
       insert into fillrate.write_back_queue (lookup_id) select id from stored where state in (${ANSWERED_STATES})
       on conflict do nothing
     )`
 
-/** Answers as `v`, by the id of their lookup as `k.key`. */
+/** SQL: results as `v`, by the id of their lookup as `k.key`. */
 export const resultsSql = (answers: readonly { readonly id: number }[]) =>
   unnestByKey(
     sql`${answers.map((one) => one.id)}::bigint[]`,
     answers,
-    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "askedAt" timestamptz,
+    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "requestedAt" timestamptz,
         "resolvedAt" timestamptz, "refreshAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
         "unconfirmedCalls" integer`,
   )
@@ -25,8 +25,8 @@ export const notSuppressedSql = sql`not exists (
   select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 
 /**
- * A paid record that comes when nobody waits for it any more, its lease lost or its job given up: it answers a lookup of
- * which nothing is known, also one that somebody else was told has no match. Rows that were settled without it are due.
+ * Stores a paid record that arrived after its lease or job was lost, if the lookup has no record yet, even if it was
+ * marked not found since. Rows that finished without the record become due.
  */
 export async function storeLateRecords(
   db: Connection,
@@ -51,7 +51,7 @@ export interface DeliveredResult extends LookupFields {
   readonly job: string
 }
 
-/** Stores what deliveries answered. A lookup that has an answer already keeps it. @returns how many were stored */
+/** Stores results from deliveries. A lookup that has a result keeps it. @returns how many were stored */
 export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredResult[]): Promise<number> {
   if (answers.length === 0) return 0
   const { rows } = await sql<{ id: number }>`
@@ -74,18 +74,18 @@ export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredRe
   return rows.length
 }
 
-/** An answer that was no record, kept so that somebody can see what the service sends. */
+/** A response that was no valid record, stored for diagnosis. */
 export interface MalformedResponse {
   readonly lookup: number
   readonly status: number
-  /** The beginning of its body. */
+  /** The start of its body. */
   readonly body: string
 }
 
-/** Of a service that answers everything so, the latest say it all. */
+/** Keep the latest 1,000: a broken service would fill the table. */
 const MAX_MALFORMED_RESPONSES = 1_000
 
-/** Keeps answers, one of each lookup, and lets the oldest go. */
+/** Stores malformed responses, the latest one of each lookup, and deletes the oldest. */
 export async function storeMalformedResponses(
   db: Database,
   answers: readonly MalformedResponse[],

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isConflict } from './transaction.ts'
 
 /**
- * SQLSTATEs of a server that is away, starting, stopping or full, or that takes no writes for now (a standby, after a
- * failover): nothing is wrong with the statement.
+ * SQLSTATEs of a server that is unreachable, starting, stopping, out of resources, or read-only for now (a standby after
+ * a failover): nothing is wrong with the statement.
  */
 const UNAVAILABLE_STATE = /^(08...|57P..|53...|25006)$/
 const UNAVAILABLE_SYSTEM = new Set([
@@ -18,7 +18,7 @@ const UNAVAILABLE_SYSTEM = new Set([
 const UNAVAILABLE_MESSAGE =
   /connection terminated|connection went silent|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i
 
-/** Whether Postgres was away, and the same statement may well succeed later. */
+/** Whether Postgres was unavailable, so that the same statement may succeed later. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = (error as { code?: string }).code ?? ''
@@ -27,13 +27,13 @@ export function isTransient(error: unknown): boolean {
   )
 }
 
-/** For what ends by itself after so long, as a lease does: it is given up then. In milliseconds. */
+/** A deadline for `giveUp`, for what ends by itself after a while, such as a lease. @param ms milliseconds from now */
 export function expiresAfter(ms: number): () => boolean {
   const end = performance.now() + ms
   return () => performance.now() > end
 }
 
-/** For what holds up a shutdown: it is given up so long after the signal. In milliseconds. */
+/** A deadline for `giveUp` during shutdown. @param ms milliseconds after the signal */
 export function expiresAfterAbort(signal: AbortSignal, ms: number): () => boolean {
   let end: number | null = null
   return () => {
@@ -44,8 +44,8 @@ export function expiresAfterAbort(signal: AbortSignal, ms: number): () => boolea
 }
 
 /**
- * Gives something back that a lease holds, unless Postgres stays away until the lease has ended by itself: a shutdown
- * must not wait for that.
+ * Releases what a lease holds, unless Postgres stays unavailable until the lease has expired by itself: a shutdown must
+ * not wait for that.
  */
 export async function releaseWithin(leaseMs: number, act: () => Promise<void>): Promise<void> {
   await retryWhileUnavailable(act, { giveUp: expiresAfter(leaseMs) }).catch((error: unknown) => {
@@ -53,14 +53,14 @@ export async function releaseWithin(leaseMs: number, act: () => Promise<void>): 
   })
 }
 
-/** Tries of what meets other transactions again and again: half a minute of them, after those of `inTransaction`. */
+/** Retries of conflicts: about half a minute, on top of those of `inTransaction`. */
 const MAX_CONFLICTS = 20
 
 /**
- * Does `act`, again and again while Postgres is away, up to five seconds apart, and a bounded number of times when it
- * meets other transactions. `act` must be safe to do twice: the first time may have been committed and only the answer
- * lost.
- * @param options.conflicts how often it may meet another transaction; what is paid for is tried for ever
+ * Runs `act` until it succeeds while Postgres is unavailable, up to five seconds apart, and a limited number of times
+ * after conflicts with other transactions. `act` must be idempotent: the first attempt may have committed and only its
+ * answer been lost.
+ * @param options.conflicts retries of conflicts; paid results are retried without limit
  * @param options.onWait called before each wait for Postgres, with its length in milliseconds
  */
 export async function retryWhileUnavailable<T>(
@@ -69,7 +69,7 @@ export async function retryWhileUnavailable<T>(
     readonly signal?: AbortSignal | undefined
     readonly onWait?: ((error: Error, ms: number) => void) | undefined
     readonly conflicts?: number
-    /** Looked at after each failure: true ends the tries. Left out: it is tried until Postgres is back. */
+    /** Called after each failure: true ends the retries. Default: retry until Postgres is back. */
     readonly giveUp?: () => boolean
   },
 ): Promise<T> {

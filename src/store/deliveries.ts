@@ -11,19 +11,19 @@ export interface ReceivedDelivery {
   readonly jobId: string | null
   readonly state: DeliveryState
   readonly reason: string | null
-  /** The body as text, or in base64 where it is not text that Postgres can hold. */
+  /** The body as text, or in base64 if Postgres cannot store it as text. */
   readonly body: string | null
   readonly raw: string | null
 }
 
-/** Keeps deliveries, each event once. @returns the event ids that were new */
+/** Stores deliveries, each event once. @returns the event ids that were new */
 export async function insertDeliveries(
   db: Connection,
   deliveries: readonly ReceivedDelivery[],
 ): Promise<string[]> {
   if (deliveries.length === 0) return []
-  // In one order, so that two receivers with the same events don't wait for each other. A parameter each: bodies are long,
-  // and inside of JSON they would be escaped and read again.
+  // Sorted, so that two receivers with the same events do not deadlock. One parameter each: bodies are long, and inside
+  // JSON they would be escaped and parsed again.
   const sorted = deliveries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
   const values = sorted.map(
     (one) =>
@@ -47,8 +47,8 @@ export interface ClaimedDelivery {
 }
 
 /**
- * Deliveries that nobody has settled, oldest first; locked, so that two processes never settle one.
- * @param bytes of bodies in all, of which the last may be in excess: one that is longer than this comes alone
+ * Claims unsettled deliveries, oldest first; locked, so that two processes never settle the same one.
+ * @param bytes limit on the bodies in total; the last one may exceed it, so a longer one comes alone
  */
 export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Promise<ClaimedDelivery[]> {
   const { rows } = await sql<ClaimedDelivery>`
@@ -71,11 +71,11 @@ export interface SettledDelivery {
   readonly eventId: string
   readonly state: DeliveryState
   readonly reason: string | null
-  /** Results that were used for no input. */
+  /** Results that matched no member. */
   readonly quarantinedResults: number
 }
 
-/** Where deliveries went. */
+/** Records how deliveries were settled. */
 export async function closeDeliveries(tx: Connection, closed: readonly SettledDelivery[]): Promise<void> {
   if (closed.length === 0) return
   await sql`
@@ -86,14 +86,14 @@ export async function closeDeliveries(tx: Connection, closed: readonly SettledDe
      where d.event_id = v."eventId"`.execute(tx)
 }
 
-/** A delivery that can't be settled is kept whole, with the reason, and holds up no other. */
+/** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, eventId: string, reason: string): Promise<void> {
   await sql`
     update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
      where event_id = ${eventId} and state = 'received'`.execute(db)
 }
 
-/** Results of settled and quarantined deliveries that match no input of their job, and were used for none. */
+/** Results of settled and quarantined deliveries that matched no member of their job and were not used. */
 export async function countQuarantinedResults(db: Connection): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select coalesce(sum(quarantined_results), 0)::bigint as count from fillrate.deliveries
@@ -101,7 +101,7 @@ export async function countQuarantinedResults(db: Connection): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-/** Puts other bodies in the place of these: those without what was erased. */
+/** Replaces the bodies of deliveries by redacted ones. */
 export async function redactDeliveries(
   tx: Tx,
   bodies: readonly { readonly eventId: string; readonly body: string }[],
@@ -113,7 +113,7 @@ export async function redactDeliveries(
      where d.event_id = v."eventId"`.execute(tx)
 }
 
-/** Orphans whose job has become known are settled after all. @returns how many */
+/** Returns orphaned deliveries whose job has become known to the queue. @returns how many */
 export async function requeueOrphans(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.deliveries d set state = 'received', reason = null, settled_at = null

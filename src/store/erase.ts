@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { Tx } from './transaction.ts'
 
-/** What a row becomes whose person or company was erased. */
-export const ERASED_REASON = 'erased, never to be asked again'
+/** Reason stored on a row whose subject was erased. */
+export const ERASED_REASON = 'erased, never to be looked up again'
 
 export interface ErasedLookups {
   readonly lookups: number
@@ -13,10 +13,7 @@ export interface ErasedLookups {
   readonly changes: number
 }
 
-/**
- * Lookups of an identifier, and those whose record or input names it.
- * @param pattern null: only the record's own domain counts
- */
+/** Lookups of an identifier, and those whose record or input contains it. For a domain, the record's own domain only. */
 export async function findLookups(tx: Tx, kind: LookupKind, key: string, pattern: string): Promise<number[]> {
   const named =
     kind === 'domain'
@@ -27,7 +24,7 @@ export async function findLookups(tx: Tx, kind: LookupKind, key: string, pattern
   return rows.map((row) => row.id)
 }
 
-/** The lookups of every row that has asked, or was to ask, one of these: its other identifiers are the same person's. */
+/** All lookups of the rows that used one of these: a row's other identifiers belong to the same person. */
 export async function expandByRows(tx: Tx, ids: readonly number[]): Promise<number[]> {
   const these = sql`${[...ids]}::bigint[]`
   const { rows } = await sql<{ id: number }>`
@@ -38,7 +35,7 @@ export async function expandByRows(tx: Tx, ids: readonly number[]): Promise<numb
   return rows.map((row) => row.id)
 }
 
-/** The jobs of which these are members. */
+/** Keys of the jobs that have one of these lookups as a member. */
 export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select key as id from fillrate.jobs where lookup_ids && ${[...ids]}::bigint[]`.execute(tx)
@@ -46,31 +43,31 @@ export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise
 }
 
 /**
- * Erases lookups with their records and inputs, the changes of their rows, and what Fillrate knows of these rows beside
- * their keys. Leaves a tombstone for each lookup.
+ * Erases lookups with their records and inputs, the changes of their rows, and all that is stored on these rows except
+ * their keys. Leaves a suppression hash for each lookup.
  */
 export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<ErasedLookups> {
   const these = sql`${[...ids]}::bigint[]`
-  // The rows first: a write back that holds one of them is waited for, and its changes are then seen.
+  // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
   const { rows } = await sql<{ source: string; key: string }>`
     update fillrate.rows r
        set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key`.execute(tx)
-  const { rows: gone } = await sql<{ changes: number }>`
+  const { rows: deleted } = await sql<{ changes: number }>`
     with keys as (
       select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)
        union select source, key from fillrate.changes where lookup_id = any(${these})
-    ), gone as (
+    ), deleted as (
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
       returning c.source, c.key
     ), unclaimed as (
-      -- Of a row that is somebody else's by now only what was written before goes.
-      update fillrate.rows r set last_written = null from (select distinct source, key from gone) g
+      -- A row whose subject is someone else by now loses only what was written before.
+      update fillrate.rows r set last_written = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     )
-    select count(*) as changes from gone`.execute(tx)
+    select count(*) as changes from deleted`.execute(tx)
   await removeFromUnsentJobs(tx, ids)
   const { rows: lookups } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
     delete from fillrate.lookups where id = any(${these})
@@ -80,13 +77,13 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
     lookups: lookups.length,
     records: lookups.filter((one) => one.record).length,
     rows,
-    changes: gone[0]?.changes ?? 0,
+    changes: deleted[0]?.changes ?? 0,
   }
 }
 
 /**
- * A job that is to be posted again goes without them; one that would then be empty is not posted. In a job that was
- * posted their places stay, without a name, because the service counts them.
+ * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
+ * they keep their places, without a name, because the service matches by position.
  */
 async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
   const these = sql`${[...ids]}::bigint[]`
@@ -108,13 +105,13 @@ export interface StoredDelivery {
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string | null
-  /** Of one that could not be read: whether the identifier is among its bytes. */
+  /** For a body that is no text: whether the pattern occurs in its bytes. */
   readonly unreadable: boolean
 }
 
 /**
- * Deliveries that may hold a copy: those of the jobs, those in which the identifier is read, and those in which it
- * could be written in another way. Reads them all, and locks none.
+ * Event ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
+ * escapes in which it could be written differently. Reads all deliveries, locks none.
  */
 export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
   const { rows } = await sql<{ eventId: string }>`
@@ -126,7 +123,7 @@ export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: s
   return rows.map((row) => row.eventId)
 }
 
-/** Locks deliveries, with what is to be looked at. */
+/** Locks deliveries and reads their bodies. */
 export async function lockDeliveries(
   tx: Tx,
   eventIds: readonly string[],
@@ -141,7 +138,7 @@ export async function lockDeliveries(
   return rows
 }
 
-/** Puts one body in the place of those that could not be read. */
+/** Replaces bodies that are no text by one and the same body. */
 export async function replaceDeliveryBodies(
   tx: Tx,
   eventIds: readonly string[],
@@ -153,7 +150,7 @@ export async function replaceDeliveryBodies(
   )
 }
 
-/** What in Fillrate's own knowledge of rows may name a person. */
+/** Stored text about rows that may name a person. */
 const SEARCHED_TEXT = {
   rows: sql`key`,
   changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
@@ -161,8 +158,9 @@ const SEARCHED_TEXT = {
 } as const
 
 /**
- * Where a person is named. Looked for without a lock, and erased where it was found: a search of a large table takes
- * minutes, for which no pick and no write back may wait. What moves meanwhile is found by another search.
+ * Physical places (ctid) of rows that match the pattern. Searches without a lock, and `eraseByPattern` deletes by place:
+ * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
+ * found by the next search.
  */
 export async function findByPattern(
   tx: Tx,
@@ -175,7 +173,7 @@ export async function findByPattern(
   return rows.map((row) => row.place)
 }
 
-/** Changes that name a person, and rows that do so in their very keys. */
+/** Deletes changes that name a person, and rows whose key does. */
 export async function eraseByPattern(
   tx: Tx,
   places: Readonly<Record<keyof typeof SEARCHED_TEXT, readonly string[]>>,
@@ -191,16 +189,16 @@ export async function eraseByPattern(
   return { rows, changes: Number(changes ?? 0) }
 }
 
-/** A column of Fillrate's own tables that can hold words. */
+/** A column of Fillrate's own tables that can hold text. */
 export interface TextColumn {
   readonly table: string
   readonly column: string
   readonly type: string
-  /** Part of a key or a reference, so that its words can't be put out of it. */
+  /** Part of a key or a reference: its text cannot be replaced. */
   readonly isKey: boolean
 }
 
-/** Every column of text, JSON or bytes in the schema `fillrate`, out of the catalogue: also those of later versions. */
+/** Every text, JSON or bytea column of the schema `fillrate`, from the catalogue: includes those of later versions. */
 export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
   const { rows } = await sql<TextColumn>`
     select c.relname as table, a.attname as column, t.typname as type,
@@ -218,7 +216,7 @@ export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
 const columnTextSql = ({ column, type }: TextColumn) =>
   type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`
 
-/** In how many rows a pattern is found in a column. */
+/** The number of rows whose column matches a pattern. */
 export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from ${sql.table(`fillrate.${column.table}`)}
@@ -226,7 +224,7 @@ export async function countMatches(tx: Tx, column: TextColumn, pattern: string):
   return rows[0]?.count ?? 0
 }
 
-/** Where a pattern is found in a column that can be blotted. Locks nothing. */
+/** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
 export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
   if (column.isKey || !REDACTABLE.has(column.type)) return []
   const { rows } = await sql<{ place: string }>`
@@ -236,9 +234,9 @@ export async function findMatches(tx: Tx, column: TextColumn, pattern: string): 
 }
 
 /**
- * Puts `[erased]` in the place of what a pattern finds in a column of text or JSON.
- * @param places as `find` gives them
- * @returns in how many rows
+ * Replaces what a pattern matches by `[erased]`, in a text or JSON column.
+ * @param places as `findMatches` returns them
+ * @returns the number of rows
  */
 export async function redactColumn(
   tx: Tx,

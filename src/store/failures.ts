@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 
-/** Which of them: null is all. */
+/** Which failures: null is all. */
 export interface FailureFilter {
   readonly source: string | null
   readonly states: readonly FailureState[] | null
@@ -13,7 +13,7 @@ const inSourceSql = (source: string | null) => (source === null ? sql`true` : sq
 const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
   sql`state in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
 
-/** The reason without what is each row's own: how low a confidence was. */
+/** SQL: the reason without what differs from row to row (the confidence). */
 const sharedReasonSql = sql`
   case when state = 'below_confidence'
        then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
@@ -25,7 +25,7 @@ export interface FailureReason {
   readonly rows: number
 }
 
-/** Why rows failed, with their numbers, most frequent first. Of a confidence too low only the bound is told. */
+/** Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound. */
 export async function countFailureReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
   const { rows } = await sql<FailureReason>`
     select source, state, ${sharedReasonSql} as reason, count(*) as rows
@@ -43,10 +43,10 @@ export interface SkippedCells {
   readonly rows: number
 }
 
-/** Nothing can be done about what a record lacks, or is too unsure of. */
+/** Normal reasons to skip a cell: the record lacks the value, or is not confident enough. */
 const EXPECTED_SKIPS = ['absent', 'below_confidence']
 
-/** Cells for which a record has a value that was not written, by the reason, most frequent first. */
+/** Cells whose record value was not written, by reason, most frequent first. */
 export async function countSkippedCells(db: Database, source: string | null): Promise<SkippedCells[]> {
   const { rows } = await sql<SkippedCells>`
     select r.source, c."column", c.reason, count(*) as rows
@@ -64,7 +64,7 @@ export interface FailedRow {
   readonly settled_at: Date
 }
 
-/** The rows that failed last. */
+/** The latest failed rows. */
 export async function latestFailures(
   db: Database,
   filter: FailureFilter,
@@ -78,8 +78,8 @@ export async function latestFailures(
 }
 
 /**
- * All of them, in the order of source and key, page by page: a million failures are never in memory at once.
- * @param limit rows at the most; null is all
+ * Failed rows in the order of source and key, page by page, so that a million failures are never in memory at once.
+ * @param limit maximum number of rows; null is all
  */
 export async function* iterateFailures(
   db: Database,
@@ -103,14 +103,14 @@ export async function* iterateFailures(
   }
 }
 
-/** The rows behind a reason: null is any. `reason` as `countReasons` tells it. */
+/** Selects the rows behind a reason; null is any. `reason` as `countFailureReasons` returns it. */
 export interface ReasonFilter {
   readonly source: string | null
   readonly state: FailureState | null
   readonly reason: string | null
 }
 
-/** A page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
+/** One page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
 export async function listFailuresByReason(
   db: Database,
   { source, state, reason }: ReasonFilter,

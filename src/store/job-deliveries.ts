@@ -11,7 +11,7 @@ export interface DeliveryJob {
   readonly requestIds: unknown
   /** A single lookup that the service accepted for later. */
   readonly single: boolean
-  /** In the order of submission. One that was erased keeps its place, without a kind and an address. */
+  /** In the order of submission. An erased one keeps its place, without a kind and an address. */
   readonly members: {
     readonly id: number
     readonly kind: LookupKind | null
@@ -20,7 +20,7 @@ export interface DeliveryJob {
   }[]
 }
 
-/** The jobs that deliveries name, by our id or by the service's, with their members. Locked until the end. */
+/** The jobs that deliveries refer to, by our key or by the service's id, with their members. Locked until commit. */
 export async function lockJobsForDeliveries(
   tx: Tx,
   ids: readonly string[],
@@ -40,7 +40,7 @@ export async function lockJobsForDeliveries(
 export interface DeliveredJob {
   readonly id: string
   readonly jobId: string | null
-  /** Null: nothing said that the job is over. */
+  /** Null: no delivery said that the job is finished. */
   readonly state: JobState | null
   readonly reason: string | null
   /** Members still wait for a result. */
@@ -48,9 +48,9 @@ export interface DeliveredJob {
 }
 
 /**
- * What deliveries make of their jobs, in whatever state these were. Members without a result are released when the job
- * is over and no further delivery has brought them for `graceMs`, and at the deadline at the latest. A job that was
- * delivered has arrived, and is in doubt no longer; one that is completed stays so.
+ * Applies deliveries to their jobs, in whatever state these are. Members without a result are released when the job is
+ * finished and no further delivery has come for `graceMs`, and at the deadline at the latest. A delivery proves that the
+ * job arrived, so it is no longer in doubt; a completed job stays completed.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,
@@ -75,7 +75,7 @@ export async function completeJobsFromDeliveries(
      where j.key = v.id`.execute(tx)
 }
 
-/** Jobs that are over, and for which no further delivery came. @returns their ids */
+/** Takes jobs that are finished and got no further delivery within the grace period. @returns their ids */
 export async function releaseDueJobs(tx: Tx, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with due as (

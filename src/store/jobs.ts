@@ -4,13 +4,13 @@ import { intervalSql, jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface Submittable {
-  /** So many emails wait. */
+  /** At least `least` emails are pending. */
   readonly enough: boolean
-  /** A job that was not taken before is due again. */
+  /** A job that the service did not accept is due again. */
   readonly again: boolean
 }
 
-/** What there is to post for a run. @param least emails that must wait */
+/** What a run has to submit. @param least pending emails that count as enough */
 export async function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
   const { rows } = await sql<Submittable>`
     select (select count(*) from (
@@ -33,10 +33,10 @@ export interface OutgoingJob {
 }
 
 /**
- * Makes jobs of a run's waiting email lookups, members first: when this is committed, a delivery finds its job
- * whatever becomes of the call.
- * @param ids as many jobs at the most
- * @param least none at all when fewer lookups wait
+ * Creates jobs from a run's pending email lookups and commits before the call, so that a delivery finds its job whatever
+ * happens to the call.
+ * @param ids one per job, and so the maximum number of jobs
+ * @param least creates no job with fewer members than this
  */
 export async function createJobs(
   db: Connection,
@@ -80,7 +80,7 @@ export async function createJobs(
   return rows
 }
 
-/** Jobs of a run that the service certainly did not take, and whose time has come again. */
+/** Leases jobs of a run that the service certainly did not accept and that are due again. */
 export async function leaseJobsForRetry(
   db: Connection,
   options: {
@@ -113,7 +113,7 @@ export interface SubmittedJob extends JobFields {
   readonly token: string
 }
 
-/** What became of submissions. A job that its delivery has overtaken keeps its state and learns its identifier. */
+/** Records the results of submissions. A job whose delivery came first keeps its state and gets its identifier. */
 export async function recordJobSubmissions(db: Connection, jobs: readonly SubmittedJob[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
@@ -133,8 +133,8 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
 }
 
 /**
- * The service took a single lookup for later (a 202): a job of one, that waits for its delivery like any other. It
- * counts as an attempt, or a service that accepts and never delivers would be asked without an end.
+ * Creates a job of one lookup from an asynchronous answer (202) to a synchronous call; it waits for its delivery like
+ * any other job. It counts as an attempt: a service that accepts and never delivers would be called without end.
  */
 export async function createFromAsyncAnswer(
   db: Connection,
@@ -159,19 +159,19 @@ export async function createFromAsyncAnswer(
       from made where l.id = ${lookup.id}`.execute(db)
 }
 
-/** Submissions whose process is gone: it is unknown whether they arrived. @returns how many */
+/** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.jobs
-       set state = 'in_doubt', reason = 'the process that submitted it is gone', lease_token = null,
+       set state = 'in_doubt', reason = 'its process died while submitting it', lease_token = null,
            leased_until = null
      where state = 'submitting' and leased_until < now()`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }
 
 /**
- * Jobs that the service certainly did not take, of runs that are no more: nobody would post them again, and to wait
- * for their deadline would be to wait for nothing. @returns their ids
+ * Rejects jobs that the service certainly did not accept and whose run is no longer running: nothing would submit them
+ * again, and their deadline is too far to wait for. @returns their ids
  */
 export async function cancelUnsubmitted(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
@@ -182,13 +182,13 @@ export async function cancelUnsubmitted(db: Connection, limit: number): Promise<
     )
     update fillrate.jobs j
        set state = 'rejected', not_before = null, finished_at = now(),
-           reason = 'its run ended before the service took it' || coalesce(': ' || j.reason, '')
+           reason = 'its run ended before the service accepted it' || coalesce(': ' || j.reason, '')
       from untaken where j.key = untaken.key
     returning j.key as id`.execute(db)
   return rows.map((row) => row.id)
 }
 
-/** Jobs whose delivery did not come in time. @returns their ids */
+/** Expires jobs whose delivery did not come before the deadline. @returns their ids */
 export async function expireJobs(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with late as (
@@ -219,7 +219,7 @@ export interface StoredJob {
   readonly finished_at: Date | null
 }
 
-/** The latest jobs, newest first, of any state or of one. */
+/** The latest jobs, newest first, in any state or in one. */
 export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
   const { rows } = await sql<StoredJob>`
     select key, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
@@ -228,7 +228,7 @@ export async function listJobs(db: Connection, limit: number, state: JobState | 
   return rows
 }
 
-/** How many jobs of a run, or of all, are in each state. */
+/** How many jobs of a run, or of all runs, are in each state. */
 export async function countJobStates(
   db: Connection,
   run: number | null,
@@ -242,13 +242,13 @@ export async function countJobStates(
 export interface LockedJob {
   readonly id: string
   readonly state: JobState
-  /** Its post is under way in a process that is alive. */
+  /** A living process is submitting it. */
   readonly held: boolean
   /** Members that still wait for their result. */
   readonly open: number
 }
 
-/** A job by our identifier or by the service's; locked, so that no delivery settles it meanwhile. */
+/** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
 export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   const { rows } = await sql<LockedJob>`
     select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
@@ -258,7 +258,7 @@ export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   return rows[0] ?? null
 }
 
-/** Ends a job before its deadline. */
+/** Expires a job before its deadline. */
 export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
   await sql`
     update fillrate.jobs
@@ -267,12 +267,12 @@ export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<
      where key = ${id}`.execute(tx)
 }
 
-/** A job that the service did not take is posted at once, and not after its pause. */
+/** Makes a job that the service did not accept due now, without the rest of its backoff. */
 export async function submitJobNow(tx: Tx, id: string): Promise<void> {
   await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
 }
 
-/** Jobs under a token were certainly not posted: the same. */
+/** Releases jobs under a token that were certainly not submitted: they are due at once. */
 export async function releaseJobs(db: Connection, token: string): Promise<void> {
   await sql`
     update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()

@@ -3,8 +3,10 @@ import { intervalSql } from './sql.ts'
 import type { Database } from './open.ts'
 
 /**
- * Becomes the caller of a scope, or stays it. One statement, so that two processes can't both win.
- * @returns false while another process holds it
+ * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
+ * statement, so that two processes cannot both get it.
+ * @param leaseMs milliseconds
+ * @returns false if another process holds it
  */
 export async function acquireLease(
   db: Database,
@@ -23,12 +25,12 @@ export async function acquireLease(
   return rows.length === 1
 }
 
-/** Gives the scope up at once, so that the next process need not wait for the lease to run out. */
+/** Releases the lease at once, so that the next leader need not wait until it expires. */
 export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
   await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
 }
 
-/** Who calls the service now. */
+/** The process that holds the lease now; null if none does. */
 export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
   const { rows } = await sql<{ owner: string }>`
     select owner from fillrate.leases where scope = ${scope} and leased_until > now()`.execute(db)

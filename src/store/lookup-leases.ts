@@ -18,26 +18,26 @@ export interface LeaseOptions {
   readonly limit: number
   readonly token: string
   readonly leaseMs: number
-  /** So many of them, from the first, are asked as soon as this is committed; without it, all. */
+  /** How many of them, from the first, are called as soon as this commits. Default: all. */
   readonly startImmediately?: number
   /**
-   * Whether emails are leased too, after what never goes in bulk; a number: only while fewer than so many of them
-   * wait, because as many make a job.
+   * Whether to lease emails too, after the lookups that never go in bulk. A number: only while fewer emails than this
+   * are pending, because that many make a job.
    */
   readonly emails: boolean | number
-  /** Only lookups of which no call has failed: the others prove little of a service that is probed. */
+  /** Only lookups without a failed call: the others prove little about a service that is being probed. */
   readonly untried?: boolean
 }
 
 /**
- * Leases some of a run's waiting lookups: those that can only go singly first, and the oldest of each.
- * @returns in the order in which they are to be asked
+ * Leases pending lookups of a run, oldest first; those that can only go as synchronous calls come before emails.
+ * @returns in the order in which to call
  */
 export async function leaseLookups(
   db: Database,
   { run, limit, token, leaseMs, emails, startImmediately = limit, untried = false }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
-  // Literally the predicates of the partial indexes: the planner uses them for nothing else.
+  // These must be the exact predicates of the partial indexes, or the planner does not use them.
   const single = sql`state = 'pending' and (kind <> 'email' or sync_only)`
   const email = sql`state = 'pending' and kind = 'email' and not sync_only`
   const ready = sql`run_id = ${run} and (not_before is null or not_before <= now())
@@ -52,8 +52,8 @@ export async function leaseLookups(
   const most = sql`${limit}::integer`
   const singles = claim(single, most)
   const mails = claim(sql`${email} and ${few}`, most)
-  // The bound is a number everywhere, never what another part has left: for a bound that it does not know the planner
-  // takes a tenth of all that waits, and reads the whole table for a handful of lookups.
+  // Every bound is a number, never the remainder of another part: for a bound that it does not know, the planner assumes
+  // a tenth of all pending lookups, and reads the whole table for a handful of them.
   const { rows } = await sql<Omit<LeasedLookup, 'token'>>`
     with single as (${singles}), ${emails === false ? sql`` : sql`email as (${mails}),`}
     claimed as (
@@ -80,9 +80,9 @@ export interface ExtendedLeases {
 }
 
 /**
- * Extends the leases under these tokens. A lookup that somebody is writing at this moment is left out: it is most likely
- * being answered, and to wait for it while holding others is how two statements come to wait for each other.
- * @returns by token; one under which nothing is leased any more is missing
+ * Extends the leases under these tokens. Skips a lookup that another statement has locked: its result is most likely
+ * being stored, and waiting for it while holding other locks leads to deadlocks.
+ * @returns by token; a token without any lease is missing
  */
 export async function extendLookupLeases(
   db: Database,
@@ -106,7 +106,7 @@ export async function extendLookupLeases(
   return new Map(rows.map(({ token, ...counts }) => [token, counts]))
 }
 
-/** Lookups that are leased and about to be asked, as SQL: how far each token has come, and which lookups are still ours. */
+/** SQL fragments: mark lookups in flight, and select those whose lease we still hold. */
 function inFlightSql(lookups: readonly LeasedLookup[]): {
   readonly asking: RawBuilder<unknown>
   readonly ours: RawBuilder<unknown>
@@ -124,9 +124,9 @@ function inFlightSql(lookups: readonly LeasedLookup[]): {
 }
 
 /**
- * To be called before leased lookups are asked, those with the lower ids first: when their process is killed, they are
- * in doubt, and what else it had leased is not.
- * @returns those that may be asked: whoever was erased meanwhile, or leased by another, is not among them
+ * Marks leased lookups in flight, before they are called, lowest ids first. If the process is killed, only marked
+ * lookups are in doubt.
+ * @returns those that may be called; without those that were erased meanwhile or leased by another process
  */
 export async function markInFlight(
   db: Database,
@@ -138,7 +138,7 @@ export async function markInFlight(
   return stillHeld(lookups, rows[0]?.ours)
 }
 
-/** By the lookup: the token under which it is leased. */
+/** The token that holds the lease, by lookup id. */
 type LeaseHolders = Readonly<Record<string, string>> | null
 
 const stillHeld = (lookups: readonly LeasedLookup[], holders: LeaseHolders | undefined): LeasedLookup[] =>
@@ -147,23 +147,23 @@ const stillHeld = (lookups: readonly LeasedLookup[], holders: LeaseHolders | und
 export interface LookupResult extends LookupFields {
   readonly id: number
   readonly token: string
-  readonly askedAt: Date
-  /** Of whom the record tells, as tombstones would: it is not kept where one of them is there. */
+  readonly requestedAt: Date
+  /** Suppression hashes of the record's subject: the record is not stored if one of them is suppressed. */
   readonly hashes?: readonly string[]
 }
 
 export interface CompleteResult {
-  /** Those of `next` that may be asked, as `begin` tells. */
+  /** Those of `next` that may be called, as `markInFlight` returns them. */
   readonly started: readonly LeasedLookup[]
-  /** Those whose lease was lost, or whose record tells of somebody who was erased. */
+  /** Results whose lease was lost, or whose subject was erased. */
   readonly unstored: readonly LookupResult[]
 }
 
 /**
- * Stores the answers of leased lookups, and begins the next in the same statement: a slot stands idle for one round
- * trip and one commit instead of two. Where the lease was lost meanwhile, a record is still kept if none is there, and
- * never put over a newer one.
- * @param next leased, and to be asked when this is committed
+ * Stores the results of leased lookups and marks the next ones in flight in the same statement: a slot is idle for one
+ * round trip and one commit instead of two. If the lease was lost, a record is still stored where there is none, and
+ * never replaces a newer one.
+ * @param next leased lookups to call when this has committed
  */
 export async function completeLookups(
   db: Database,
@@ -176,7 +176,7 @@ export async function completeLookups(
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             requested_at = v."askedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
+             requested_at = v."requestedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
              lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
@@ -198,18 +198,18 @@ export async function completeLookups(
 const releaseLookupSql = sql`update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null`
 const isLeasedSql = sql`l.state = 'leased'`
 
-/** Leased lookups that were certainly not asked: they may be at once, and nothing is in doubt. */
+/** Releases leased lookups that were certainly not called: they are pending again at once, and none is in doubt. */
 export async function releaseLookups(
   db: Database,
   leased: readonly { readonly id: number; readonly token: string }[],
 ): Promise<void> {
-  // Each under its own token: one that was leased again meanwhile may be on the wire under another of them.
+  // Matches each by its own token: a lookup that was leased again meanwhile may be in flight under another one.
   await sql`
     ${releaseLookupSql} from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
      where l.id = k.id and ${isLeasedSql} and l.lease_token = k.token`.execute(db)
 }
 
-/** The same for all that is leased under a token. */
+/** Releases everything leased under a token that was certainly not called. */
 export async function releaseByToken(db: Database, token: string): Promise<void> {
   await sql`${releaseLookupSql} where ${isLeasedSql} and l.lease_token = ${token}`.execute(db)
 }

@@ -4,7 +4,7 @@ import { Lookup, RETRY_FAILED_AFTER_MS, type LookupState } from '../domain/looku
 import { intervalSql, jsonBatch, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-/** The states of an answered lookup, for `in (…)`. */
+/** The states of a lookup that has its result, for `in (…)`. */
 export const ANSWERED_STATES = sql.raw(
   [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
@@ -20,20 +20,20 @@ export interface UpsertedLookup {
   readonly kind: LookupKind
   readonly key: string
   readonly state: LookupState
-  /** It is this run's to ask: new, due again, or left behind by a run that is no more. */
+  /** This run makes the call: the lookup is new, due for a refresh, or was left pending by a dead run. */
   readonly admitted: boolean
 }
 
-/** Final and due again, or waiting for a run that is no more. `l` is the lookup. */
+/** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
 const claimableSql = (live: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now())
   or (l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
 )`
 
 /**
- * Makes sure that every wanted lookup of a service exists, and takes for `run` those that must be asked. What another run left
- * waiting keeps its attempts and the time of its next try.
- * Holds a lock on each until the transaction ends: an answer that comes meanwhile waits, and then sees the new rows.
+ * Creates the lookups of a service that do not exist yet, and claims for `run` those that need a call. A lookup that a
+ * dead run left pending keeps its attempts and the time of its next try.
+ * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
  */
 export async function upsertLookups(
   tx: Tx,
@@ -70,7 +70,7 @@ export async function upsertLookups(
   return rows
 }
 
-/** Which of the wanted lookups `want` would take for a run: those that would cost. */
+/** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
 export async function needCall(
   db: Connection,
   wanted: readonly LookupSpec[],
@@ -88,8 +88,8 @@ export async function needCall(
 }
 
 /**
- * Which of the wanted lookups wait unasked for a run that is no more and that spent of the same budget: they are paid
- * already. Locks them, so that nothing becomes of them meanwhile. In the same order.
+ * Which of these lookups are pending for a dead run that shared this run's budget, in the same order: they are charged
+ * already. Locks them, so that nothing changes them before the caller commits.
  */
 export async function findAlreadyPaid(
   tx: Tx,
@@ -111,15 +111,15 @@ export async function findAlreadyPaid(
 
 export interface SyncRetry {
   readonly reason: string
-  /** The service may have done and billed them already. */
+  /** The service may have processed and billed them already. */
   readonly mayBeBilled: boolean
-  /** Tries of one lookup before it is failed; null: however many it had. */
+  /** Attempts after which a lookup fails; null: no limit. */
   readonly attempts: number | null
 }
 
 /**
- * Members of these jobs that still wait for a result are requested again, singly, once. Those that used up their
- * attempts, accepted for later again and again and never delivered, are failed. @returns how many
+ * Queues members of these jobs that still wait for a result again, once, as synchronous calls. A member that used up its
+ * attempts fails: the service accepted it for later again and again and never delivered. @returns how many
  */
 export async function requeueSingly(
   tx: Connection,
@@ -146,7 +146,7 @@ export async function requeueSingly(
   return rows[0]?.count ?? 0
 }
 
-/** Members of these jobs, which the service never took, are asked again in whatever way. @returns how many */
+/** Queues members of jobs that the service never accepted again, on any route. @returns how many */
 export async function requeueMembers(
   tx: Connection,
   jobs: readonly string[],
@@ -159,7 +159,7 @@ export async function requeueMembers(
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Members of these jobs may have been billed by a submission that is posted again. */
+/** Adds one unconfirmed call to the members of jobs that are submitted again: the first submission may have been billed. */
 export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
@@ -168,36 +168,36 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
 }
 
 export interface ExpiredLeases {
-  /** Their calls may have been answered and paid for, which is counted. */
+  /** Marked in flight: their calls may have been answered and billed, which is counted. */
   readonly inDoubt: number
-  /** Leased, and certainly never asked. */
-  readonly unasked: number
+  /** Leased and never called. */
+  readonly uncalled: number
 }
 
-/** Lookups whose leases ran out wait again. */
+/** Returns lookups with an expired lease to the queue. */
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
   const { rows } = await sql<ExpiredLeases>`
     with expired as (
       select id, lease_token as token from fillrate.lookups where state = 'leased' and leased_until < now()
        order by leased_until limit ${limit} for no key update skip locked
-    ), asked as materialized (
+    ), called as materialized (
       select e.id, min(a.marked_at) as at from expired e left join fillrate.in_flight_marks a on a.lease_token = e.token and a.through_lookup_id >= e.id
        group by e.id
     ), returned as (
       update fillrate.lookups l
          set state = 'pending', lease_token = null, leased_until = null,
-             unconfirmed_calls = l.unconfirmed_calls + (asked.at is not null)::integer,
-             attempts = l.attempts + (asked.at is not null)::integer,
-             requested_at = coalesce(asked.at, l.requested_at),
-             reason = case when asked.at is null then l.reason else 'the process that asked it is gone' end
-        from asked where l.id = asked.id
-      returning asked.at
+             unconfirmed_calls = l.unconfirmed_calls + (called.at is not null)::integer,
+             attempts = l.attempts + (called.at is not null)::integer,
+             requested_at = coalesce(called.at, l.requested_at),
+             reason = case when called.at is null then l.reason else 'lease expired during a call' end
+        from called where l.id = called.id
+      returning called.at
     )
-    select count(at) as "inDoubt", count(*) - count(at) as unasked from returned`.execute(db)
-  return rows[0] ?? { inDoubt: 0, unasked: 0 }
+    select count(at) as "inDoubt", count(*) - count(at) as uncalled from returned`.execute(db)
+  return rows[0] ?? { inDoubt: 0, uncalled: 0 }
 }
 
-/** How far tokens had come under which nothing is leased any more. A minute later, so that few are looked at in vain. */
+/** Deletes in-flight marks whose token holds no lease, after a grace period of one minute. */
 export async function pruneInFlightMarks(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.in_flight_marks a
@@ -207,11 +207,12 @@ export async function pruneInFlightMarks(db: Connection): Promise<void> {
   )
 }
 
-/** Lookups of one statement. */
+/** Lookups per statement. */
 const ADOPT_BATCH_SIZE = 1_000
 
 /**
- * Takes over what dead runs left waiting and this run's rows want: first what an earlier run of the same budget has paid.
+ * Moves lookups that dead runs left pending, and that this run's rows need, to this run. Those that an earlier run of
+ * the same budget paid for come first.
  * @param left how many more may be charged
  */
 export async function adoptLookups(

@@ -3,30 +3,30 @@ import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
 import type { JobState } from '../domain/job.ts'
 
-/** Which of the service's endpoints was called. */
+/** The called endpoint of the service. */
 export type CalledEndpoint = 'person' | 'company' | 'bulk'
 
 export interface RequestCount {
-  /** The beginning of its ten seconds, in milliseconds since the epoch. */
+  /** The start of its 10-second step, in milliseconds since the epoch. */
   readonly at: number
   readonly endpoint: CalledEndpoint
-  /** The status of the answer; `none` where none came. */
+  /** HTTP status of the response; `none` if there was none. */
   readonly status: string
   readonly calls: number
 }
 
-/** A number that only grows: `name` and `labels` as Prometheus writes them. */
+/** A monotonic counter; `name` and `labels` as in the Prometheus format. */
 export interface MetricCounter {
   readonly name: string
   readonly labels: string
   readonly value: number
 }
 
-/** The length of one step of the call rate, in milliseconds. */
+/** Length of one step of the request counts, in milliseconds. */
 export const REQUEST_COUNT_STEP_MS = 10_000
 const REQUEST_COUNTS_TTL_MS = 24 * 3_600_000
 
-/** Adds what one process has counted since it did so last: one statement, whatever the number of calls. */
+/** Adds what one process has counted since its last call, in one statement. */
 export async function addMetrics(
   db: Database,
   counted: {
@@ -52,7 +52,7 @@ export async function addMetrics(
     on conflict (name, labels) do update set value = c.value + excluded.value`.execute(db)
 }
 
-/** Calls of the last so many milliseconds, by step. */
+/** Request counts of the last `ms` milliseconds, by step. */
 export async function listRequestCounts(db: Database, ms: number): Promise<RequestCount[]> {
   const { rows } = await sql<Omit<RequestCount, 'at'> & { at: Date }>`
     select at, endpoint, status, calls from fillrate.request_counts
@@ -67,13 +67,13 @@ export async function listCounters(db: Database): Promise<MetricCounter[]> {
   return rows
 }
 
-/** How many rows of a source held a value in each column, at one moment. */
+/** How many rows of a source had a value in each column, at one time. */
 export interface FillRateSample {
   readonly source: string
   readonly at: Date
-  /** Rows that belonged to the source. */
+  /** Rows that belong to the source. */
   readonly eligible: number
-  /** By column. */
+  /** Rows with a value, by column. */
   readonly filled: Readonly<Record<string, number>>
   readonly took_ms: number
 }
@@ -83,8 +83,8 @@ const HOURLY_AFTER_MS = 3_600_000
 const DAILY_AFTER_MS = 7 * 24 * 3_600_000
 
 /**
- * Keeps a measurement. While work goes on the latest moves along with it, so that there is one in ten seconds; after an
- * hour the last one of each hour is left, after a week that of each day. The very first stays, to be compared with.
+ * Saves a sample. A newer sample replaces the last one within ten seconds; after an hour the last of each hour is kept,
+ * after a week the last of each day. The very first one stays, for comparison.
  */
 export async function saveFillRateSample(
   db: Database,
@@ -110,7 +110,7 @@ export async function saveFillRateSample(
     on conflict (source, at) do nothing`.execute(db)
 }
 
-/** The latest measurement of a source. */
+/** The latest sample of a source. */
 export async function latestFillRateSample(db: Database, source: string): Promise<FillRateSample | null> {
   const { rows } = await sql<FillRateSample>`
     select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
@@ -118,18 +118,18 @@ export async function latestFillRateSample(db: Database, source: string): Promis
   return rows[0] ?? null
 }
 
-/** A source's measurements, oldest first: the first one of all, then the latest `most`. */
+/** A source's samples, oldest first: the first one of all, then the latest `limit`. */
 export async function listFillRateSamples(
   db: Database,
   source: string,
-  most: number,
+  limit: number,
 ): Promise<FillRateSample[]> {
   const { rows } = await sql<FillRateSample>`
     (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
       where source = ${source} order by at limit 1)
     union
     (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
-      where source = ${source} order by at desc limit ${most})
+      where source = ${source} order by at desc limit ${limit})
     order by at`.execute(db)
   return rows
 }
@@ -138,15 +138,15 @@ export interface JobGroup {
   readonly state: JobState
   readonly jobs: number
   readonly emails: number
-  /** When the oldest of them was made. */
+  /** When the oldest of them was created. */
   readonly oldest: Date
-  /** The first deadline of those that wait for a delivery; null where none does. */
+  /** The first deadline of those that wait for a delivery; null if none does. */
   readonly deadline: Date | null
-  /** Of these, those past their deadline. */
+  /** How many of these are past their deadline. */
   readonly overdue: number
 }
 
-/** Jobs by state, those first that still wait for something. */
+/** Jobs by state; unfinished ones come first. */
 export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   const { rows } = await sql<JobGroup>`
     select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
@@ -159,27 +159,27 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
 }
 
 export interface Usage {
-  /** Lookups that the service was asked. */
-  readonly asked: number
+  /** Lookups requested from the service. */
+  readonly requested: number
   /** Cells written. */
   readonly written: number
   readonly runs: number
 }
 
-/** What the runs of the last so many milliseconds asked and wrote, as they told it when they ended. */
+/** What the finished runs of the last `ms` milliseconds requested and wrote, from their reports. */
 export async function usageWithin(db: Database, ms: number): Promise<Usage> {
   const { rows } = await sql<Usage>`
-    select coalesce(sum((totals #>> '{lookups,asked}')::bigint), 0)::bigint as asked,
+    select coalesce(sum((totals #>> '{lookups,requested}')::bigint), 0)::bigint as requested,
            coalesce(sum((totals #>> '{cells,written}')::bigint)
              filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written,
            count(*) as runs
       from fillrate.runs
      where started_at > now() - ${intervalSql(ms)} and state <> 'running'
        and options -> 'undoes' is null`.execute(db)
-  return rows[0] ?? { asked: 0, written: 0, runs: 0 }
+  return rows[0] ?? { requested: 0, written: 0, runs: 0 }
 }
 
-/** How long the oldest delivery that nobody has settled has waited, in seconds; 0 where none waits. */
+/** Age of the oldest unsettled delivery, in seconds; 0 if there is none. */
 export async function oldestUnsettledSeconds(db: Database): Promise<number> {
   const { rows } = await sql<{ seconds: number }>`
     select coalesce(extract(epoch from now() - min(received_at)), 0)::float8 as seconds

@@ -7,22 +7,22 @@ export type Database = Kysely<Schema>
 
 export interface OpenOptions {
   readonly url: string
-  /** Connections at the most. */
+  /** Maximum number of connections. */
   readonly max?: number
   /** Shown in pg_stat_activity. */
   readonly name?: string
-  /** Told of every statement sent, for tests and benchmarks that count them. */
+  /** Called with every statement sent, for tests and benchmarks that count them. */
   readonly onStatement?: (sql: string) => void
   /**
-   * A connection from which nothing came for so long is given up, in milliseconds: its other end may be gone without a
-   * word. One whose statement Postgres is still at work on is kept. Left out: it is waited for.
+   * Milliseconds of silence after which a connection is dropped, because its other end may be gone. Kept if Postgres is
+   * still running its statement. Default: never.
    */
   readonly silentAfterMs?: number
-  /** Told when an idle connection is lost. The pool opens another by itself. */
+  /** Called when an idle connection is lost. The pool opens another one by itself. */
   readonly onLost?: (error: Error) => void
 }
 
-// Identifiers and counts come as bigint; all of them stay far below 2^53, and a string would break `===`.
+// Identifiers and counts are bigint; all stay far below 2^53, and a string would break `===`.
 const INT8 = 20
 const TIMESTAMPTZ = 1184
 const types: pg.CustomTypesConfig = {
@@ -34,7 +34,7 @@ const types: pg.CustomTypesConfig = {
   }) as pg.CustomTypesConfig['getTypeParser'],
 }
 
-/** The driver reads ISO alone, and gives null for any other text: a time that is there would be taken for none. */
+/** The driver parses ISO only and returns null for any other format, which would make a time look absent. */
 function parseTime(text: string, time: unknown): unknown {
   if (time !== null) return time
   throw new Error(
@@ -44,9 +44,9 @@ function parseTime(text: string, time: unknown): unknown {
 }
 
 /**
- * A connection that writes times as ISO, whatever the database or the role is set to. Given with the start of the
- * connection, because PgBouncer keeps this parameter for each of its clients; a SET would leak to others in transaction
- * mode. The order of day and month stays the database's: the user's expressions read by it, and ISO has one only.
+ * A connection that writes times as ISO, whatever the database or the role is set to. Set as a startup parameter, which
+ * PgBouncer keeps for each of its clients; a SET would leak to others in transaction mode. The order of day and month
+ * stays the database's, because the user's expressions depend on it; ISO has only one.
  */
 class IsoClient extends pg.Client {
   getStartupConf(): Record<string, string> {
@@ -56,8 +56,8 @@ class IsoClient extends pg.Client {
 }
 
 /**
- * Whether Postgres is still at work on what a connection has sent, asked over another connection: a long statement is
- * silent too, and cut off it would be sent again and again. Behind PgBouncer nothing is known of it.
+ * Whether Postgres is still running a connection's statement, checked over another connection: a long statement is
+ * silent too, and would be cut off and sent again for ever. Cannot be known behind PgBouncer.
  */
 async function isBackendActive(url: string, processID: number | null, timeoutMs: number): Promise<boolean> {
   const look = new pg.Client({
@@ -82,8 +82,8 @@ async function isBackendActive(url: string, processID: number | null, timeoutMs:
 }
 
 /**
- * Opens the pool. No connection is made before the first statement.
- * Nothing is set on the session: behind PgBouncer in transaction mode a session setting would leak to others.
+ * Opens the pool; the first statement opens the first connection.
+ * Sets nothing on the session: behind PgBouncer in transaction mode a session setting would leak to others.
  */
 export function openDatabase(options: OpenOptions): Database {
   const pool = new pg.Pool({
@@ -94,16 +94,16 @@ export function openDatabase(options: OpenOptions): Database {
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    // Node probes once a second after this, ten times: a machine that is gone is noticed in 20 s.
+    // Node then sends ten probes, one a second: a dead machine is noticed in 20 s.
     keepAliveInitialDelayMillis: 10_000,
     types,
   })
-  // Without a listener, a connection that Postgres ends while idle would end the process.
+  // Without a listener, an idle connection that Postgres closes would end the process.
   pool.on('error', (error) => options.onLost?.(error))
   const { silentAfterMs } = options
   pool.on('connect', (client) => {
-    // The pool listens to idle connections alone: one that ends between two statements of a transaction would end the
-    // process. Its next statement fails, and tells.
+    // The pool listens to idle connections only: one that closes between two statements of a transaction would end the
+    // process. Its next statement fails with an error.
     client.on('error', () => {})
     if (silentAfterMs === undefined) return
     const { connection, processID } = client as unknown as {

@@ -1,11 +1,11 @@
 import { sql } from 'kysely'
 import type { Connection } from './transaction.ts'
 
-/** A source that no run picks from until somebody resumes it. */
+/** A source that no run picks from until it is resumed. */
 export interface PausedSource {
   readonly source: string
   readonly paused_at: Date
-  /** Where it was asked for: `the command line`, `the dashboard`. */
+  /** Where the request came from: `the command line`, `the dashboard`. */
   readonly paused_by: string
 }
 
@@ -15,7 +15,7 @@ export async function listPaused(db: Connection): Promise<PausedSource[]> {
   return rows
 }
 
-/** Which of these sources are paused. */
+/** Which of these sources are paused, in order. */
 export async function filterPaused(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     select source from fillrate.paused_sources where source = any(${[...sources]}::text[]) order by source`.execute(
@@ -24,7 +24,7 @@ export async function filterPaused(db: Connection, sources: readonly string[]): 
   return rows.map((row) => row.source)
 }
 
-/** @returns the sources that were not paused before */
+/** Pauses sources. @returns those that were not paused before */
 export async function pauseSources(
   db: Connection,
   sources: readonly string[],
@@ -36,7 +36,7 @@ export async function pauseSources(
   return rows.map((row) => row.source)
 }
 
-/** @returns the sources that were paused before */
+/** Resumes sources. @returns those that were paused before */
 export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     delete from fillrate.paused_sources where source = any(${[...sources]}::text[]) returning source`.execute(

@@ -9,17 +9,17 @@ export interface RetryRow {
   readonly state: RetryState
   readonly reason: string | null
   readonly lookup: number | null
-  /** Whether the lookup has to be asked again, because it failed itself or is due. */
+  /** A retry needs a call, because the lookup failed or is due for a refresh. */
   readonly asks: boolean
 }
 
 export interface RetryFilter {
   readonly states: readonly RetryState[]
-  /** A part of the reason, in any case; null is any. */
+  /** Part of the reason, in any case; null is any. */
   readonly reason: string | null
 }
 
-/** Settled rows of a source that can be tried again, in key order. @param after keyset: keys after this one */
+/** Finished rows of a source that can be retried, in key order. @param after keyset: keys after this one */
 export async function listRetryRows(
   db: Connection,
   source: string,
@@ -48,13 +48,13 @@ const retryStateSql = sql<RetryState>`
 const unansweredSql = sql`'failed', 'rejected'`
 const answeredSql = sql`'found', 'not_found'`
 
-/** The text as it is, and not as a pattern: reasons hold underscores and dots. */
+/** SQL: the reason contains a text. Compared literally, not as a pattern: reasons contain underscores and dots. */
 const hasReasonSql = (reason: string | null): RawBuilder<unknown> =>
   reason === null ? sql`true` : sql`position(lower(${reason}) in lower(coalesce(r.reason, ''))) > 0`
 
 /**
- * Makes rows due, so that the next run picks them, and with them the lookups that failed themselves. A lookup that was
- * answered is left as it is: its stored record is written without a call.
+ * Makes rows due, so that the next run picks them, and with them their failed lookups. A lookup with a result is left as
+ * it is: its stored record is written without a call.
  */
 export async function makeRowsDue(
   tx: Tx,
@@ -73,11 +73,11 @@ export async function makeRowsDue(
   await sql`
     update fillrate.rows r set due_at = now()
       from ${unnestByRow(source, rows, sql`lookup bigint`)}
-     where r.ctid = place.ctid
+     where r.ctid = target.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
 }
 
-/** A settled row with the record that is stored for it. */
+/** A finished row with its stored record. */
 export interface RemapRow {
   readonly key: string
   readonly inputHash: string
@@ -86,14 +86,14 @@ export interface RemapRow {
   readonly record: unknown
   readonly confidence: number | null
   readonly written: Readonly<Record<string, unknown>> | null
-  /** Its write was taken back by an undo. */
+  /** Its write was undone. */
   readonly undone: boolean
 }
 
 /**
- * Settled rows of a source whose lookup has found something, in key order.
+ * Finished rows of a source whose lookup has found a record, in key order.
  * @param after keyset: keys after this one
- * @param service whose answers they are; null: any
+ * @param service whose records; null: any
  */
 export async function listRemapRows(
   db: Connection,
@@ -115,7 +115,7 @@ export async function listRemapRows(
 const ofServiceSql = (service: number | null) =>
   service === null ? sql`true` : sql`l.service_id = ${service}`
 
-/** How many of them there are. */
+/** The number of those rows. */
 export async function countRemapRows(
   db: Connection,
   source: string,
@@ -129,7 +129,7 @@ export async function countRemapRows(
 }
 
 /**
- * Has rows written from their stored record, by whoever writes back next. Rows that changed meanwhile are left out.
+ * Queues rows for write-back from their stored record. Skips rows that changed meanwhile.
  * @returns how many wait now
  */
 export async function requeueRowsForWrite(
@@ -140,7 +140,7 @@ export async function requeueRowsForWrite(
 ): Promise<number> {
   if (rows.length === 0) return 0
   const lookups = [...new Set(rows.map((row) => row.lookup))]
-  // As in the pick, the lookups are locked until the rows wait: whoever clears the flag then sees them.
+  // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
   const { rows: locked } = await sql<{ id: number }>`
     select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
      order by id for no key update`.execute(tx)
@@ -152,7 +152,7 @@ export async function requeueRowsForWrite(
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, sql`"inputHash" text, lookup bigint`)}
-     where r.ctid = place.ctid
+     where r.ctid = target.ctid
        and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)
   await sql`
@@ -163,7 +163,7 @@ export async function requeueRowsForWrite(
   return taken.length
 }
 
-/** Whether rows of a run wait to be written from a stored record. @param options.left also those left for later */
+/** Whether rows of a run wait to be written from a stored record. @param options.left include postponed rows */
 export async function hasRowsToWrite(
   db: Connection,
   source: string,

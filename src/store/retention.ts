@@ -2,10 +2,13 @@ import { sql } from 'kysely'
 import { intervalSql } from './sql.ts'
 import type { Database } from './open.ts'
 
-// What has been kept long enough, in small batches. The oldest ids are the oldest rows, so that none of these needs an
-// index of its own on a table that is written all day.
+// Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
+// another index for this.
 
-/** @param after the id after which to look @returns how many were deleted, and where the next look begins (null: done) */
+/**
+ * Deletes expired lookups. @param after the id to continue after
+ * @returns how many were deleted, and the id to continue after (null: done)
+ */
 export async function deleteRecords(
   db: Database,
   keepMs: number,
@@ -32,7 +35,7 @@ export async function deleteRecords(
   return { dropped, next: looked === batch ? last : null }
 }
 
-/** Deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
+/** Deletes deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
 export async function deleteDeliveries(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.deliveries where event_id in (
@@ -42,7 +45,7 @@ export async function deleteDeliveries(db: Database, keepMs: number, batch: numb
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Jobs that have ended. @returns how many were deleted */
+/** Deletes finished jobs. @returns how many were deleted */
 export async function deleteJobs(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.jobs where key in (
@@ -53,7 +56,7 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** @returns how many were deleted */
+/** Deletes changes. @returns how many were deleted */
 export async function deleteChanges(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.changes where id in (
@@ -62,7 +65,7 @@ export async function deleteChanges(db: Database, keepMs: number, batch: number)
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Runs that nothing remembers any more: no row, lookup, job or change. @returns how many were deleted */
+/** Deletes runs without any row, lookup, job or change. @returns how many were deleted */
 export async function deleteRuns(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.runs where id in (
@@ -76,7 +79,7 @@ export async function deleteRuns(db: Database, keepMs: number, batch: number): P
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Ticks of the schedule, but for the latest of each. @returns how many were deleted */
+/** Deletes scheduled runs, except the latest of each schedule. @returns how many were deleted */
 export async function deleteScheduledRuns(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.scheduled_runs where (schedule, at) in (

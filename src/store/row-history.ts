@@ -9,13 +9,13 @@ export interface RowHistoryRow {
   readonly state: RowState
   readonly reason: string | null
   readonly notes: Readonly<Record<string, unknown>> | null
-  /** A dry run holds it, which writes nothing. */
+  /** Held by a dry run, which writes nothing. */
   readonly dry: boolean
   readonly run: number | null
-  /** The service whose answers settle it. */
+  /** The service whose results it waits for. */
   readonly service: number
   readonly lookup: number | null
-  /** Lookups that found nothing before this one. */
+  /** Earlier lookups that found nothing. */
   readonly tried: readonly number[]
   readonly input_hash: string | null
   readonly written: Readonly<Record<string, unknown>> | null
@@ -40,10 +40,10 @@ export interface LookupHistory {
   readonly not_before: Date | null
   readonly leased_until: Date | null
   readonly refresh_at: Date | null
-  /** Rows that share it, this one among them. */
+  /** Rows that share the lookup, this one included. */
   readonly rows: number
   readonly record: unknown
-  /** The latest answer that was no record; null where none was kept. */
+  /** The latest response that was no valid record; null if none is stored. */
   readonly malformed_response: {
     readonly status: number
     readonly body: string
@@ -78,14 +78,14 @@ export interface ChangeHistory {
   readonly written_at: Date
   readonly before: Readonly<Record<string, unknown>>
   readonly after: Readonly<Record<string, unknown>>
-  /** The run that it takes back. */
+  /** The run whose write it undoes. */
   readonly undoes: number | null
-  /** The run that has taken it back, and of which cells. */
+  /** The run that has undone it, and in which cells. */
   readonly undone_by: number | null
   readonly undone: readonly string[]
 }
 
-/** What Fillrate knows of a row. Null: it was never picked. */
+/** The stored state of a row. Null: it was never picked. */
 export async function findRowHistory(
   db: Database,
   source: string,
@@ -99,7 +99,7 @@ export async function findRowHistory(
   return rows[0] ?? null
 }
 
-/** Lookups, in the order of the ids given. */
+/** Lookups, in the order of the given ids. */
 export async function listLookupHistory(db: Database, ids: readonly number[]): Promise<LookupHistory[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<LookupHistory>`
@@ -120,7 +120,7 @@ export async function findJobHistory(db: Database, id: string): Promise<JobHisto
   return rows[0] ?? null
 }
 
-/** The deliveries of a job, by our identifier or by the service's. */
+/** The deliveries of a job, by our key or by the service's id. */
 export async function listDeliveryHistory(db: Database, job: JobHistory): Promise<DeliveryHistory[]> {
   const { rows } = await sql<DeliveryHistory>`
     select event_id, state, reason, received_at, settled_at from fillrate.deliveries

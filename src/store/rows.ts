@@ -10,18 +10,18 @@ export interface PickedRow {
   readonly state: RowState
   readonly reason: string | null
   readonly lookup: number | null
-  /** Inputs that were left aside, with the reason. */
+  /** Inputs that were not used, with the reason. */
   readonly notes: unknown
-  /** Lookups of the same inputs that found nothing, in the order in which they were asked. */
+  /** Lookups for the same inputs that found nothing, in the order of the calls. */
   readonly tried?: readonly number[]
-  /** When a row that is settled at once may be picked again; null or left out: when its inputs change. */
+  /** When a row that finishes at once may be picked again; null or absent: when its inputs change. */
   readonly nextAt?: string | null
 }
 
 /**
- * Takes rows into a run. A row that another live run holds is left to it.
- * @param options.dry the rows that wait are not written before a run without it has taken them
- * @returns the keys taken
+ * Claims rows for a run. Skips rows that another running run holds.
+ * @param options.dry waiting rows are written only once a run without `dry` has claimed them
+ * @returns the claimed keys
  */
 export async function claimRows(
   tx: Tx,
@@ -31,7 +31,7 @@ export async function claimRows(
   picked: readonly PickedRow[],
   options: {
     readonly dry: boolean
-    /** Whose answers settle them. */
+    /** The service whose results they wait for. */
     readonly service: number
   },
 ): Promise<string[]> {
@@ -56,10 +56,10 @@ export async function claimRows(
 }
 
 /**
- * Waiting rows of a source that no live run holds; none of a paused one. Asked in the same statement: a pause that is
- * older than the death of a run is seen wherever that death is.
+ * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
+ * statement: a pause that is older than the death of a run is seen wherever that death is.
  * @param after keyset: keys after this one
- * @param dry without those that whoever receives their delivery will write: a dry run would keep that from them
+ * @param dry skip rows that are written as soon as their delivery comes: a dry run would prevent that
  */
 export async function listAbandonedRows(
   db: Connection,
@@ -78,14 +78,14 @@ export async function listAbandonedRows(
   return rows.map((row) => row.key)
 }
 
-/** Whether a row will be written as soon as its delivery comes, whether or not a run is there. */
+/** SQL: whether a row is written as soon as its delivery comes, with or without a run. */
 export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
   not ${sql.ref(`${row}.is_dry_run`)}
   and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup_id`)} and state = 'submitted'))`
 
 /**
- * A run's own rows that are to be picked again: their inputs changed before they were written, or they go on to their
- * next identifier.
+ * A run's own rows to pick again: their inputs changed before they were written, or their next identifier is to be
+ * tried.
  * @param after keyset: keys after this one
  */
 export async function listRequeuedRows(
@@ -103,7 +103,7 @@ export async function listRequeuedRows(
   return rows.map((row) => row.key)
 }
 
-/** Rows of a source whose time has come again, for a pass that does not read the whole table. */
+/** Rows of a source that are due again, for a pass that does not read the whole table. */
 export async function listDueRows(
   db: Connection,
   source: string,
@@ -117,12 +117,12 @@ export async function listDueRows(
   return rows.map((row) => row.key)
 }
 
-/** What became of a row's output cells. */
+/** What happened to a row's output cells. */
 export interface CellCounts {
   readonly written: number
   /** They held a value that the policy protects. */
   readonly protected: number
-  /** The value does not fit its column, or the database would not have it. */
+  /** The value does not fit its column, or the database rejected it. */
   readonly skipped: number
 }
 
@@ -141,14 +141,14 @@ export async function countRowStates(
   return counts
 }
 
-/** How many rows of a source a run has taken. */
+/** How many rows of a source a run has claimed. */
 export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`.execute(db)
   return rows[0]?.count ?? 0
 }
 
-/** The cells of a run's rows, added up. */
+/** Cell counts of a run's rows, summed. */
 export async function countCells(db: Connection, run: number): Promise<CellCounts> {
   const { rows } = await sql<CellCounts>`
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
@@ -157,7 +157,7 @@ export async function countCells(db: Connection, run: number): Promise<CellCount
   return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
 }
 
-/** The sources that any row was ever picked from. Jumps along the index from one to the next, whatever the table's size. */
+/** Every source that has rows. Jumps along the index from one name to the next, so that the table's size does not matter. */
 export async function listSourceNames(db: Database): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     with recursive names as (

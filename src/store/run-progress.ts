@@ -4,14 +4,14 @@ import { intervalSql, opaque } from './sql.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { Connection } from './transaction.ts'
 
-/** Whether any row of a run waits: cheap enough to ask often. */
+/** Whether any row of a run waits; cheap enough to poll. */
 export async function hasWaitingRows(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.rows where run_id = ${run} and state = 'waiting') as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
-/** Whether any row of a run is to be picked again: cheap enough to ask often. */
+/** Whether any row of a run is to be picked again; cheap enough to poll. */
 export async function hasRequeuedRows(
   db: Connection,
   run: number,
@@ -25,16 +25,16 @@ export async function hasRequeuedRows(
 }
 
 /**
- * A run that writes is done with a row when it is written; a dry one when it is answered, unless the row then goes on
- * to its next identifier.
+ * When a run is done with a row: a normal run when the row is written, a dry run when its lookup has a result, unless
+ * the row then goes on to its next identifier.
  */
 export interface DonePolicy {
   readonly isDryRun: boolean
-  /** The sources whose rows go on after a miss. */
+  /** The sources whose rows go on to the next identifier after a miss. */
   readonly cascading: readonly string[]
 }
 
-/** Whether the run of the row `r` with the lookup `l` is not done with it. */
+/** SQL: the run of row `r` with lookup `l` is not done with the row. */
 const isOpenSql = ({ isDryRun, cascading }: DonePolicy): RawBuilder<boolean> =>
   isDryRun
     ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)`
@@ -43,7 +43,7 @@ const isOpenSql = ({ isDryRun, cascading }: DonePolicy): RawBuilder<boolean> =>
 const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
   sql`(l.state = 'not_found' and r.source = any(${[...cascading]}::text[]))`
 
-/** Rows of a run with which it is not done. */
+/** The number of rows that a run is not done with. */
 export async function countWaitingRows(
   db: Connection,
   run: number,
@@ -55,7 +55,7 @@ export async function countWaitingRows(
   return rows[0]?.count ?? 0
 }
 
-/** Jobs for whose delivery rows of a run wait, whichever run posted them. */
+/** The number of jobs whose delivery rows of a run wait for, whichever run submitted them. */
 export async function countAwaitedJobs(db: Connection, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(distinct l.job_key) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
@@ -63,7 +63,7 @@ export async function countAwaitedJobs(db: Connection, run: number): Promise<num
   return rows[0]?.count ?? 0
 }
 
-/** Sends a dry run's rows on to their next identifier where nothing was found: in other runs the write back does it. */
+/** Moves a dry run's rows on to their next identifier after a miss: in other runs, write-back does this. */
 export async function advanceCascade(
   db: Connection,
   run: number,
@@ -78,29 +78,29 @@ export async function advanceCascade(
 }
 
 export interface WaitingCounts {
-  /** Rows with which this run is not done. */
+  /** Rows that this run is not done with. */
   readonly mine: number
-  /** Of these, those whose lookup is with a job. */
+  /** Of these, those whose lookup is in a job. */
   readonly forDelivery: number
-  /** Of these, those whose lookup belongs to a run that is no more. */
+  /** Of these, those whose lookup belongs to a dead run. */
   readonly abandoned: number
-  /** Of these, those whose lookup is tried again so late that no run stays for it. */
+  /** Of these, those whose next try is so late that no run waits for it. */
   readonly later: number
   /** When the first of those is tried again. */
   readonly laterAt: Date | null
-  /** Of these, those that are answered, and left for later because another transaction had locked them. */
+  /** Of these, those postponed because another transaction has locked them. */
   readonly locked: number
-  /** Rows of other live runs in the same sources. */
+  /** Rows of other running runs in the same sources. */
   readonly others: number
-  /** Of these, those for which this run waits, to take over what is left of them. */
+  /** Of these, those that this run waits for, to take over what is left of them. */
   readonly awaited: number
 }
 
 /**
- * What the waiting rows of some sources wait for. Reads them all: not to be asked often.
- * A run that writes waits for every other, and so for dry ones; a dry run that holds rows itself only for dry ones
- * before it, or the two would wait for each other for ever.
- * @param unawaited live runs for which no other waits
+ * Counts what the waiting rows of some sources wait for. Reads all of them: do not poll this often.
+ * A normal run waits for every other run, dry ones included; a dry run that holds rows itself waits only for earlier dry
+ * runs, or the two would wait for each other for ever.
+ * @param unawaited running runs that no other run waits for
  */
 export async function readWaitingCounts(
   db: Connection,
@@ -143,7 +143,7 @@ const NO_WAITING = {
   awaited: 0,
 }
 
-/** Whether the service has answered anything that a run asked. */
+/** Whether any call of a run has a result. */
 export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.lookups where run_id = ${run} and state in (${ANSWERED_STATES})
@@ -160,7 +160,7 @@ export interface LookupTotals {
   readonly inDoubt: number
 }
 
-/** What a run asked and what came of it. */
+/** What a run requested, and the results. */
 export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
     select count(*) filter (where requested_at is not null) as requested,
@@ -173,7 +173,7 @@ export async function readLookupTotals(db: Connection, run: number): Promise<Loo
   return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
 }
 
-/** The distinct lookups that a run's rows wanted, those that found nothing among them. */
+/** The distinct lookups that a run's rows needed, misses included, and how many of them were stored already. */
 export async function countDistinctLookups(
   db: Connection,
   run: number,
@@ -191,13 +191,13 @@ export async function countDistinctLookups(
   return rows[0] ?? { distinct: 0, stored: 0 }
 }
 
-/** How often a lookup has found something at a service so far, over all that were decided. */
+/** How many of all lookups at a service have found a record so far. */
 export async function readMatchRate(
   db: Connection,
   service: number,
-): Promise<{ found: number; asked: number }> {
-  const { rows } = await sql<{ found: number; asked: number }>`
-    select count(*) filter (where state = 'found') as found, count(*) as asked
+): Promise<{ found: number; requested: number }> {
+  const { rows } = await sql<{ found: number; requested: number }>`
+    select count(*) filter (where state = 'found') as found, count(*) as requested
       from fillrate.lookups where state in ('found', 'not_found') and service_id = ${service}`.execute(db)
-  return rows[0] ?? { found: 0, asked: 0 }
+  return rows[0] ?? { found: 0, requested: 0 }
 }

@@ -8,15 +8,15 @@ export interface StoredRunOptions {
   readonly budget: number | null
   readonly where: string | null
   readonly route: 'auto' | 'sync' | 'bulk'
-  /** It shows what it would write, and writes nothing. */
+  /** Reports what it would write, and writes nothing. */
   readonly dry?: boolean
-  /** The run whose writes this one takes back. */
+  /** The run that this one undoes. */
   readonly undoes?: number
-  /** What it takes back was an undo itself, so that it writes what was undone. */
+  /** It undoes an undo, and so writes again what was undone. */
   readonly writesAgain?: boolean
-  /** It follows the database: its rows come by their keys. */
+  /** A live-sync run: its rows come by their keys. */
   readonly follow?: boolean
-  /** It asks nothing, and writes stored records again. */
+  /** Makes no calls, and writes stored records again. */
   readonly remap?: boolean
 }
 
@@ -33,8 +33,8 @@ export interface StoredRun {
 }
 
 /**
- * Opens a run, held by `token` for `leaseMs`: while it is extended, other runs leave its rows alone. Runs with the same
- * `budgetName` spend of one budget, whichever comes first.
+ * Inserts a run, leased by `token` for `leaseMs` milliseconds: while the lease is extended, other runs leave its rows
+ * alone. Runs with the same `budgetName` spend from one budget.
  */
 export async function insertRun(
   db: Connection,
@@ -46,7 +46,7 @@ export async function insertRun(
     readonly token: string
     readonly leaseMs: number
     readonly budgetName?: string | null
-    /** Of one that calls nothing: none. */
+    /** The service and key that it calls with; null if it makes no calls. */
     readonly scope?: string | null
     readonly service?: number
   },
@@ -63,13 +63,14 @@ export async function insertRun(
             ${run.owner}, ${run.token}, now() + ${intervalSql(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
     returning id`.execute(db)
   const id = rows[0]?.id
-  if (id === undefined) throw new Error('the run was not stored')
+  if (id === undefined) throw new Error('inserting the run returned no row')
   return id
 }
 
 /**
- * @param scope that of the process by now: a key that the service refuses gives way to the next
- * @returns false when the run is no longer this process's: another one has declared it dead
+ * Extends a run's lease: its heartbeat.
+ * @param scope the process's current one: it changes when the service rejects a key and the next one is used
+ * @returns false if the lease is lost: another process has declared the run dead
  */
 export async function extendRunLease(
   db: Connection,
@@ -84,14 +85,14 @@ export async function extendRunLease(
   return result.numAffectedRows === 1n
 }
 
-/** The process of these runs calls with another key from now on. */
+/** Records that the process of these runs calls with another key from now on. */
 export async function updateRunScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
   await sql`
     update fillrate.runs set scope = ${scope}
      where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
 }
 
-/** All rows are picked: what is left of a job may go singly now. */
+/** Records that all rows are picked: emails that do not fill a job may go as synchronous calls now. */
 export async function markPicked(db: Connection, run: number, token: string): Promise<void> {
   await sql`
     update fillrate.runs set picking_finished_at = now() where id = ${run} and lease_token = ${token}`.execute(
@@ -99,7 +100,7 @@ export async function markPicked(db: Connection, run: number, token: string): Pr
   )
 }
 
-/** Closes a run. @returns false when it is no longer this process's to close */
+/** Finishes a run. @returns false if its lease is lost */
 export async function closeRun(
   db: Connection,
   run: number,
@@ -123,14 +124,14 @@ export interface RunningRun {
   readonly trigger: Trigger
   readonly options: StoredRunOptions
   readonly picking: boolean
-  /** The service and the key that it calls with; null: it calls nothing. */
+  /** The service and the key that it calls with; null: it makes no calls. */
   readonly scope: string | null
   readonly service: number
 }
 
 /**
- * Runs whose process is alive, the most urgent first.
- * @param scope only those of this scope: whoever calls the service serves no other
+ * Runs with a live lease, the most urgent first.
+ * @param scope only runs of this scope: the leader serves no other
  */
 export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
@@ -141,20 +142,20 @@ export async function listRunning(db: Connection, scope: string | null = null): 
 }
 
 /**
- * Runs whose process has not been heard of are interrupted.
- * @param except the process's own: after an outage it may find its own lease run out
+ * Marks runs with an expired lease as interrupted.
+ * @param except the process's own runs: after a database outage it may find its own lease expired
  * @returns their ids
  */
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
-       set state = 'interrupted', reason = 'its process is gone', finished_at = now()
+       set state = 'interrupted', reason = 'its process died', finished_at = now()
      where state = 'running' and leased_until < now() and id <> all(${[...except]}::bigint[])
     returning id`.execute(db)
   return rows.map((row) => row.id)
 }
 
-/** The scopes of the runs that were at work at the same time as this one, and with another service or key. */
+/** The scopes of runs that ran at the same time as this one, with another service or key. */
 export async function listOtherScopes(db: Connection, run: number): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
     select distinct o.scope from fillrate.runs me join fillrate.runs o on o.id <> me.id and o.scope <> me.scope
@@ -163,7 +164,7 @@ export async function listOtherScopes(db: Connection, run: number): Promise<stri
   return rows.map((row) => row.scope)
 }
 
-/** The latest runs, newest first, of any state or of one. */
+/** The latest runs, newest first, in any state or in one. */
 export async function listRuns(
   db: Connection,
   limit: number,
@@ -176,7 +177,7 @@ export async function listRuns(
   return rows
 }
 
-/** A run by its number, and whether its process is alive. Null: there is none. */
+/** A run by its id, and whether its process is alive. Null if there is none. */
 export async function findRun(
   db: Connection,
   id: number,

@@ -4,14 +4,14 @@ import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
 import { inTransaction } from './transaction.ts'
 
-/** The time of Postgres, in milliseconds since the epoch: the one clock that all processes share. */
+/** Postgres's clock in milliseconds since the epoch, which all processes share. */
 export async function readDatabaseTime(db: Database): Promise<number> {
   const { rows } = await sql<{ now: number }>`
     select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`.execute(db)
   return Math.floor(rows[0]?.now ?? 0)
 }
 
-/** When the latest recorded tick of each schedule was, up to `now`: what a wrong clock recorded beyond it does not count. */
+/** The latest recorded time of each schedule up to `now`; ignores later ones, recorded while a clock was wrong. */
 export async function latestScheduledRuns(
   db: Database,
   schedules: readonly string[],
@@ -23,12 +23,12 @@ export async function latestScheduledRuns(
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
 
-/** A clock that is put right by less than this makes no tick wrong: it is waited for. */
+/** A clock correction below this is waited out: it invalidates no scheduled run. */
 const CLOCK_TOLERANCE = sql`interval '1 minute'`
 
 /**
- * Deletes ticks that lie in the future: they were recorded while a clock was wrong, and until their time came they would
- * stand for all that are due before. One that a process runs now stays until it has ended.
+ * Deletes scheduled runs in the future: they were recorded while a clock was wrong, and would stand in for all runs that
+ * are due before. One that a process is running stays until it finishes.
  */
 export async function deleteFutureRuns(
   db: Database,
@@ -42,7 +42,7 @@ export async function deleteFutureRuns(
   return rows
 }
 
-/** A lease is seconds long. One that ends in an hour was taken while a clock was wrong, and would block its sources till then. */
+/** SQL: a live lease. Leases are seconds long; one that ends later than in an hour was taken while a clock was wrong. */
 const isHeldSql = (tick: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`${tick}.leased_until between now() and now() + interval '1 hour'`
 
@@ -55,9 +55,9 @@ export interface DueScheduledRun {
 }
 
 /**
- * Records ticks, each once however many processes see it. One that still waits when the next of its schedule comes is
- * skipped: the next does its work.
- * @returns those that were new, and those that were skipped for them
+ * Records scheduled runs, each once however many processes see it. One that still waits when the next of its schedule
+ * comes is skipped: the next one does its work.
+ * @returns the new ones, and those that were skipped for them
  */
 export async function recordScheduledRuns(
   db: Database,
@@ -75,7 +75,7 @@ export async function recordScheduledRuns(
       returning schedule, at
     ), late as (
       update fillrate.scheduled_runs t
-         set state = 'skipped', finished_at = now(), reason = 'the next one came before it could begin'
+         set state = 'skipped', finished_at = now(), reason = 'the next one was due before it could start'
         from new where t.schedule = new.schedule and t.at < new.at and t.state = 'waiting'
       returning t.schedule, t.at
     )
@@ -94,16 +94,16 @@ export interface ClaimedRun {
 export interface BlockedRun {
   readonly schedule: string
   readonly at: Date
-  /** The schedule whose run has a source of this one. */
+  /** The schedule whose run uses a source of this one. */
   readonly by: string
 }
 
-/** All processes choose one after the other, or two might begin runs of one source at the same moment. */
+/** Advisory lock: processes claim one after the other, or two might start runs of one source at the same time. */
 const CLAIM_LOCK_ID = 4_713_117_285
 
 /**
- * Begins the oldest tick that waits, or whose process is gone, and none of whose sources another tick is running.
- * @returns the tick that was begun, and those that have to wait and were not told of before
+ * Claims the oldest scheduled run that waits or whose process died, unless another one is using one of its sources.
+ * @returns the claimed one, and those that are blocked now and were not before
  */
 export async function claimScheduledRun(
   db: Database,
@@ -125,7 +125,7 @@ export async function claimScheduledRun(
     await sql`
       update fillrate.scheduled_runs t
          set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
-             reason = 'begun ' || attempts || ' times, and its process was gone each time'
+             reason = 'started ' || attempts || ' times, and its process died each time'
        where ${open} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
     const { rows } = await sql<ClaimedRun>`
       update fillrate.scheduled_runs t
@@ -152,7 +152,7 @@ type HeldRun = Pick<ClaimedRun, 'schedule' | 'at' | 'token'>
 const isHolderSql = ({ schedule, at, token }: HeldRun) =>
   sql`schedule = ${schedule} and at = ${at} and lease_token = ${token}`
 
-/** @returns false when another process has the tick by now */
+/** Extends the lease of a scheduled run. @returns false if another process has claimed it */
 export async function extendScheduledRun(db: Database, tick: HeldRun, leaseMs: number): Promise<boolean> {
   const result = await sql`
     update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(tick)}`.execute(
@@ -172,11 +172,11 @@ export async function endScheduledRun(db: Database, tick: HeldRun, reason: strin
      where ${isHolderSql(tick)}`.execute(db)
 }
 
-/** Gives a tick up that is to be finished by another process, or after a restart. */
+/** Releases a scheduled run, to be finished by another process or after a restart. */
 export async function releaseScheduledRun(db: Database, tick: HeldRun): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
-       set state = 'waiting', reason = 'begun, and to be finished', lease_token = null, leased_until = null,
+       set state = 'waiting', reason = 'interrupted; to be finished', lease_token = null, leased_until = null,
            attempts = attempts - 1
      where ${isHolderSql(tick)}`.execute(db)
 }

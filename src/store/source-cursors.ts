@@ -2,21 +2,22 @@ import { sql } from 'kysely'
 import { advanceCursor, readSince, type SourceCursor, type PassStart } from '../domain/cursor.ts'
 import type { Database } from './open.ts'
 
-/** A pass by `changedAt`, from its start on. */
+/** A pass over a source by `changedAt`, as of its start. */
 export interface CursorPass {
-  /** Changes are read from here on; null: the whole table is. */
+  /** Read changes from here on; null: read the whole table. */
   readonly since: Date | null
   readonly start: PassStart
   readonly cursor: SourceCursor | null
 }
 
 /**
- * Begins a pass of a source with `changedAt`: looks up how far it was read under this mapping, and what is running now.
- * Must come before the first page is read. The clock is Postgres's, because `changedAt` is; a process may be off.
+ * Opens a pass over a source with `changedAt`: reads how far it was read under this mapping, and the running
+ * transactions. Call it before the first page is read. Uses Postgres's clock, because `changedAt` does; a process's clock
+ * may be off.
  */
 export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
-  // Sessions of other users show no start to a role without pg_read_all_stats, and no query either. A prepared
-  // transaction has no session; its `prepared` is not its start.
+  // A role without pg_read_all_stats sees neither the start nor the query of other users' sessions. A prepared
+  // transaction has no session, and its `prepared` is not its start.
   const { rows } = await sql<{
     now: Date
     oldest: Date | null
@@ -41,7 +42,7 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
     db,
   )
   const [row] = rows
-  if (row === undefined) throw new Error('the snapshot was not read')
+  if (row === undefined) throw new Error('reading the snapshot returned no row')
   const start: PassStart = {
     now: row.now,
     oldestTransactionAt: row.oldest,
@@ -58,7 +59,7 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
   return { since: readSince(cursor, start.now), start, cursor }
 }
 
-/** Notes that a pass was read to its end. */
+/** Records that a pass has read to the end. */
 export async function saveCursor(
   db: Database,
   source: string,

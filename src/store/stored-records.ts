@@ -6,7 +6,7 @@ import type { Connection } from './transaction.ts'
 
 const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`
 
-/** Which of these have found nothing, and are not to be asked again yet; in the same order. */
+/** Which of these lookups found nothing and are not due for a refresh, in the same order. */
 export async function findKnownMisses(
   db: Connection,
   wanted: readonly LookupSpec[],
@@ -27,7 +27,7 @@ export interface RecordRequest extends Pick<LookupSpec, 'kind' | 'key'> {
   readonly inputHash: string
 }
 
-/** Those of some rows of a source for which a record is stored and fresh, as if each had been picked; in their order. */
+/** Stored, fresh records for rows of a source, in their order, as if each row had been picked. */
 export async function findRecords(
   db: Connection,
   source: string,
@@ -48,7 +48,7 @@ export async function findRecords(
   return parseRows<AnsweredRow>(rows)
 }
 
-/** Rows of a dry run and a source whose lookup is answered, in key order. @param after keyset: keys after this one */
+/** Rows of a dry run and a source that have a result, in key order. @param after keyset: keys after this one */
 export async function listAnsweredDryRows(
   db: Connection,
   source: string,

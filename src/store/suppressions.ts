@@ -4,26 +4,26 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-/** The tombstone of what must never be asked again: it must not itself tell what that was. */
+/** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
 export function suppressionHash(kind: LookupKind, key: string): string {
   return hash('sha256', `${kind}\n${key}`)
 }
 
-/** Whether anything was ever erased: mostly nothing was, and then there is nothing to compare. */
+/** Whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
 export async function hasSuppressions(db: Connection): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.suppressions) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
-/** Which of these hashes are tombstones. */
+/** Which of these hashes are suppressed. */
 export async function findHashes(db: Connection, hashes: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ hash: string }>`
     select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
   return rows.map((row) => row.hash)
 }
 
-/** Leaves the tombstones of what is erased, each once. */
+/** Inserts the suppression hashes of erased lookups, each once. */
 export async function insertSuppressions(
   tx: Tx,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
@@ -38,15 +38,15 @@ export async function insertSuppressions(
 }
 
 /**
- * Waits for everybody who has looked for tombstones and not committed yet, and keeps others from looking until this
- * transaction ends: whoever looks later sees what it inserts. Every look holds the table until its transaction ends.
+ * Waits for every open transaction that has read the suppressions, and blocks others from reading until this one ends:
+ * later readers see what it inserts. Works because every reader keeps its lock on the table until it commits.
  */
 export async function lockExclusively(tx: Tx): Promise<void> {
   await sql`set local lock_timeout = '10s'`.execute(tx)
   await sql`lock table fillrate.suppressions in access exclusive mode`.execute(tx)
 }
 
-/** Which of these are suppressed, in the same order. */
+/** Whether each of these lookups is suppressed, in the same order. */
 export async function areSuppressed(
   db: Connection,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],

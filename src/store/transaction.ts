@@ -10,22 +10,22 @@ export type Connection = Database | Tx
 
 const MAX_ATTEMPTS = 5
 
-/** What a transaction has read is no longer so: it goes again, as after a serialization failure. */
+/** What a transaction has read is outdated: it is retried, as after a serialization failure. */
 export class ConflictError extends Error {
-  override readonly name = 'MetAnother'
+  override readonly name = 'ConflictError'
   readonly code = '40001'
 }
 
 /**
- * A transaction that waits for its client for so long is ended by Postgres: the client is stopped, or gone without a
- * word, and holds locks that others need. None of ours ever does anything but SQL.
+ * Postgres ends a transaction that waits longer than this for its client: the client hangs or is gone, and holds locks
+ * that others need. Our transactions do nothing but SQL.
  */
 const IDLE_TIMEOUT_MS = 30_000
 
 /**
- * How values are written as text, in every transaction alike and whatever the database or the role is set to: what one
- * run keeps of a cell, a later one holds against it and gives back. Of DateStyle only the form; the order of day and
- * month, and TimeZone, stay what the user's expressions were written for.
+ * How values are written as text, in every transaction, whatever the database or the role is set to: a later run compares
+ * and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and month, and TimeZone,
+ * stay as the user's expressions expect them.
  */
 const TEXT_FORMS = {
   DateStyle: 'ISO',
@@ -41,10 +41,10 @@ const setTextFormsSql = sql.join(
 )
 
 /**
- * Runs `act` in one short transaction, again when it met another one. `act` must do nothing but SQL. At READ COMMITTED,
- * whatever the database is set to: what a SERIALIZABLE transaction has read makes users' commits fail.
- * @param statementTimeoutMs bounds every statement in it; set for this transaction alone, because a session
- *   setting would stay behind in a pooled connection
+ * Runs `act` in one short transaction, and again after a conflict. `act` must do nothing but SQL. Always READ COMMITTED:
+ * the reads of a SERIALIZABLE transaction make users' commits fail.
+ * @param statementTimeoutMs bounds every statement in it; set for this transaction only, because a session setting would
+ *   stay behind in a pooled connection
  */
 export async function inTransaction<T>(
   db: Database,
@@ -72,29 +72,29 @@ export async function inTransaction<T>(
 }
 
 /**
- * Two transactions met (deadlock, serialization failure, lock not available): either could have gone on. Postgres is
- * there, so that waiting for it helps nothing; trying again does.
+ * Retryable conflicts: deadlock, serialization failure, lock timeout. Postgres is available, so retrying helps and
+ * waiting for it does not.
  */
 const RETRYABLE = new Set(['40P01', '40001', '55P03'])
 const QUERY_CANCELED = '57014'
 
 const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
 
-/** Whether a statement failed because it met another transaction. */
+/** Whether a statement failed because of a conflict with another transaction. */
 export const isConflict = (error: unknown): boolean =>
   error instanceof Error && RETRYABLE.has(sqlStateOf(error))
 
-/** Longer than a person should wait for us, and no longer than Postgres waits before it looks for a deadlock. */
+/** Longer than a user should wait for us, and not longer than `deadlock_timeout`. */
 export const LOCK_TIMEOUT_MS = 500
 
-/** Why a statement on a user's table was given up. */
+/** A statement on a user's table was given up. */
 export class TableBusyError extends Error {
-  override readonly name = 'TableBusy'
-  /** `locked`: another transaction holds a lock. `slow`: it took longer than it may. */
+  override readonly name = 'TableBusyError'
+  /** `locked`: another transaction holds a lock. `slow`: it exceeded its timeout. */
   readonly reason: 'locked' | 'slow'
-  /** A function of the user's has raised it with these words. */
+  /** The message, if a function of the user's has raised the error. */
   readonly raisedMessage: string | null
-  /** No row is at fault: the table itself is locked. */
+  /** The table itself is locked, not a row. */
   readonly isTableLock: boolean
 
   constructor(why: 'locked' | 'slow', cause: Error) {
@@ -106,13 +106,14 @@ export class TableBusyError extends Error {
   }
 }
 
-/** The first line of an error's context, where RAISE has made the error: a true conflict comes out of a statement. */
+/** First line of an error's context if RAISE made the error: a real conflict comes from a statement. */
 const RAISE_CONTEXT = /^PL\/pgSQL function [^\n]* at RAISE/
 
 /**
- * Does something on a user's table with a bound on its statements and on their waits for locks. Local to the
- * transaction, which keeps it right behind a pooler.
- * @throws TableBusy when it took too long or met another transaction
+ * Runs `act` on a user's table with a timeout for each statement and for waits for locks. Local to the transaction, and
+ * so right behind a pooler.
+ * @param timeoutMs of each statement
+ * @throws TableBusyError after a timeout or a conflict
  */
 export async function withTableTimeouts<T>(
   tx: Transaction<Schema>,
@@ -130,7 +131,7 @@ export async function withTableTimeouts<T>(
   } catch (error) {
     if (isConflict(error)) throw new TableBusyError('locked', error as Error)
     if (sqlStateOf(error) !== QUERY_CANCELED) throw error
-    // Canceled before its time: by an administrator, which says nothing of the rows.
+    // Canceled early: by an administrator, which says nothing about the rows.
     throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)
   }
   await sql`

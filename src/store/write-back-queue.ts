@@ -20,7 +20,7 @@ export interface AnsweredRow {
   readonly dueAt: Date | null
 }
 
-/** What a query gives of such a row: JSON as text, because the driver's parser would round its numbers. */
+/** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
 export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit<
   Row,
   'record' | 'written'
@@ -29,7 +29,7 @@ export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit
   readonly written: string | null
 }
 
-/** The same rows with their JSON read, numbers to the last digit. */
+/** Parses the JSON of rows without rounding numbers. */
 export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
   rows: readonly Unparsed<Row>[],
 ): Row[] =>
@@ -43,11 +43,10 @@ export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
   )
 
 /**
- * Waiting rows of a source whose lookup is answered; locked, so that two processes never write one row. Those of a dry
- * run are not among them, nor those that were left for later.
- * Goes from the unwritten to their lookups and on to their rows, each by its index and whatever the statistics say
- * (`offset 0`): the planner would rather go through all lookups in their order until it comes to the unwritten ones, or
- * through all rows that wait, at every tick.
+ * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
+ * Skips rows of dry runs and rows that were postponed.
+ * Goes from the queue to the lookups and on to the rows, each by its index, whatever the statistics say (`offset 0`): the
+ * planner would otherwise scan all lookups in order, or all waiting rows, at every poll.
  */
 export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
@@ -69,16 +68,16 @@ export interface FinishedRow {
   readonly key: string
   readonly state: RowState
   readonly reason: string | null
-  /** What Fillrate wrote into each output column, kept for `tracked`. Null: nothing this time. */
+  /** What Fillrate wrote into each output column, stored for `tracked`. Null: nothing this time. */
   readonly written: Record<string, unknown> | null
   readonly notes: unknown
   readonly nextAt: Date | null
   readonly cells: CellCounts
-  /** Sent back because its lookup found nothing: the lookup is kept as tried. */
+  /** Goes on to its next identifier because the lookup found nothing: the lookup is stored as missed. */
   readonly missed?: boolean
 }
 
-/** Closes rows; `waiting` with no lookup sends them back to be picked again. Rows that no longer wait stay as they are. */
+/** Finishes rows; `waiting` without a lookup requeues them to be picked again. Skips rows that no longer wait. */
 export async function finishRows(
   tx: Connection,
   source: string,
@@ -101,13 +100,13 @@ export async function finishRows(
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
       from ${records}
-     where r.ctid = place.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
+     where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
 }
 
 /**
- * Lookups that no row waits for any more are done with; those that still have one that may be written stay unwritten.
- * Locked by a statement of their own: a delete that waited for a pick would still look for rows with its old snapshot,
- * miss the one just picked, and leave it waiting for ever.
+ * Removes lookups from the queue unless a row that may be written still waits for them.
+ * The lookups are locked by a statement of their own: a delete that waited for a pick would still search with its old
+ * snapshot, miss the row just picked, and leave it waiting for ever.
  */
 export async function dequeueWritten(tx: Tx, lookups: readonly number[]): Promise<void> {
   if (lookups.length === 0) return
@@ -120,14 +119,14 @@ export async function dequeueWritten(tx: Tx, lookups: readonly number[]): Promis
   )
 }
 
-/** Whether a row that may be written waits for the unwritten lookup `u`. Fenced: one look at an index for each. */
+/** SQL: whether a row that may be written waits for the queued lookup `u`. Fenced: one index probe each. */
 const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
         where r.lookup_id = u.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
 
 /**
- * Lookups that no row waits for, or only rows of dry runs, are no longer unwritten: every write back would
- * look at them again, for as long as no run takes their rows. @returns how many
+ * Removes lookups that no row waits for, or only rows of dry runs: every write-back would read them again until some
+ * run claims their rows. @returns how many
  */
 export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
@@ -143,10 +142,10 @@ export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
   return rows.length
 }
 
-// Rows that are answered and could not be written yet: a person's transaction has locked them. `due_at` of a row that
-// waits is the time of the next try.
+// Postponed rows: they have a result, but another transaction has locked them. Their `due_at` is the time of the next
+// try.
 
-/** Locks an answered row that was claimed before, if it still waits as it did. */
+/** Locks a claimed row with a result, if it still waits for the same lookup with the same inputs. */
 export async function lockAnsweredRow(
   tx: Tx,
   source: string,
@@ -160,10 +159,10 @@ export async function lockAnsweredRow(
   return rows.length > 0
 }
 
-/** How soon a row that was left is tried again: a part of the time for which it has waited, within these bounds. */
+/** SQL: when to retry a postponed row: after a quarter of the time that it has waited, between 1 s and 1 minute. */
 const retryDelaySql = sql`least(greatest((now() - greatest(r.picked_at, l.resolved_at)) / 4, interval '1 s'), interval '1 minute')`
 
-/** Leaves answered rows for later: they go on waiting, with a reason and the time of the next try. */
+/** Postpones rows with a result: they keep waiting, with a reason and the time of the next try. */
 export async function postponeRows(
   tx: Tx,
   source: string,

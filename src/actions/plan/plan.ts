@@ -87,7 +87,7 @@ export async function createPlan(
   const soFar = await readMatchRate(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
   const cost = Math.min(requested, budget)
-  const matchRate = soFar.asked === 0 ? null : soFar.found / soFar.asked
+  const matchRate = soFar.requested === 0 ? null : soFar.found / soFar.requested
   return {
     sources,
     paused,
@@ -160,12 +160,12 @@ const Z_95 = 1.96
  */
 export function estimateMatches(
   lookups: number,
-  soFar: { readonly found: number; readonly asked: number },
+  soFar: { readonly found: number; readonly requested: number },
 ): CountRange | null {
-  if (soFar.asked === 0) return null
+  if (soFar.requested === 0) return null
   if (lookups === 0) return { min: 0, max: 0 }
-  const share = soFar.found / soFar.asked
-  const n = 1 / (1 / soFar.asked + 1 / lookups)
+  const share = soFar.found / soFar.requested
+  const n = 1 / (1 / soFar.requested + 1 / lookups)
   const middle = (share + Z_95 ** 2 / (2 * n)) / (1 + Z_95 ** 2 / n)
   const half = (Z_95 / (1 + Z_95 ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z_95 ** 2 / (4 * n ** 2))
   return {

@@ -140,7 +140,7 @@ export async function lookUpBatch(
     } as const
     const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
     const { id, token } = lookup
-    const one = { id, token, askedAt: new Date(deps.now()), ...fields }
+    const one = { id, token, requestedAt: new Date(deps.now()), ...fields }
     await retryWhileUnavailable(() => store.completeLookups(deps.db, [one]), waiting).catch(
       (second: unknown) => {
         deps.log.error({ lookup: id, err: second }, 'lookup stays leased until its lease expires')
@@ -149,7 +149,7 @@ export async function lookUpBatch(
   }
 
   async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
-    const askedAt = new Date(deps.now())
+    const requestedAt = new Date(deps.now())
     options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
     const asked = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
     if (asked.event === null) {
@@ -168,7 +168,7 @@ export async function lookUpBatch(
       await settle({
         id: lookup.id,
         token: lookup.token,
-        askedAt,
+        requestedAt,
         ...fields,
         hashes: subjectHashes(fields.record),
       })

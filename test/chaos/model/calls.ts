@@ -125,7 +125,7 @@ export class Calls {
   #found = (call: PendingCall): leases.LookupResult => ({
     id: call.id,
     token: call.token,
-    askedAt: new Date(),
+    requestedAt: new Date(),
     ...afterCall(call, foundEvent(call.email, call.service), RULES, Date.now(), 0),
   })
 
@@ -136,7 +136,7 @@ export class Calls {
     return {
       id,
       token,
-      askedAt: new Date(),
+      requestedAt: new Date(),
       ...afterCall(call, event, RULES, Date.now(), 0),
       notBefore: null,
     }

@@ -164,7 +164,7 @@ test('runs of one source follow each other; a tick that still waits when the nex
   clock += 20 * 60_000
   await daemon.schedule.startDue()
   expect((await ticks()).filter((one) => one.state === 'skipped').map((one) => one.reason)).toEqual([
-    'the next one came before it could begin',
+    'the next one was due before it could start',
   ])
   first?.end()
   await expect

@@ -112,7 +112,7 @@ test('forget leaves the address in no column of any table, a tombstone, and your
   ])
   expect((await pool.query(own, [''])).rows).toEqual(before)
   expect(await rowState(`key in ('19', '20') and source = 'contacts'`)).toEqual(
-    Array.from({ length: 2 }, () => ({ state: 'suppressed', reason: 'erased, never to be asked again' })),
+    Array.from({ length: 2 }, () => ({ state: 'suppressed', reason: 'erased, never to be looked up again' })),
   )
   expect(await erase('email', ERASED)).toMatchObject({
     erased: { lookups: 0, rows: 0, results: 0, mentions: 0 },

@@ -51,7 +51,7 @@ const policy = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINU
 const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult => ({
   id: lookup.id,
   token: lookup.token,
-  askedAt: new Date(),
+  requestedAt: new Date(),
   ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, policy, Date.now(), 0),
 })
 
@@ -105,7 +105,7 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
-    expiredLeases: { inDoubt: 2, unasked: 1 },
+    expiredLeases: { inDoubt: 2, uncalled: 1 },
   })
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
@@ -191,7 +191,7 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
-    expiredLeases: { inDoubt: 0, unasked: 0 },
+    expiredLeases: { inDoubt: 0, uncalled: 0 },
   })
   await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)

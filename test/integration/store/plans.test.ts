@@ -100,7 +100,7 @@ describe.each([
           reason: null,
           attempts: 1,
           notBefore: null,
-          askedAt: now,
+          requestedAt: now,
           resolvedAt: now,
           refreshAt: now,
           record: { title: 'Engineer' },

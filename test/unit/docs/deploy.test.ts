@@ -103,7 +103,7 @@ const empty = {
   rateLimits: [],
   calls: [],
   failures: [],
-  usage: { asked: 0, written: 0, runs: 0 },
+  usage: { requested: 0, written: 0, runs: 0 },
 }
 const known = new Set(
   [...renderMetrics(empty, [], 0).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>

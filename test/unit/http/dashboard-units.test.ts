@@ -210,7 +210,7 @@ test('what is left of a limit is what its caller told last, while it calls', () 
         rateLimits: [
           { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
         ],
-        usage: { asked: 0, written: 0, runs: 0 },
+        usage: { requested: 0, written: 0, runs: 0 },
       },
       [],
       0,

@@ -137,7 +137,7 @@ export function metricTiles(data: DashboardData): Html {
     <dl>
       ${tile('Cells filled', formatCount(data.usage.written), 'in 30 days')}
       ${tile('Rows enriched', formatCount(enriched), all === 0 ? 'no rows picked yet' : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`)}
-      ${tile('Lookups (billable)', formatCount(data.usage.asked), 'in 30 days')}
+      ${tile('Lookups (billable)', formatCount(data.usage.requested), 'in 30 days')}
       ${tile('API calls', formatCount(calls), throttled === 0 ? 'in the last hour, none throttled' : `in the last hour, ${formatCount(throttled)} throttled`)}
       ${tile('Waiting', formatCount(sumOf(['waiting'])), 'rows')}
       ${tile('Not enriched', formatCount(sumOf(FAILURE_STATES)), 'rows, see reasons below')}
