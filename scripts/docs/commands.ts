@@ -1,5 +1,12 @@
 import type { Option } from '@commander-js/extra-typings'
-import { type CliCommand, ENVIRONMENT_HELP, EXIT_MEANINGS, formatArguments, formatUsage, program } from '../../src/cli/command.ts'
+import {
+  type CliCommand,
+  ENVIRONMENT_HELP,
+  EXIT_MEANINGS,
+  formatArguments,
+  formatUsage,
+  program,
+} from '../../src/cli/command.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { valuePlaceholder } from '../../src/cli/options.ts'
 import { cell, table } from './table.ts'
@@ -46,7 +53,9 @@ function section(command: CliCommand): string[] {
     `### fillrate ${name}`,
     `\`${formatUsage(command)}\``,
     cell(parser.description()),
-    ...formatArguments(command).map((term, n) => `\`${term}\`: ${parser.registeredArguments[n]?.description}.`),
+    ...formatArguments(command).map(
+      (term, n) => `\`${term}\`: ${parser.registeredArguments[n]?.description}.`,
+    ),
     ...(parser.options.length === 0 ? [] : [options(parser.options)]),
     ...(terms === null
       ? []

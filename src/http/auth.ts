@@ -26,21 +26,29 @@ export type AuthResult =
  * remote clients look local. Without a token, only local requests are authorized, and only without any sign of a
  * proxy: a request cannot prove that there is none.
  */
-export function authorize(door: AccessPolicy, headers: IncomingHttpHeaders, now: number): AuthResult {
-  const { token } = door
+export function authorize(
+  policy: AccessPolicy,
+  request: {
+    readonly headers: IncomingHttpHeaders
+    /** The session cookie; null without one. */
+    readonly session: string | null
+    readonly now: number
+  },
+): AuthResult {
+  const { token } = policy
+  const { headers, session, now } = request
   if (token === null) {
-    const why = closedReason(door) ?? remoteReason(headers)
-    return why === null ? { isAuthorized: true, method: 'loopback' } : denied(403, why)
+    const reason = closedReason(policy) ?? remoteReason(headers)
+    return reason === null ? { isAuthorized: true, method: 'loopback' } : denied(403, reason)
   }
   const bearer = readBearerToken(headers)
   if (bearer !== null && timingSafeEqualText(bearer, token)) return { isAuthorized: true, method: 'bearer' }
-  const session = readSession(headers)
   if (session !== null && verifySession(session, token, now)) return { isAuthorized: true, method: 'session' }
-  const guess = bearer ?? (session !== null && hasValidSignature(session, token) ? null : session)
+  const attempted = bearer ?? (session !== null && hasValidSignature(session, token) ? null : session)
   return denied(
     401,
     'FILLRATE_DASHBOARD_TOKEN is required: send it as a bearer token, or sign in at /login',
-    guess,
+    attempted,
   )
 }
 
@@ -81,9 +89,6 @@ const denied = (status: 401 | 403, reason: string, attemptedToken: string | null
   reason,
   attemptedToken,
 })
-
-export const readSession = (headers: IncomingHttpHeaders): string | null =>
-  readCookie(headers.cookie, SESSION_COOKIE)
 
 /** Whether a proxy may have forwarded the request, whatever `peer` connected. */
 export const isProxied = (
@@ -145,19 +150,18 @@ const sessionSignature = (ends: string, token: string): string =>
   createHmac('sha256', token).update(`fillrate session ${ends}`).digest('hex')
 
 /**
- * The Set-Cookie header.
- * @param session empty: removes the cookie
+ * Attributes of the session cookie: not readable by scripts, and not sent by other sites.
+ * @param isSecure whether the browser uses TLS
  */
-export function cookieHeader(session: string, secure: boolean): string {
-  const age = session === '' ? 0 : SESSION_LIFETIME_MS / 1_000
-  return `${SESSION_COOKIE}=${session}; Path=/; Max-Age=${age}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
-}
+export const sessionCookieOptions = (isSecure: boolean) =>
+  ({
+    path: '/',
+    maxAge: SESSION_LIFETIME_MS / 1_000,
+    httpOnly: true,
+    sameSite: 'strict',
+    secure: isSecure,
+  }) as const
 
-/** One cookie of a Cookie header. */
-export function readCookie(header: string | undefined, name: string): string | null {
-  for (const one of (header ?? '').split(';')) {
-    const [key, ...value] = one.trim().split('=')
-    if (key === name) return value.join('=')
-  }
-  return null
-}
+/** The session among a request's cookies; null if there is none. */
+export const readSession = (cookies: Readonly<Record<string, string | undefined>>): string | null =>
+  cookies[SESSION_COOKIE] ?? null

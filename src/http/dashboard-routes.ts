@@ -1,4 +1,6 @@
 import * as meters from '../store/metrics.ts'
+import fastifyCookie from '@fastify/cookie'
+import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
 import { cached } from '../util/cached.ts'
@@ -20,6 +22,8 @@ export interface DashboardServerOptions extends Omit<PageRouteOptions, 'signedIn
   readonly publicUrl: string | null
 }
 
+const MAX_FORM_BYTES = 16_384
+
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
   const { token, log } = options
@@ -28,15 +32,15 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     clientAddress(request.ip, request.headers, {
       isBehindProxy: isProxied(options, request.headers, request.ip),
     })
-  const guarded: AuthContext = { ...options, throttle, clientOf, sessions: new Set() }
+  const context: AuthContext = { ...options, throttle, clientOf, sessions: new Set() }
   void server.register(async (open) => {
-    addPageHooks(open)
-    registerAssets(open)
+    await addPageHooks(open)
+    await registerAssets(open)
     if (token !== null) registerLogin(open, { token, log, throttle, clientOf })
   })
   void server.register(async (closed) => {
-    addPageHooks(closed)
-    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, guarded))
+    await addPageHooks(closed)
+    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, context))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
       log.warn({ path: request.routeOptions.url, reason: error.message }, 'failed to render a page')
       return sendError(
@@ -50,7 +54,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     closed.get('/api/status', () => status())
     closed.get('/metrics', async (_, reply) => {
-      const text = renderMetrics(
+      const text = await renderMetrics(
         await read(),
         await meters.listCounters(options.db),
         await oldestUnsettledSeconds(options.db),
@@ -60,17 +64,14 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
   })
 }
 
-/** Adds what all pages share: security headers and form parsing. */
-function addPageHooks(scope: FastifyInstance): void {
+/** Adds what all pages share: cookies, form parsing and security headers. */
+async function addPageHooks(scope: FastifyInstance): Promise<void> {
+  await scope.register(fastifyCookie)
+  await scope.register(fastifyFormbody, { bodyLimit: MAX_FORM_BYTES })
   scope.addHook('onSend', async (_, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
     if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
   })
-  scope.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: 16_384 },
-    (_, body, done) => done(null, new URLSearchParams(String(body))),
-  )
 }
 
 interface AuthContext extends DashboardServerOptions {
@@ -87,48 +88,50 @@ const MAX_KNOWN_SESSIONS = 1_000
 async function requireAuth(
   request: FastifyRequest,
   reply: FastifyReply,
-  guarded: AuthContext,
+  context: AuthContext,
 ): Promise<FastifyReply | undefined> {
-  const { throttle, sessions, token, log } = guarded
-  const session = readSession(request.headers)
+  const { throttle, sessions, token, log } = context
+  const session = readSession(request.cookies)
   const isTrial = token !== null && (readBearerToken(request.headers) !== null || session !== null)
-  const client = isTrial ? guarded.clientOf(request) : null
+  const client = isTrial ? context.clientOf(request) : null
   const wait = throttle.waitMs(client, Date.now())
   if (wait > 0 && !sessions.has(session ?? '')) {
     reply.header('retry-after', String(Math.ceil(wait / 1_000)))
     return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
   }
-  const admission = authorize(guarded, request.headers, Date.now())
-  if (!admission.isAuthorized) {
-    if (
-      admission.attemptedToken !== null &&
-      throttle.recordFailure(client, admission.attemptedToken, Date.now())
-    )
+  const result = authorize(context, { headers: request.headers, session, now: Date.now() })
+  if (!result.isAuthorized) {
+    if (result.attemptedToken !== null && throttle.recordFailure(client, result.attemptedToken, Date.now()))
       log.warn({ from: client }, 'too many wrong tokens: client blocked for a minute')
-    if (admission.status === 401 && acceptsHtml(request) && request.method === 'GET')
+    if (result.status === 401 && acceptsHtml(request) && request.method === 'GET')
       return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
-    if (admission.status === 401) reply.header('www-authenticate', 'Bearer')
-    return sendError(request, reply, admission.status, admission.reason)
+    if (result.status === 401) reply.header('www-authenticate', 'Bearer')
+    return sendError(request, reply, result.status, result.reason)
   }
-  if (admission.method === 'session' && session !== null && sessions.size < MAX_KNOWN_SESSIONS)
+  if (result.method === 'session' && session !== null && sessions.size < MAX_KNOWN_SESSIONS)
     sessions.add(session)
-  if (request.method === 'POST' && !isSameOrigin(request.headers, admission.method))
+  if (request.method === 'POST' && !isSameOrigin(request.headers, result.method))
     return sendError(request, reply, 403, 'The request did not come from a page of this server.')
   return undefined
 }
 
 const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
 
-function sendError(request: FastifyRequest, reply: FastifyReply, status: number, why: string): FastifyReply {
+function sendError(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  reason: string,
+): FastifyReply {
   reply.code(status)
-  if (!acceptsHtml(request)) return reply.send({ error: why })
+  if (!acceptsHtml(request)) return reply.send({ error: reason })
   const body = html`<h1>${status < 500 ? 'Access denied' : 'Unavailable'}</h1>
-    <p>${why}</p>`
+    <p>${reason}</p>`
   return reply.type('text/html; charset=utf-8').send(renderPage({ title: String(status), sources: [] }, body))
 }
 
 async function readStatus({ db, sources }: DashboardServerOptions): Promise<object> {
-  const coverage: Record<string, StatusReport['fill_rate'][string]> = {}
-  for (const source of sources().values()) coverage[source.name] = await readLastFillRates(db, source)
-  return { ...(await createStatusReport(db, [...sources().keys()], coverage)), configuration_problems: null }
+  const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
+  for (const source of sources().values()) fillRates[source.name] = await readLastFillRates(db, source)
+  return { ...(await createStatusReport(db, [...sources().keys()], fillRates)), configuration_problems: null }
 }

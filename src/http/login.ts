@@ -3,7 +3,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { html } from './dashboard/html.ts'
 import { renderPage } from './dashboard/layout.ts'
-import { cookieHeader, isSameOrigin, signSession, timingSafeEqualText } from './auth.ts'
+import {
+  isSameOrigin,
+  SESSION_COOKIE,
+  sessionCookieOptions,
+  signSession,
+  timingSafeEqualText,
+} from './auth.ts'
 import type { LoginThrottle } from './login-throttle.ts'
 
 export interface LoginOptions {
@@ -23,9 +29,9 @@ export function registerLogin(
     sendLoginForm(reply, { next: request.query.next, fault: null }),
   )
 
-  server.post<{ Body: URLSearchParams | undefined }>('/login', async (request, reply) => {
-    const next = request.body?.get('next') ?? '/'
-    const given = request.body?.get('token') ?? ''
+  server.post<{ Body: FormFields }>('/login', async (request, reply) => {
+    const next = textField(request.body, 'next') ?? '/'
+    const given = textField(request.body, 'token') ?? ''
     if (!isSameOrigin(request.headers, 'session'))
       return sendLoginForm(reply.code(403), { next, fault: 'The form did not come from this page.' })
     const from = clientOf(request)
@@ -43,7 +49,11 @@ export function registerLogin(
       return sendLoginForm(reply.code(401), { next, fault: 'Wrong token.' })
     }
     return reply
-      .header('set-cookie', cookieHeader(signSession(token, Date.now()), isHttps(request.headers)))
+      .setCookie(
+        SESSION_COOKIE,
+        signSession(token, Date.now()),
+        sessionCookieOptions(isHttps(request.headers)),
+      )
       .redirect(toLocalPath(next), 303)
   })
 
@@ -52,8 +62,18 @@ export function registerLogin(
       return sendLoginForm(reply.code(403), {
         fault: 'Still signed in: the request to sign out came from another site.',
       })
-    return reply.header('set-cookie', cookieHeader('', isHttps(request.headers))).redirect('/login', 303)
+    return reply
+      .setCookie(SESSION_COOKIE, '', { ...sessionCookieOptions(isHttps(request.headers)), maxAge: 0 })
+      .redirect('/login', 303)
   })
+}
+
+/** A parsed form; a repeated field is a list. */
+type FormFields = Readonly<Record<string, string | string[]>> | undefined
+
+function textField(fields: FormFields, name: string): string | null {
+  const value = fields?.[name]
+  return typeof value === 'string' ? value : null
 }
 
 function sendLoginForm(

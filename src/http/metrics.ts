@@ -1,3 +1,4 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { ROW_STATES } from '../domain/row.ts'
 import { Job } from '../domain/job.ts'
 import { Run } from '../domain/run.ts'
@@ -5,47 +6,107 @@ import type { DashboardData } from '../actions/dashboard-data.ts'
 import type { MetricCounter } from '../store/metrics.ts'
 
 interface MetricSample {
-  readonly name?: string
-  readonly labels?: Readonly<Record<string, string>> | string
+  readonly labels?: Readonly<Record<string, string>>
   readonly value: number
 }
 
 /** Counters of all processes. They are stored in the database, so every process exposes the same values. */
-const COUNTERS: ReadonlyArray<readonly [name: string, type: 'counter' | 'histogram', help: string]> = [
-  ['fillrate_requests_total', 'counter', 'API calls by endpoint and status; none: no answer.'],
-  ['fillrate_lookups_total', 'counter', 'Lookups by outcome; pending: released for a retry.'],
-  ['fillrate_cells_written_total', 'counter', 'Cells written, by source.'],
-  ['fillrate_write_back_batch_seconds', 'histogram', 'Duration of one write-back batch.'],
-  ['fillrate_delivery_lag_seconds', 'histogram', 'Time from receiving a delivery to settling it.'],
+const COUNTERS: ReadonlyArray<readonly [name: string, help: string]> = [
+  ['fillrate_requests_total', 'API calls by endpoint and status; none: no answer.'],
+  ['fillrate_lookups_total', 'Lookups by outcome; pending: released for a retry.'],
+  ['fillrate_cells_written_total', 'Cells written, by source.'],
   [
     'fillrate_quarantined_results_total',
-    'counter',
     'Delivered results that match no input of their job; stored but not used.',
   ],
 ]
 
-/** All metrics in the Prometheus text format 0.0.4. Pure. */
-export function renderMetrics(
-  board: DashboardData,
+/** The same as histograms: their buckets, sums and counts are stored counters. */
+const HISTOGRAMS: ReadonlyArray<readonly [name: string, help: string]> = [
+  ['fillrate_write_back_batch_seconds', 'Duration of one write-back batch.'],
+  ['fillrate_delivery_lag_seconds', 'Time from receiving a delivery to settling it.'],
+]
+
+/**
+ * Renders all metrics in the Prometheus text format 0.0.4.
+ *
+ * The registry is created for each scrape: prom-client provides the format, not the numbers, which are those of all
+ * processes and come from the database.
+ */
+export async function renderMetrics(
+  data: DashboardData,
   counters: readonly MetricCounter[],
   oldestDeliverySeconds: number,
-): string {
-  return [
-    ...COUNTERS.map(([name, type, help]) => renderCounter(name, type, help, counters)),
-    ...listGauges(board, oldestDeliverySeconds).map(([name, help, samples]) =>
-      renderMetric(name, 'gauge', help, samples),
-    ),
-  ].join('')
+): Promise<string> {
+  const registry = new Registry()
+  for (const [name, help] of COUNTERS) {
+    const own = counters.filter((one) => one.name === name)
+    const labelNames = Object.keys(parseLabels(own[0]?.labels ?? ''))
+    const counter = new Counter({ name, help, labelNames, registers: [registry] })
+    if (own.length === 0) counter.remove()
+    for (const { labels, value } of own) counter.inc(parseLabels(labels), value)
+  }
+  for (const [name, help] of HISTOGRAMS) {
+    const own = counters.filter((one) => one.name.startsWith(`${name}_`))
+    registry.registerMetric(new StoredHistogram(name, help, own))
+  }
+  for (const [name, help, samples] of listGauges(data, oldestDeliverySeconds)) {
+    const labelNames = Object.keys(samples[0]?.labels ?? {})
+    const gauge = new Gauge({ name, help, labelNames, registers: [registry] })
+    // Without labels, prom-client starts at 0, a value that was never measured.
+    if (samples.length === 0) gauge.remove()
+    for (const { labels = {}, value } of samples) gauge.set(labels, value)
+  }
+  // Without the blank lines between metrics: the format allows them, but not every parser does.
+  return (await registry.metrics()).replaceAll('\n\n', '\n')
 }
 
+/** A histogram whose buckets are counted already; prom-client's own only counts observations. */
+class StoredHistogram extends Histogram {
+  readonly #empty: Histogram
+  readonly #counters: readonly MetricCounter[]
+
+  constructor(name: string, help: string, counters: readonly MetricCounter[]) {
+    super({ name, help, registers: [] })
+    this.#empty = new Histogram({ name, help, registers: [] })
+    this.#counters = counters.toSorted((a, b) => bucketOrder(a) - bucketOrder(b))
+  }
+
+  /** The registry prefers this method to `get`. */
+  getForPromString(): ReturnType<Histogram['get']> {
+    return this.get()
+  }
+
+  override async get(): ReturnType<Histogram['get']> {
+    const values = this.#counters.map(({ name, labels, value }) => ({
+      metricName: name,
+      labels: parseLabels(labels),
+      value,
+    }))
+    return { ...(await this.#empty.get()), values }
+  }
+}
+
+/** Buckets by bound, then the sum, then the count. */
+function bucketOrder({ name, labels }: MetricCounter): number {
+  if (name.endsWith('_count')) return Number.POSITIVE_INFINITY
+  if (name.endsWith('_sum')) return Number.MAX_VALUE
+  const bound = parseLabels(labels)['le']
+  return bound === '+Inf' ? Number.MAX_SAFE_INTEGER : Number(bound)
+}
+
+/** `endpoint="person",status="200"`, as the counters are stored. */
+const parseLabels = (text: string): Record<string, string> =>
+  Object.fromEntries([...text.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = '', value = '']) => [name, value]))
+
 function listGauges(
-  board: DashboardData,
+  data: DashboardData,
   oldestDelivery: number,
 ): [name: string, help: string, samples: MetricSample[]][] {
-  const { sources, jobs, rateLimits: quotas, runs, readAt: at } = board
+  const { sources, jobs, rateLimits, runs, readAt } = data
   const open = jobs.filter((group) => group.deadline !== null)
   const ended = runs.find((run) => run.state !== Run.running)
-  const ageOf = (date: Date): number => Math.max(0, (at - date.getTime()) / 1_000)
+  const ageOf = (date: Date): number => Math.max(0, (readAt - date.getTime()) / 1_000)
   return [
     [
       'fillrate_rows',
@@ -80,19 +141,19 @@ function listGauges(
     [
       'fillrate_rate_limit_requests',
       'Calls that the service allows per window.',
-      quotas.map(({ scope, limit }) => ({ labels: { scope }, value: limit })),
+      rateLimits.map(({ scope, limit }) => ({ labels: { scope }, value: limit })),
     ],
     [
       'fillrate_rate_limit_window_seconds',
       'Length of the rate limit window.',
-      quotas.flatMap(({ scope, windowMs }) =>
+      rateLimits.flatMap(({ scope, windowMs }) =>
         windowMs === null ? [] : [{ labels: { scope }, value: windowMs / 1_000 }],
       ),
     ],
     [
       'fillrate_rate_limit_remaining_requests',
       'Calls remaining in the current window.',
-      quotas.map(({ scope, limit, status }) => ({
+      rateLimits.map(({ scope, limit, status }) => ({
         labels: { scope },
         value: status?.isLive ? Math.max(0, limit - status.windowUsed) : limit,
       })),
@@ -126,45 +187,3 @@ function listGauges(
     ],
   ]
 }
-
-function renderCounter(
-  name: string,
-  type: 'counter' | 'histogram',
-  help: string,
-  counters: readonly MetricCounter[],
-): string {
-  const own = counters.filter(
-    (one) => one.name === name || (type === 'histogram' && one.name.startsWith(`${name}_`)),
-  )
-  const ordered = type === 'histogram' ? own.toSorted((a, b) => bucketOrder(a) - bucketOrder(b)) : own
-  return renderMetric(
-    name,
-    type,
-    help,
-    ordered.map((one) => ({ name: one.name, labels: one.labels, value: one.value })),
-  )
-}
-
-/** Buckets by bound, then the sum, then the count. */
-function bucketOrder({ name, labels }: MetricCounter): number {
-  if (name.endsWith('_count')) return Number.POSITIVE_INFINITY
-  if (name.endsWith('_sum')) return Number.MAX_VALUE
-  const bound = /le="([^"]+)"/.exec(labels)?.[1] ?? ''
-  return bound === '+Inf' ? Number.MAX_SAFE_INTEGER : Number(bound)
-}
-
-function renderMetric(name: string, type: string, help: string, samples: readonly MetricSample[]): string {
-  const lines = samples.map((one) => {
-    const labels = typeof one.labels === 'string' ? one.labels : renderLabels(one.labels ?? {})
-    return `${one.name ?? name}${labels === '' ? '' : `{${labels}}`} ${one.value}\n`
-  })
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`
-}
-
-const renderLabels = (labels: Readonly<Record<string, string>>): string =>
-  Object.entries(labels)
-    .map(
-      ([name, value]) =>
-        `${name}="${value.replaceAll(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`))}"`,
-    )
-    .join(',')

@@ -8,8 +8,8 @@ import type { RowHistory } from '../actions/explain/row-history.ts'
 import type { Source } from '../sources/source.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
+import { isLoopback } from './auth.ts'
 import { openHttpServer } from './server.ts'
-import { isIP } from 'node:net'
 
 export interface ReceiverOptions {
   readonly db: Database
@@ -128,7 +128,7 @@ export function checkBulkAvailability(
       reason: 'FILLRATE_WEBHOOK_SECRET is not set, so deliveries cannot be verified',
       todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs deliveries with',
     }
-  if (environment.publicUrl === null && !isLoopback(environment.baseUrl))
+  if (environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl))
     return {
       possible: false,
       reason: 'FILLRATE_PUBLIC_URL is not set, so the service cannot deliver results',
@@ -137,8 +137,4 @@ export function checkBulkAvailability(
   return { possible: true, reason: null, todo: null }
 }
 
-function isLoopback(url: string | null): boolean {
-  if (url === null) return false
-  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
-}
+const isLoopbackUrl = (url: string | null): boolean => url !== null && isLoopback(new URL(url).hostname)

@@ -1,38 +1,26 @@
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { createRequire, findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
+import fastifyStatic from '@fastify/static'
 import type { FastifyInstance } from 'fastify'
 
-const JS = 'text/javascript; charset=utf-8'
-const CSS = 'text/css; charset=utf-8'
-
 /** Our own files are beside `package.json`, both in a checkout and in an installed package. */
-const assetPath = (name: string): string =>
-  join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets', name)
-const chartAssetPath = (name: string): string => createRequire(import.meta.url).resolve(`uplot/dist/${name}`)
+const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
+const CHART = dirname(createRequire(import.meta.url).resolve('uplot/dist/uPlot.esm.js'))
 
-const FILES: Readonly<Record<string, { readonly path: () => string; readonly type: string }>> = {
-  'board.js': { path: () => assetPath('board.js'), type: JS },
-  'board.css': { path: () => assetPath('board.css'), type: CSS },
-  'icon.svg': { path: () => assetPath('icon.svg'), type: 'image/svg+xml' },
-  'uplot.js': { path: () => chartAssetPath('uPlot.esm.js'), type: JS },
-  'uplot.css': { path: () => chartAssetPath('uPlot.min.css'), type: CSS },
+/** The served files by name: no other file of these folders is public. */
+const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> = {
+  'board.js': [OWN, 'board.js'],
+  'board.css': [OWN, 'board.css'],
+  'icon.svg': [OWN, 'icon.svg'],
+  'uplot.js': [CHART, 'uPlot.esm.js'],
+  'uplot.css': [CHART, 'uPlot.min.css'],
 }
 
-/** Scripts, styles and the icon. They are public, because the sign-in page needs them. */
-export function registerAssets(server: FastifyInstance): void {
-  for (const [name, { path, type }] of Object.entries(FILES)) {
-    let file: Promise<{ body: Buffer; tag: string }> | null = null
-    server.get(`/assets/${name}`, async (request, reply) => {
-      const { body, tag } = await (file ??= readAsset(path()))
-      reply.header('etag', tag).header('cache-control', 'no-cache').type(type)
-      return request.headers['if-none-match'] === tag ? reply.code(304).send() : reply.send(body)
-    })
-  }
-}
-
-async function readAsset(path: string): Promise<{ body: Buffer; tag: string }> {
-  const body = await readFile(path)
-  return { body, tag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 20)}"` }
+/** Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. */
+export async function registerAssets(server: FastifyInstance): Promise<void> {
+  await server.register(fastifyStatic, { root: OWN, serve: false, cacheControl: false, lastModified: false })
+  for (const [name, [folder, file]] of Object.entries(FILES))
+    server.get(`/assets/${name}`, (_, reply) =>
+      reply.header('cache-control', 'no-cache').sendFile(file, folder),
+    )
 }

@@ -114,7 +114,7 @@ describe('with a token', () => {
   test('behind TLS the cookie is kept to it', async () => {
     const { host } = new URL(at)
     const signedIn = await ask(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
-    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure$/)
+    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Strict$/)
   })
 
   test('guessing is slowed down client by client: a stranger closes the door to himself alone', async () => {

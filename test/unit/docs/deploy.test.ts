@@ -106,7 +106,7 @@ const empty = {
   usage: { requested: 0, written: 0, runs: 0 },
 }
 const known = new Set(
-  [...renderMetrics(empty, [], 0).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+  [...(await renderMetrics(empty, [], 0)).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   ),
 )

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest'
-import { authorize, cookieHeader, isSameOrigin, signSession, verifySession } from '../../../src/http/auth.ts'
+import {
+  authorize,
+  sessionCookieOptions,
+  isSameOrigin,
+  signSession,
+  verifySession,
+} from '../../../src/http/auth.ts'
 import { LoginThrottle, clientAddress } from '../../../src/http/login-throttle.ts'
 import { isHttps } from '../../../src/http/login.ts'
 import { callSteps, chartData } from '../../../src/http/dashboard/pages/rate-limit.ts'
@@ -73,7 +79,7 @@ test('a session is good until it ends, and only under the token that signed it',
   expect(verifySession(session, 'other', 1_000)).toBe(false)
   expect(verifySession(`9${session}`, 'secret', 1_000)).toBe(false)
   expect(verifySession('', 'secret', 1_000)).toBe(false)
-  expect(cookieHeader(session, true)).toMatch(/; Secure$/)
+  expect(sessionCookieOptions(true).secure).toBe(true)
 })
 
 const local = { token: null, host: '127.0.0.1', publicUrl: null }
@@ -98,7 +104,7 @@ test.each([
     (name) => [`none, with the header ${name}`, local, { ...here, [name]: '' }, 403] as const,
   ),
 ] as const)('the door, with %s', (_, door, headers, expected) => {
-  const admission = authorize(door, headers, 0)
+  const admission = authorize(door, { headers, session: null, now: 0 })
   expect(admission.isAuthorized || admission.status).toBe(expected)
 })
 
@@ -180,7 +186,7 @@ test('what is remembered is read once for all, again when it is old, and at once
   expect(await read()).toBe(4)
 })
 
-test('what is left of a limit is what its caller told last, while it calls', () => {
+test('the remaining limit is what an active leader reported last', async () => {
   const status = {
     state: 'fixed_window',
     limit: 150,
@@ -198,25 +204,27 @@ test('what is left of a limit is what its caller told last, while it calls', () 
     reportedAt: new Date(0),
     isLive: true,
   }
-  const left = (isLive: boolean): string | undefined =>
-    renderMetrics(
-      {
-        readAt: 0,
-        sources: [],
-        runs: [],
-        jobs: [],
-        calls: [],
-        failures: [],
-        rateLimits: [
-          { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
-        ],
-        usage: { requested: 0, written: 0, runs: 0 },
-      },
-      [],
-      0,
+  const left = async (isLive: boolean): Promise<string | undefined> =>
+    (
+      await renderMetrics(
+        {
+          readAt: 0,
+          sources: [],
+          runs: [],
+          jobs: [],
+          calls: [],
+          failures: [],
+          rateLimits: [
+            { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
+          ],
+          usage: { requested: 0, written: 0, runs: 0 },
+        },
+        [],
+        0,
+      )
     )
       .split('\n')
       .find((line) => line.startsWith('fillrate_rate_limit_remaining_requests'))
-  expect(left(true)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 7`)
-  expect(left(false)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 150`)
+  expect(await left(true)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 7`)
+  expect(await left(false)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 150`)
 })
