@@ -1,5 +1,6 @@
 import type { CliCommand } from './command.ts'
 import { checkCommand } from './commands/check.ts'
+import { completionCommand, createCompleteCommand } from './commands/completion.ts'
 import { demoCommand } from './commands/demo.ts'
 import { explainCommand } from './commands/explain.ts'
 import { failuresCommand } from './commands/failures.ts'
@@ -47,7 +48,9 @@ export const commands: readonly CliCommand[] = [
   failuresCommand,
   explainCommand,
   sandboxCommand,
+  completionCommand,
   createHelpCommand(() => commands),
+  createCompleteCommand(() => commands),
   versionCommand,
 ]
 

@@ -27,7 +27,8 @@ export function createPaint(color: boolean): Paint {
 export const textWidth = (text: string): number => stringWidth(text)
 
 /** Cuts a text to a number of columns, with an ellipsis in place of the rest. Styles are closed. */
-export const truncate = (text: string, columns: number): string => cliTruncate(text, Math.max(0, columns))
+export const truncate = (text: string, columns: number): string =>
+  Number.isFinite(columns) ? cliTruncate(text, Math.max(0, columns)) : text
 
 /** Fills a text up with spaces to a number of columns. */
 export function padText(text: string, columns: number, side: 'left' | 'right' = 'left'): string {

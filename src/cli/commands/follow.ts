@@ -1,6 +1,5 @@
-import { Argument } from '@commander-js/extra-typings'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { InvalidValueError } from '../options.ts'
+import { choiceArgument } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { type SuggestedCommand, renderSuggestions } from '../views/layout.ts'
 import { withApp } from '../settings.ts'
@@ -14,7 +13,7 @@ export const followCommand = defineCommand(
         '`remove`, takes them off. `fillrate check` tells whether they are there and right. After a change of the ' +
         "source's inputs, install them again.",
     )
-    .addArgument(new Argument('<install|remove>', 'what to do').argParser<'install' | 'remove'>(parseAction))
+    .addArgument(choiceArgument('<install|remove>', 'what to do', ['install', 'remove']))
     .argument('<SOURCE>', 'a source of the configuration'),
   {
     group: 'first',
@@ -51,11 +50,6 @@ export const followCommand = defineCommand(
     },
   },
 )
-
-function parseAction(typed: string): 'install' | 'remove' {
-  if (typed === 'install' || typed === 'remove') return typed
-  throw new InvalidValueError(`follow takes install or remove, found '${typed}'`)
-}
 
 const nextSteps = (name: string, isFollowed: boolean): SuggestedCommand[] => [
   ...(isFollowed

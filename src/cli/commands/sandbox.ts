@@ -13,7 +13,7 @@ import {
 import {
   durationOption,
   durationRangeOption,
-  expecting,
+  adaptParser,
   parseText,
   portOption,
   repeatableOption,
@@ -54,7 +54,7 @@ const sandboxParser = createParser('sandbox')
       '--fault <NAME=SHARE,…>',
       'what goes wrong, and how often (0.05 or 5%); may be repeated',
       {},
-      expecting(parseFaults),
+      adaptParser(parseFaults),
       (before, next) => ({ ...before, ...next }),
     ),
   )

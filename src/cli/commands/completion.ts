@@ -1,0 +1,87 @@
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { createParser, defineCommand, Exit, program, type CliCommand } from '../command.ts'
+import { choiceArgument } from '../options.ts'
+
+/** Prints the script that makes a shell complete commands, options and their values. */
+export const completionCommand = defineCommand(
+  createParser('completion')
+    .summary('prints a script for tab completion in bash, zsh or fish')
+    .description(
+      'Prints a script with which the shell completes commands, options and their values. Load it at startup: ' +
+        '`source <(fillrate completion bash)` in ~/.bashrc (with the package bash-completion), the same with zsh in ~/.zshrc.',
+    )
+    .addArgument(choiceArgument('<bash|zsh|fish>', 'the shell', ['bash', 'zsh', 'fish'])),
+  {
+    group: 'first',
+    json: false,
+    examples: [
+      ['fillrate completion bash', ''],
+      ['fillrate completion fish | source', 'in ~/.config/fish/config.fish'],
+    ],
+    exits: [0, 2],
+
+    async handler({ args: [shell] }) {
+      const { script } = await import('@bomb.sh/tab')
+      script(shell, 'fillrate', 'fillrate')
+      return Exit.done
+    },
+  },
+)
+
+/**
+ * The command that the script calls at each press of the tab key: `fillrate complete -- run --li`.
+ * @param commands read when it is called: this is itself one of them
+ */
+export const createCompleteCommand = (commands: () => readonly CliCommand[]): CliCommand =>
+  defineCommand(
+    createParser('complete')
+      .summary('the answer to a press of the tab key')
+      .description('Prints the completions of a command line, for the script of `fillrate completion`.')
+      .argument('[WORD...]', 'the words typed so far, after --'),
+    {
+      group: 'hidden',
+      json: false,
+      examples: [],
+      exits: [0],
+
+      async handler({ args: [words] }) {
+        const { RootCommand } = await import('@bomb.sh/tab')
+        const root = new RootCommand()
+        addOptions(root, program)
+        for (const command of commands().filter((one) => one.group !== 'hidden')) {
+          const completed = root.command(command.name, command.parser.summary())
+          addOptions(completed, program)
+          addOptions(completed, command.parser)
+          for (const argument of command.parser.registeredArguments) {
+            const { argChoices: choices = [], variadic } = argument
+            completed.argument(
+              argument.name(),
+              (complete) => choices.forEach((choice) => complete(choice, '')),
+              variadic,
+            )
+          }
+        }
+        root.parse([...words])
+        return Exit.done
+      },
+    },
+  )
+
+/** The part of a command of `@bomb.sh/tab` that is used. */
+interface Completed {
+  option(
+    name: string,
+    description: string,
+    values?: (complete: (value: string, description: string) => void) => void,
+    alias?: string,
+  ): unknown
+}
+
+function addOptions(to: Completed, parser: CommandUnknownOpts): void {
+  for (const { long = '', short, description, argChoices = [], required } of parser.options)
+    if (required)
+      to.option(long.slice(2), description, (complete) =>
+        argChoices.forEach((choice) => complete(choice, '')),
+      )
+    else to.option(long.slice(2), description, undefined, short?.slice(1))
+}
