@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type pg from 'pg'
 
 /**
- * The table that is enriched. Every address is a different one: a shared address would be one call for Fillrate and
- * two for the plain script, and what is compared here is the speed, not the thrift.
+ * Creates the table to enrich. All addresses differ: a shared one would be one call for Fillrate and two for the plain
+ * script, and this benchmark compares speed, not saved calls.
  */
 export async function createCrm(client: pg.Client, rows: number): Promise<void> {
   await client.query(`
@@ -13,7 +13,7 @@ export async function createCrm(client: pg.Client, rows: number): Promise<void> 
       email text, first_name text, last_name text,
       title text, phone text, seniority text, company text, enriched_at timestamptz
     )`)
-  // One in seven has a title that somebody typed, and that must stay.
+  // One in seven has a title typed by hand, which must stay.
   await client.query(
     `insert into crm.contacts (email, first_name, last_name, title)
      select 'Person' || n || '@Example.com', 'Ada', 'Nr ' || n, case when n % 7 = 0 then 'typed by hand' end
@@ -22,7 +22,7 @@ export async function createCrm(client: pg.Client, rows: number): Promise<void> 
   )
 }
 
-/** Fillrate's configuration for it. */
+/** Fillrate's configuration for the table. */
 export const crmConfig = (concurrency: number): object => ({
   sources: {
     contacts: {
@@ -38,10 +38,10 @@ export const crmConfig = (concurrency: number): object => ({
 })
 
 /**
- * What the table holds at the end, as one short text: the same for every contender, or one of them did not do the
- * work that its rate is claimed for.
+ * A checksum of the table. It must be the same for all candidates, or one of them did not do the work that its rate is
+ * measured for.
  */
-export async function contents(client: pg.Client): Promise<string> {
+export async function checksum(client: pg.Client): Promise<string> {
   const { rows } = await client.query<{ sums: string[] }>(
     `select array_agg(md5(concat_ws('|', id, title, phone, seniority, company)) order by id) as sums
        from crm.contacts`,

@@ -1,7 +1,7 @@
 import pLimit from 'p-limit'
 import pg from 'pg'
 import { request } from 'undici'
-import type { Outcome, Task } from './contender.ts'
+import type { Outcome, Task } from './candidate.ts'
 
 interface Contact {
   id: number
@@ -16,27 +16,27 @@ interface Person {
 }
 
 /**
- * What somebody writes in an afternoon: select the rows, ask for each with a bound on how many at once, and update
- * each, typed values kept. No retry, no rate limit, no resume; what is paid for is lost when it is interrupted.
+ * A script as one writes it in an afternoon: selects the rows, requests each with bounded concurrency, and updates each
+ * without overwriting typed values. No retry, no rate limit, no resume; billed answers are lost when it is interrupted.
  */
 export async function runPlainScript(task: Task): Promise<Outcome> {
-  const began = performance.now()
+  const startedAt = performance.now()
   let statements = 0
   const pool = new pg.Pool({ connectionString: task.databaseUrl })
   const limit = pLimit(task.concurrency)
 
   async function enrich(contact: Contact): Promise<void> {
-    const answer = await request(`${task.service.url}/v1/person/enrich`, {
+    const response = await request(`${task.service.url}/v1/person/enrich`, {
       method: 'POST',
       headers: { authorization: `Bearer ${task.service.keys[0]}`, 'content-type': 'application/json' },
       body: JSON.stringify({ email: contact.email }),
     })
-    if (answer.statusCode === 404) {
-      await answer.body.dump()
+    if (response.statusCode === 404) {
+      await response.body.dump()
       return
     }
-    if (answer.statusCode !== 200) throw new Error(`the service answered ${answer.statusCode}`)
-    const person = (await answer.body.json()) as Person
+    if (response.statusCode !== 200) throw new Error(`the service answered ${response.statusCode}`)
+    const person = (await response.body.json()) as Person
     statements++
     await pool.query(
       `update crm.contacts
@@ -54,5 +54,5 @@ export async function runPlainScript(task: Task): Promise<Outcome> {
   )
   await Promise.all(rows.map((contact) => limit(() => enrich(contact))))
   await pool.end()
-  return { durationMs: performance.now() - began, statements }
+  return { durationMs: performance.now() - startedAt, statements }
 }

@@ -1,11 +1,11 @@
 import { readFile, readdir } from 'node:fs/promises'
 
-/** The kernel's unit of processor time, on every Linux that Node runs on. */
+/** The kernel's unit of CPU time, on every Linux that Node runs on. */
 const TICK_MS = 10
 
 /**
- * Processor time of a process and its children, those that have ended included, in milliseconds; null where there is
- * no /proc. Good for Postgres: the postmaster waits for each of its children.
+ * CPU time of a process and its children, including those that have exited, in milliseconds; null where there is no
+ * /proc. Suited for Postgres, whose postmaster waits for each of its children.
  */
 export async function treeCpuMs(pid: number): Promise<number | null> {
   const root = await times(String(pid))
@@ -23,6 +23,6 @@ async function times(pid: string): Promise<{ parent: number; ownMs: number; ende
     const ticks = (field: number): number => Number(fields[field - 3]) * TICK_MS
     return { parent: Number(fields[1]), ownMs: ticks(14) + ticks(15), endedMs: ticks(16) + ticks(17) }
   } catch {
-    return null // ended meanwhile, or another system
+    return null // exited, or not Linux
   }
 }

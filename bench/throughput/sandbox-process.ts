@@ -1,25 +1,25 @@
 import { startSandbox } from '../../src/sandbox/server.ts'
-import type { SandboxAsked, SandboxTold } from './sandbox.ts'
+import type { SandboxCommand, SandboxReply } from './sandbox.ts'
 
-/** The sandbox in a process of its own, without a limit; `sandbox.ts` holds its other end. */
-const tell = (message: SandboxTold): void => void process.send?.(message)
+/** The sandbox in its own process, without a rate limit; `sandbox.ts` sends the commands. */
+const reply = (message: SandboxReply): void => void process.send?.(message)
 const sandbox = await startSandbox({ limit: null, jobDelayMs: [5, 50] })
 
-process.on('message', (asked: SandboxAsked) => {
-  if (asked.ask === 'begin') {
+process.on('message', (command: SandboxCommand) => {
+  if (command.type === 'begin') {
     sandbox.reset()
-    sandbox.configure({ latencyAfterMs: asked.latencyMs })
-    tell({ told: 'begun', ...cpu() })
+    sandbox.configure({ latencyAfterMs: command.latencyMs })
+    reply({ type: 'begun', ...cpu() })
   } else {
     const { requests, inputs, deliveries } = sandbox.stats()
     const calls = Object.values(requests)
       .flatMap((byStatus) => Object.values(byStatus))
       .reduce((sum, count) => sum + count, 0)
-    tell({ told: 'counts', ...cpu(), calls, maxAsked: inputs.max_asked, deliveries: deliveries.attempts })
+    reply({ type: 'counts', ...cpu(), calls, maxRequests: inputs.max_asked, deliveries: deliveries.attempts })
   }
 })
 process.on('disconnect', () => void sandbox.close())
-tell({ told: 'ready', url: sandbox.url, keys: sandbox.keys, webhookSecret: sandbox.webhookSecret })
+reply({ type: 'ready', url: sandbox.url, keys: sandbox.keys, webhookSecret: sandbox.webhookSecret })
 
 function cpu(): { readonly cpuMs: number } {
   const { user, system } = process.cpuUsage()

@@ -1,27 +1,29 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { Task } from './contender.ts'
+import type { Task } from './candidate.ts'
 
-export type SandboxAsked = { readonly ask: 'begin'; readonly latencyMs: number } | { readonly ask: 'counts' }
+export type SandboxCommand =
+  | { readonly type: 'begin'; readonly latencyMs: number }
+  | { readonly type: 'counts' }
 
-export type SandboxTold =
-  | ({ readonly told: 'ready' } & Task['service'])
-  | { readonly told: 'begun'; readonly cpuMs: number }
-  | ({ readonly told: 'counts' } & SandboxCounts)
+export type SandboxReply =
+  | ({ readonly type: 'ready' } & Task['service'])
+  | { readonly type: 'begun'; readonly cpuMs: number }
+  | ({ readonly type: 'counts' } & SandboxCounts)
 
 export interface SandboxCounts {
-  /** Processor time of the sandbox since it started, in milliseconds. */
+  /** CPU time of the sandbox since it started, in milliseconds. */
   readonly cpuMs: number
   readonly calls: number
-  /** How often the input asked most often was asked. */
-  readonly maxAsked: number
+  /** The most requests for one input. */
+  readonly maxRequests: number
   readonly deliveries: number
 }
 
-/** The sandbox, in a process of its own so that it takes no time from the contender's event loop. */
+/** The sandbox, in its own process, so that it takes no time from the candidate's event loop. */
 export interface SandboxProcess {
   readonly service: Task['service']
-  /** Clears the counts. @returns its processor time so far */
+  /** Clears the counts. @returns its CPU time so far */
   begin(latencyMs: number): Promise<{ readonly cpuMs: number }>
   counts(): Promise<SandboxCounts>
   stop(): Promise<void>
@@ -30,26 +32,26 @@ export interface SandboxProcess {
 export async function startSandboxProcess(): Promise<SandboxProcess> {
   const child = fork(new URL('sandbox-process.ts', import.meta.url))
   const closed = once(child, 'exit')
-  const hear = async <Kind extends SandboxTold['told']>(
+  const receive = async <Kind extends SandboxReply['type']>(
     kind: Kind,
-  ): Promise<Extract<SandboxTold, { told: Kind }>> => {
-    const died = closed.then(() => Promise.reject(new Error('the sandbox process ended by itself')))
-    const [told] = (await Promise.race([once(child, 'message'), died])) as [SandboxTold]
-    if (told.told !== kind) throw new Error(`the sandbox told "${told.told}", "${kind}" was expected`)
-    return told as Extract<SandboxTold, { told: Kind }>
+  ): Promise<Extract<SandboxReply, { type: Kind }>> => {
+    const died = closed.then(() => Promise.reject(new Error('the sandbox process exited')))
+    const [reply] = (await Promise.race([once(child, 'message'), died])) as [SandboxReply]
+    if (reply.type !== kind) throw new Error(`the sandbox sent "${reply.type}", expected "${kind}"`)
+    return reply as Extract<SandboxReply, { type: Kind }>
   }
-  const ask = (asked: SandboxAsked): void => void child.send(asked)
+  const send = (command: SandboxCommand): void => void child.send(command)
 
-  const service = await hear('ready')
+  const service = await receive('ready')
   return {
     service,
     begin: (latencyMs) => {
-      ask({ ask: 'begin', latencyMs })
-      return hear('begun')
+      send({ type: 'begin', latencyMs })
+      return receive('begun')
     },
     counts: () => {
-      ask({ ask: 'counts' })
-      return hear('counts')
+      send({ type: 'counts' })
+      return receive('counts')
     },
     stop: async () => {
       child.disconnect()

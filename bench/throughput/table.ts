@@ -1,7 +1,7 @@
-import { titles, type ContenderName } from './contender.ts'
-import type { Bout } from './bout.ts'
+import { TITLES, type CandidateName } from './candidate.ts'
+import type { Measurement } from './measurement.ts'
 
-/** The middle one; of an even number, the mean of the middle two. */
+/** The middle value; for an even count, the mean of the middle two. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
@@ -9,36 +9,42 @@ export function median(values: readonly number[]): number {
 }
 
 export const medianOf = (
-  bouts: readonly Bout[],
-  contender: ContenderName,
-  of: (bout: Bout) => number,
-): number => median(bouts.filter((bout) => bout.contender === contender).map(of))
+  measurements: readonly Measurement[],
+  candidate: CandidateName,
+  of: (measurement: Measurement) => number,
+): number => median(measurements.filter((measurement) => measurement.candidate === candidate).map(of))
 
 /**
- * How many times as fast as the plain script: the median over the rounds of the ratio within each, so that what slows
- * the whole machine for a while changes it little.
+ * The speed as a multiple of the plain script's: the median of the ratios within each round, so that a slow moment of
+ * the machine has little effect.
  */
-export function timesAsFast(bouts: readonly Bout[], contender: ContenderName): number {
-  const speeds = (of: ContenderName): number[] =>
-    bouts.filter((bout) => bout.contender === of).map((bout) => bout.rowsPerSecond)
-  const plain = speeds('plain')
-  return median(speeds(contender).map((speed, round) => speed / (plain[round] ?? Number.NaN)))
+export function timesAsFast(measurements: readonly Measurement[], candidate: CandidateName): number {
+  const results = (of: CandidateName): number[] =>
+    measurements
+      .filter((measurement) => measurement.candidate === of)
+      .map((measurement) => measurement.rowsPerSecond)
+  const plain = results('plain')
+  return median(results(candidate).map((speed, round) => speed / (plain[round] ?? Number.NaN)))
 }
 
-/** Rates, memory, statements and where the processor time went. */
-export function speedTable(bouts: readonly Bout[], contenders: readonly ContenderName[]): string {
-  const rows = contenders.map((contender) => {
-    const of = (value: (bout: Bout) => number): number => medianOf(bouts, contender, value)
+/** Rates, memory, statements and CPU time. */
+export function speedTable(
+  measurements: readonly Measurement[],
+  candidates: readonly CandidateName[],
+): string {
+  const rows = candidates.map((candidate) => {
+    const of = (value: (measurement: Measurement) => number): number =>
+      medianOf(measurements, candidate, value)
     return [
-      titles[contender],
-      count(of((bout) => bout.rowsPerSecond)),
-      times(timesAsFast(bouts, contender)),
-      megabytes(of((bout) => bout.peakBytes)),
-      count(of((bout) => bout.statementsPer1000)),
-      count(of((bout) => bout.calls)),
-      seconds(of((bout) => bout.cpuMs)),
-      seconds(of((bout) => bout.postgresCpuMs ?? Number.NaN)),
-      seconds(of((bout) => bout.sandboxCpuMs)),
+      TITLES[candidate],
+      count(of((measurement) => measurement.rowsPerSecond)),
+      times(timesAsFast(measurements, candidate)),
+      megabytes(of((measurement) => measurement.peakBytes)),
+      count(of((measurement) => measurement.statementsPer1000)),
+      count(of((measurement) => measurement.calls)),
+      seconds(of((measurement) => measurement.cpuMs)),
+      seconds(of((measurement) => measurement.postgresCpuMs ?? Number.NaN)),
+      seconds(of((measurement) => measurement.sandboxCpuMs)),
     ]
   })
   return table(
@@ -57,21 +63,23 @@ export function speedTable(bouts: readonly Bout[], contenders: readonly Contende
   )
 }
 
-/** Peak memory and rate at two sizes of the table. */
+/** Peak memory and rate at two table sizes. */
 export function memoryTable(
-  small: readonly Bout[],
-  large: readonly Bout[],
-  contenders: readonly ContenderName[],
+  small: readonly Measurement[],
+  large: readonly Measurement[],
+  candidates: readonly CandidateName[],
 ): string {
-  const sizes = [small, large].map((bouts) => count(bouts[0]?.rows ?? 0))
-  const rows = contenders.map((contender) => {
-    const [memory, more] = [small, large].map((bouts) => medianOf(bouts, contender, (bout) => bout.peakBytes))
-    const [rate, later] = [small, large].map((bouts) =>
-      medianOf(bouts, contender, (bout) => bout.rowsPerSecond),
+  const sizes = [small, large].map((measurements) => count(measurements[0]?.rows ?? 0))
+  const rows = candidates.map((candidate) => {
+    const [memory, more] = [small, large].map((measurements) =>
+      medianOf(measurements, candidate, (measurement) => measurement.peakBytes),
     )
-    const statements = medianOf(large, contender, (bout) => bout.statementsPer1000)
+    const [rate, later] = [small, large].map((measurements) =>
+      medianOf(measurements, candidate, (measurement) => measurement.rowsPerSecond),
+    )
+    const statements = medianOf(large, candidate, (measurement) => measurement.statementsPer1000)
     return [
-      titles[contender],
+      TITLES[candidate],
       megabytes(memory ?? 0),
       megabytes(more ?? 0),
       times((more ?? 0) / (memory ?? 0)),

@@ -16,7 +16,10 @@ export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
 }
 
 /** The environment of a process that calls a sandbox. */
-export const environmentFor = (databaseUrl: string, sandbox: Sandbox): Environment => ({
+export const environmentFor = (
+  databaseUrl: string,
+  sandbox: Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>,
+): Environment => ({
   ...testEnvironment(databaseUrl, sandbox.url),
   apiKeys: sandbox.keys,
   webhookSecrets: [sandbox.webhookSecret],

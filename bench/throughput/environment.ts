@@ -3,36 +3,36 @@ import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
 import { onServer } from '../../test/support/server.ts'
-import { costliest, resetStatements, STATEMENT_SETTINGS } from './costliest.ts'
+import { slowestStatements, resetStatements, STATEMENT_SETTINGS } from './slowest-statements.ts'
 import { createCrm } from './crm.ts'
 import { treeCpuMs } from './process-tree.ts'
 
 export interface OpenDatabase {
   readonly url: string
-  /** What its statements cost since it was opened, the costliest first; empty where that is not counted. */
-  costliest(): Promise<string>
+  /** The statements that cost Postgres most since it was opened, the slowest first; empty if not recorded. */
+  slowestStatements(): Promise<string>
   drop(): Promise<void>
 }
 
-/** One Postgres for all contenders, each with a new database that is the same to the byte. */
-export interface Arena {
+/** One Postgres for all candidates, each with a new database, identical to the byte. */
+export interface BenchEnvironment {
   readonly version: string
-  /** A new database with so many rows to enrich. */
+  /** Creates a database with this many rows to enrich. */
   open(rows: number): Promise<OpenDatabase>
-  /** Processor time of Postgres so far, in milliseconds; null where it can't be read. */
+  /** CPU time of Postgres so far, in milliseconds; null if it cannot be read. */
   cpuMs(): Promise<number | null>
   stop(): Promise<void>
 }
 
 /**
- * Postgres as it comes, but for what is given: every commit waits for the disk, as it does for a user.
- * @param options.statements count what each statement costs
+ * Postgres with its default settings except those given: every commit waits for the disk, as it does for a user.
+ * @param options.statements records what each statement costs
  */
-export async function openArena(options: {
+export async function openBenchEnvironment(options: {
   readonly settings: readonly string[]
   readonly statements: boolean
   readonly postgresLog: string | null
-}): Promise<Arena> {
+}): Promise<BenchEnvironment> {
   const { settings, statements, postgresLog } = options
   const server = await startEmbeddedPostgres(
     [...settings, ...(statements ? STATEMENT_SETTINGS : [])],
@@ -51,19 +51,19 @@ export async function openArena(options: {
   return {
     version,
     open: async (rows) => {
-      const made = templates.get(rows) ?? makeTemplate(server.url, at, rows)
-      templates.set(rows, made)
-      const template = await made
+      const template = templates.get(rows) ?? makeTemplate(server.url, at, rows)
+      templates.set(rows, template)
       const name = `bench_${++opened}`
       await onServer(server.url, async (client) => {
-        await client.query(`create database ${name} template ${template}`)
-        // What the clone left to write must not be written while a contender runs.
+        await client.query(`create database ${name} template ${await template}`)
+        // Pages left dirty by the clone must not be written while a candidate runs.
         await client.query('checkpoint')
         if (statements) await resetStatements(client)
       })
       return {
         url: at(name),
-        costliest: async () => (statements ? onServer(server.url, (client) => costliest(client, name)) : ''),
+        slowestStatements: async () =>
+          statements ? onServer(server.url, (client) => slowestStatements(client, name)) : '',
         drop: () =>
           onServer(server.url, async (client) => {
             await client.query(`drop database ${name} with (force)`)

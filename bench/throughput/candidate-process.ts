@@ -1,6 +1,6 @@
-import type { Measured, Outcome, Task } from './contender.ts'
+import type { Measured, Outcome, Task } from './candidate.ts'
 
-/** The process of one contender, and of nothing else, so that its peak memory is its own. Told what to do by `fork`. */
+/** The process of one candidate, so that its peak memory is its own. Its only argument is the task, as JSON. */
 const task = JSON.parse(process.argv[2] ?? '') as Task
 const run = await load(task)
 const outcome = await run()
@@ -12,12 +12,12 @@ const measured: Measured = {
 }
 process.send?.(measured)
 
-/** Loads only what this contender needs: the plain script must not carry Fillrate's modules. */
-async function load({ contender }: Task): Promise<() => Promise<Outcome>> {
-  if (contender === 'plain') {
+/** Loads only what this candidate needs: the plain script must not load Fillrate's modules. */
+async function load({ candidate }: Task): Promise<() => Promise<Outcome>> {
+  if (candidate === 'plain') {
     const { runPlainScript } = await import('./plain-script.ts')
     return () => runPlainScript(task)
   }
   const { runFillrate } = await import('./fillrate.ts')
-  return () => runFillrate(task, contender)
+  return () => runFillrate(task, candidate)
 }

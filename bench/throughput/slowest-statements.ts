@@ -22,8 +22,8 @@ interface Cost {
   readonly query: string
 }
 
-/** The statements of a database that cost most, with how often they ran and what each cost. */
-export async function costliest(client: pg.Client, database: string): Promise<string> {
+/** The statements of a database that cost most, with their calls and costs. */
+export async function slowestStatements(client: pg.Client, database: string): Promise<string> {
   const { rows } = await client.query<Cost>(
     `select calls::float8 as calls, total_exec_time as total,
             total_plan_time as planning, mean_exec_time as mean, rows::float8 as rows,
