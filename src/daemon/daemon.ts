@@ -51,7 +51,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
-    onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
+    onLost: (error) => log.warn({ reason: error.message }, 'lost an idle connection to Postgres'),
   })
   let app: DaemonApp | null = null
   const deliveries = new WakeSignal()
@@ -64,7 +64,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       dashboard: {
         sources: () => app?.sources ?? new Map(),
         explain: async (source, key) => {
-          if (app === null) throw new Error('no configuration is in force yet')
+          if (app === null) throw new Error('no configuration is loaded yet')
           return app.explain(source, key)
         },
       },
@@ -145,7 +145,7 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
           {
             place: `notify[${n}].url`,
             found: 'none, and FILLRATE_NOTIFY_URL is not set',
-            expected: 'whom to tell',
+            expected: 'the URL to notify',
             todo: 'set FILLRATE_NOTIFY_URL in the environment, or `url` here',
           },
         ]
@@ -158,7 +158,7 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
 function requireBudgets(config: Config): void {
   if (config.budget !== null) return
   const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"
-  const expected = 'how many lookups it may ask'
+  const expected = 'a maximum number of lookups'
   const problems: Problem[] = [
     ...config.schedule.flatMap((entry, n) =>
       entry.budget === null ? [{ place: `schedule[${n}].budget`, found: 'none', expected, todo }] : [],

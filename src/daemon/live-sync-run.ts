@@ -75,7 +75,7 @@ export class LiveSyncRun implements LiveRunPick {
     })
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
-    log.info({ run: id, trigger, sources, budget }, 'run started: it follows the database')
+    log.info({ run: id, trigger, sources, budget }, 'live sync run started')
     return new LiveSyncRun(options, id, token)
   }
 
@@ -151,7 +151,7 @@ export class LiveSyncRun implements LiveRunPick {
     } catch (error) {
       // The failure is stored as the run's reason already; throw anything else.
       if (error !== failure) throw error
-      log.error({ run: this.id, reason: (error as Error).message }, 'a run that follows the database failed')
+      log.error({ run: this.id, reason: (error as Error).message }, 'live sync run failed')
     }
   }
 }

@@ -78,13 +78,13 @@ export class LiveSync {
     await this.#maintain(signal)
     if (this.#active.length === 0) return 0
     await this.#polling.pollDue(this.#active)
-    const did =
+    const picked =
       (await this.#pickChanged()) +
       (await this.#pickPolled()) +
       (await this.#pickAbandoned()) +
       (await this.#pickBulk())
-    if (did > 0) this.#options.works.wakeCalls()
-    return did
+    if (picked > 0) this.#options.works.wakeCalls()
+    return picked
   }
 
   /** Closes open runs, and lets another process take over at once. */
@@ -101,8 +101,8 @@ export class LiveSync {
     const { db, log } = this.#deps
     const leads = await callers.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
     this.#leadershipCheckedAt = now
-    if (leads && !this.#isLeader) log.info({ sources: this.#names }, 'this process follows the database')
-    if (!leads && this.#isLeader) log.warn('another process follows the database now')
+    if (leads && !this.#isLeader) log.info({ sources: this.#names }, 'this process runs live sync')
+    if (!leads && this.#isLeader) log.warn('another process took over live sync')
     this.#isLeader = leads
     return leads
   }
@@ -166,7 +166,7 @@ export class LiveSync {
         const leftOut = await this.#pick(run, source, keys, { finishMissing: true })
         picked += keys.length - leftOut.length
       }
-    if (picked > 0) log.info({ rows: picked }, 'rows that a dead run had picked are picked again')
+    if (picked > 0) log.info({ rows: picked }, 're-queued rows abandoned by a dead run')
     if (picked < BULK_KEYS_PER_TICK) this.#nextAbandonedAt = performance.now() + MAINTENANCE_MS
     return picked
   }
@@ -193,16 +193,16 @@ export class LiveSync {
   }
 
   async #pickPolled(): Promise<number> {
-    let did = 0
+    let picked = 0
     for (const { source, keys } of this.#polling.listFound(this.#active)) {
       const run = await this.#openRun('follow')
-      if (run === null) return did
+      if (run === null) return picked
       const leftOut = await this.#pick(run, source, keys)
       // They are found again: the cursor advances only when all are picked.
       await this.#polling.markPicked(source, leftOut.length === 0)
-      did += keys.length - leftOut.length
+      picked += keys.length - leftOut.length
     }
-    return did
+    return picked
   }
 
   async #pickBulk(): Promise<number> {
@@ -281,7 +281,7 @@ export class LiveSync {
     run.budget.skip(1)
     this.#deps.log.warn(
       { run: run.id, budget: this.#options.budget },
-      'the budget of the day is used up: changes wait for the next day (UTC)',
+      'daily budget spent: changes wait for the next day (UTC)',
     )
   }
 

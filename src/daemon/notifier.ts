@@ -72,17 +72,23 @@ export class Notifier {
       if (!target.on.includes(notice.event)) continue
       const url = target.url ?? this.#options.url
       if (url === null) {
-        this.#options.log.warn({ event: notice.event }, 'nobody was told: FILLRATE_NOTIFY_URL is not set')
+        this.#options.log.warn(
+          { event: notice.event },
+          'notification dropped: FILLRATE_NOTIFY_URL is not set',
+        )
         continue
       }
       if (this.#pending.size >= MAX_PENDING) {
-        this.#options.log.warn({ event: notice.event }, 'nobody was told: too many notifications wait')
+        this.#options.log.warn({ event: notice.event }, 'notification dropped: too many are pending')
         continue
       }
       // Awaited only on close, so every error must be handled here: an unhandled rejection would end the process.
       const task = this.#send(url, target.form, notice)
         .catch((error: unknown) =>
-          this.#options.log.warn({ event: notice.event, reason: (error as Error).name }, 'nobody was told'),
+          this.#options.log.warn(
+            { event: notice.event, reason: (error as Error).name },
+            'notification failed',
+          ),
         )
         .finally(() => this.#pending.delete(task))
       this.#pending.add(task)
@@ -105,7 +111,7 @@ export class Notifier {
       const wait = retryMs[attempt]
       if (final || wait === undefined || signal.aborted) {
         // Not the URL: it may be a secret.
-        log.warn({ event: notice.event, host: urlHost(url), reason }, 'nobody was told')
+        log.warn({ event: notice.event, host: urlHost(url), reason }, 'notification failed')
         return
       }
       await sleep(wait, undefined, { signal }).catch(() => {})
@@ -134,7 +140,7 @@ async function postNotification(
     const { statusCode } = answer
     if (statusCode < 300) return null
     const final = statusCode < 500 && statusCode !== 408 && statusCode !== 429
-    return { reason: `it was answered ${statusCode}`, final }
+    return { reason: `HTTP ${statusCode}`, final }
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     return { reason: code ?? message, final: false }
@@ -179,7 +185,7 @@ export function toSlackText(notice: RunNotification): string {
   if (notice.run === undefined) {
     const { overdue: late } = notice.jobs
     const jobs = late === 1 ? '1 job was' : `${numberFormat.format(late)} jobs were`
-    return `:warning: Fillrate: ${jobs} not delivered in time. The inputs are asked one by one.`
+    return `:warning: Fillrate: ${jobs} not delivered in time. Their emails are looked up one by one.`
   }
   const { run } = notice
   const what = `run ${run.id} (${run.trigger}, ${run.sources.join(', ')})`
@@ -195,12 +201,12 @@ const ICONS: Readonly<Record<NotificationKind, string>> = {
 }
 
 const enrichedText = ({ rows, lookups }: NotifiedRun): string =>
-  `enriched ${numberFormat.format(rows.enriched)} of ${numberFormat.format(rows.picked)} rows and asked ${numberFormat.format(lookups.requested)} lookups`
+  `enriched ${numberFormat.format(rows.enriched)} of ${numberFormat.format(rows.picked)} rows with ${numberFormat.format(lookups.requested)} lookups`
 
 const OUTCOMES: Readonly<Record<NotificationKind, (run: NotifiedRun) => string>> = {
   completed: (run) => `${enrichedText(run)}.`,
-  no_matches: (run) => `enriched nothing: ${numberFormat.format(run.rows.picked)} rows were picked.`,
+  no_matches: (run) => `enriched no rows: ${numberFormat.format(run.rows.picked)} were picked.`,
   budget_reached: (run) => `reached its budget: it ${enrichedText(run)}. ${run.reason ?? ''}`.trimEnd(),
-  failed: (run) => `failed: ${run.reason ?? 'without a reason'}. It ${enrichedText(run)} before.`,
+  failed: (run) => `failed: ${run.reason ?? 'no reason given'}. It ${enrichedText(run)} before.`,
   jobs_overdue: () => '',
 }

@@ -87,8 +87,8 @@ export class Polling {
     const why = there.state === 'wrong' ? there.why : 'they are not there'
     const todo = `fillrate follow install ${source.name}`
     if (one.isPolled)
-      log.warn({ source: source.name, why, todo }, 'its triggers are not right: it is polled by changedAt')
-    else log.warn({ source: source.name, why, todo }, 'its triggers are not right: changes may not be seen')
+      log.warn({ source: source.name, why, todo }, 'triggers missing or outdated: polling by changedAt')
+    else log.warn({ source: source.name, why, todo }, 'triggers missing or outdated: changes may be missed')
   }
 
   async #poll(one: PolledSource): Promise<void> {

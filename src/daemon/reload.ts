@@ -58,21 +58,21 @@ export async function runWithReload(options: ReloadOptions): Promise<void> {
       if (signal.aborted) await next?.close()
     }
     current = signal.aborted ? null : next
-    if (current !== null) log.info('the new configuration is in force')
+    if (current !== null) log.info('new configuration active')
   }
 }
 
 /** Retries until everything is available. Null if aborted meanwhile. */
 async function openFirst({ open, waitFor, signal, log }: ReloadOptions): Promise<Instance | null> {
-  let told: string | null = null
+  let reported: string | null = null
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
       return await open()
     } catch (error) {
       const what = waitFor(error)
       if (what === null) throw error
-      if (what !== told) log.warn({ reason: (error as Error).message }, `waiting for ${what}`)
-      told = what
+      if (what !== reported) log.warn({ reason: (error as Error).message }, `waiting for ${what}`)
+      reported = what
       await sleep(Math.min(MAX_RETRY_MS, 200 * 2 ** attempt), undefined, { signal }).catch(() => {})
     }
   }
@@ -85,7 +85,7 @@ async function openNext({ open, log }: ReloadOptions): Promise<Instance | null> 
   } catch (error) {
     log.error(
       { reason: (error as Error).message },
-      'the configuration was read again and is wrong: the old one stays',
+      'reloaded configuration is invalid: keeping the current one',
     )
     return null
   }

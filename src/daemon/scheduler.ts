@@ -78,14 +78,17 @@ export class Scheduler {
     const schedules = [...this.#entries.keys()]
     const dropped = await ticks.deleteFutureRuns(db, schedules)
     for (const { schedule, at } of dropped)
-      log.warn({ schedule, at }, 'a tick in the future is deleted: a clock was wrong when it was recorded')
+      log.warn(
+        { schedule, at },
+        'deleted a scheduled run in the future: a clock was wrong when it was recorded',
+      )
     const recorded = await ticks.latestScheduledRuns(db, schedules, now)
     const due: ticks.DueScheduledRun[] = []
     for (const [schedule, entry] of this.#entries) {
       const at = previousTime(entry, now)
       const before = recorded.get(schedule)
       if (at === null || (before !== undefined && before.getTime() >= at)) continue
-      const known = before !== undefined || dropped.some((tick) => tick.schedule === schedule)
+      const known = before !== undefined || dropped.some((one) => one.schedule === schedule)
       const fate = decideScheduledRun(at, now, { known, catchUp: entry.catchUp })
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
@@ -94,9 +97,10 @@ export class Scheduler {
         state: 'skipped',
         reason: null,
       }
-      if (skipped) log.warn({ schedule, at }, 'a tick is skipped: the next one came before it could begin')
-      else if (state === 'skipped') log.info({ schedule, at, reason }, 'a tick is skipped')
-      else if (reason !== null) log.info({ schedule, at, reason }, 'a tick was missed, and is run now')
+      if (skipped)
+        log.warn({ schedule, at }, 'scheduled run skipped: the next one was due before it could start')
+      else if (state === 'skipped') log.info({ schedule, at, reason }, 'scheduled run skipped')
+      else if (reason !== null) log.info({ schedule, at, reason }, 'missed scheduled run starts now')
     }
   }
 
@@ -109,7 +113,7 @@ export class Scheduler {
       leaseMs,
     })
     for (const { schedule, at, by } of blocked)
-      log.info({ schedule, at, by }, 'a tick waits: another run of its sources is not done yet')
+      log.info({ schedule, at, by }, 'scheduled run queued: another run of its sources is not finished')
     const entry = begun === null ? undefined : this.#entries.get(begun.schedule)
     if (begun === null || entry === undefined) return false
     const task = this.#execute(begun, entry).finally(() => this.#running.delete(task))
@@ -117,16 +121,19 @@ export class Scheduler {
     return true
   }
 
-  async #execute(tick: ticks.ClaimedRun, entry: ScheduleEntry): Promise<void> {
+  async #execute(claimed: ticks.ClaimedRun, entry: ScheduleEntry): Promise<void> {
     const { db, log, leaseMs } = this.#deps
-    const { schedule, at, attempts } = tick
-    log.info({ schedule, at, attempts }, 'a tick begins')
+    const { schedule, at, attempts } = claimed
+    log.info({ schedule, at, attempts }, 'scheduled run started')
     const lost = new AbortController()
     const timer = setInterval(() => {
-      ticks.extendScheduledRun(db, tick, leaseMs).then(
+      ticks.extendScheduledRun(db, claimed, leaseMs).then(
         (ours) => ours || lost.abort(),
         (error: unknown) =>
-          log.warn({ schedule, reason: (error as Error).message }, 'a tick was not extended'),
+          log.warn(
+            { schedule, reason: (error as Error).message },
+            'failed to extend the lease of a scheduled run',
+          ),
       )
     }, leaseMs / 3)
     const signal = AbortSignal.any([this.#stopping.signal, lost.signal])
@@ -137,17 +144,17 @@ export class Scheduler {
       const { status, reason } = await this.#deps.run(entry, {
         signal,
         budgetName: `schedule ${schedule} ${at.toISOString()}`,
-        onStarted: (run) => void ticks.attachRun(db, tick, run).catch(() => {}),
+        onStarted: (run) => void ticks.attachRun(db, claimed, run).catch(() => {}),
       })
-      if (status === 'interrupted' && signal.aborted) await keep(() => ticks.releaseScheduledRun(db, tick))
+      if (status === 'interrupted' && signal.aborted) await keep(() => ticks.releaseScheduledRun(db, claimed))
       else
         await keep(() =>
-          ticks.endScheduledRun(db, tick, status === 'completed' ? reason : `${status}: ${reason ?? ''}`),
+          ticks.endScheduledRun(db, claimed, status === 'completed' ? reason : `${status}: ${reason ?? ''}`),
         )
     } catch (error) {
       const reason = (error as Error).message
-      log.error({ schedule, at, reason }, 'the run of a tick failed')
-      await keep(() => ticks.endScheduledRun(db, tick, `failed: ${reason}`)).catch(() => {})
+      log.error({ schedule, at, reason }, 'scheduled run failed')
+      await keep(() => ticks.endScheduledRun(db, claimed, `failed: ${reason}`)).catch(() => {})
     } finally {
       clearInterval(timer)
     }

@@ -57,7 +57,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       owner,
       clock: () => ticks.readDatabaseTime(db),
       leaseMs: LEASE_MS,
-      run: (entry, tick) => runScheduleEntry(deps, works, entry, tick),
+      run: (entry, options) => runScheduleEntry(deps, works, entry, options),
     },
     config.schedule,
   )
@@ -157,7 +157,7 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
     tick: async () => {
       const { dropped, more } = await dropOld(deps, deps.config.keep, sweep)
       if (Object.values(dropped).some((count) => count > 0))
-        deps.log.debug({ ...dropped }, 'what was kept long enough is deleted')
+        deps.log.debug({ ...dropped }, 'deleted expired data')
       await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
       return 1
     },
@@ -182,7 +182,7 @@ export async function supervise(
     } catch (error) {
       if (signal.aborted) return
       if (performance.now() - began > 10 * MAX_RESTART_MS) pause = FIRST_RESTART_MS
-      log.error({ step: step.name, err: error, ms: pause }, 'a step failed, and is begun again')
+      log.error({ step: step.name, err: error, ms: pause }, 'task failed, restarting')
       works.fail(error, step.source)
       await sleep(pause, undefined, { signal }).catch(() => {})
     }

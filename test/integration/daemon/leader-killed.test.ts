@@ -8,7 +8,7 @@ let sandbox: Sandbox
 let callers: LeaderProcess[] = []
 beforeAll(async () => {
   database = await createTestDatabase()
-  // One call uses the window up, and the window outlasts the lease of the caller that is killed.
+  // One call exhausts the window, and the window outlasts the lease of the killed leader.
   sandbox = await startSandbox({ limit: 1, windowMs: 8_000, latencyAfterMs: [10, 40] })
   callers = await Promise.all([start('a'), start('b')])
 })
@@ -41,7 +41,7 @@ async function isNoted(): Promise<boolean> {
   return rows[0]?.noted ?? false
 }
 
-test('a caller that is killed with its window used up is followed by one that waits for the next', async () => {
+test('the next leader waits for the window that a killed leader exhausted', async () => {
   await expect.poll(isNoted, { interval: 20 }).toBe(true)
   const pid = await currentPid()
   const killed = callers.find((caller) => caller.pid === pid)

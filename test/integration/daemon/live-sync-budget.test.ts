@@ -3,7 +3,7 @@ import { cascadeConfig, createPeople } from '../../support/cascade.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// The budget of what follows the database, which is a day's, whichever runs spend it.
+// The daily budget of live sync, shared by all its runs.
 
 const BUDGET = 20
 const config = {
@@ -28,7 +28,7 @@ async function prepare(notFoundShare: number): Promise<void> {
 const query = async <Row extends object>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query<Row>(text)).rows
 
-/** The daemon at work until what is asked of it holds, and stopped as by SIGTERM. */
+/** Runs the daemon until a condition holds, then stops it as SIGTERM does. */
 async function daemon(until: () => Promise<void>): Promise<void> {
   const app = await harness.open({ environment: { webhookSecrets: [] } })
   const stop = new AbortController()
@@ -54,7 +54,7 @@ const asked = (): number => {
   const { inputs } = harness.sandbox.stats({ inputs: true })
   return inputs.distinct
 }
-/** Everything that was taken is asked, and the budget is used up. */
+/** Every claimed row is looked up, and the budget is spent. */
 const isUsedUp = async (): Promise<boolean> => {
   const [row] = await query<{ open: boolean; spent: number }>(
     `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
@@ -63,7 +63,7 @@ const isUsedUp = async (): Promise<boolean> => {
   return row !== undefined && !row.open && row.spent >= BUDGET
 }
 
-/** The follower has looked at the list since: it extends its lease at the beginning of a tick. */
+/** Live sync has read the queue since then: it extends its lease at the start of a tick. */
 async function looked(): Promise<void> {
   const lease = (): Promise<unknown[]> =>
     query(`select leased_until from fillrate.leases where scope = 'follow'`)
@@ -73,7 +73,7 @@ async function looked(): Promise<void> {
   }
 }
 
-test('a sync and an import at the same time spend the budget of the day once', async () => {
+test('a sync and an import share the daily budget', async () => {
   await prepare(0)
   await daemon(async () => {
     // Both runs are open, with most of the budget left.
@@ -94,7 +94,7 @@ test('a sync and an import at the same time spend the budget of the day once', a
   expect(asked()).toBe(BUDGET)
 })
 
-test('what a row is asked after a miss is charged to the budget of the day', async () => {
+test('fallback lookups are charged to the daily budget', async () => {
   await prepare(1)
   await insert(1_000, 1_009)
   await daemon(async () => {

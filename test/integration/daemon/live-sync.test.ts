@@ -65,13 +65,13 @@ const insert = async (...emails: readonly (string | null)[]): Promise<number[]> 
     )
   ).map((row) => Number(row.id))
 
-test('rows are enriched as they are inserted, those before it was followed are not', async () => {
+test('new rows are enriched, earlier ones are not', async () => {
   const ids = await insert('new1@example.com', 'new2@example.com', 'new3@example.com')
   await expect.poll(() => enriched(ids), { interval: 20 }).toBe(3)
   expect(await enriched([1, 2, 3])).toBe(0)
 })
 
-test('a row is enriched when an input changes, and not when anything else does', async () => {
+test('a row is enriched when an input changes, and not otherwise', async () => {
   const [id = 0] = await insert(null)
   await expect.poll(recorded, { interval: 20 }).toBe(0)
   await query(`update crm.contacts set title = 'typed' where id = $1`, [id])
@@ -84,7 +84,7 @@ test('a row is enriched when an input changes, and not when anything else does',
   expect(row?.title).toBe('typed again')
 })
 
-test('a row that comes to belong to the source is enriched', async () => {
+test('a row that enters the source is enriched', async () => {
   const [id = 0] = await insert('hidden@example.com')
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
   await query(
@@ -97,7 +97,7 @@ test('a row that comes to belong to the source is enriched', async () => {
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
 })
 
-test('an import is one row of the list, and enriched in the end', async () => {
+test('an import is one entry of the queue, and is enriched eventually', async () => {
   const emails = Array.from({ length: 150 }, (_, n) => `import${n}@example.com`)
   const client = await harness.database.pool.connect()
   try {
@@ -120,13 +120,13 @@ test('an import is one row of the list, and enriched in the end', async () => {
   expect(triggers.map((row) => row.trigger)).toEqual(['backfill', 'follow'])
 })
 
-test('what Fillrate writes itself is not followed, and nothing is asked twice', async () => {
+test('own writes are ignored, and no lookup is repeated', async () => {
   await expect.poll(recorded, { interval: 20 }).toBe(0)
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.max_asked).toBe(1)
 })
 
-test('a change of a row that is just picked is not lost', async () => {
+test('a change to a row being picked is not lost', async () => {
   const [id = 0] = await insert('first@example.com')
   for (let n = 0; n < 20; n++)
     await query('update crm.contacts set email = $2, phone = null where id = $1', [
@@ -148,7 +148,7 @@ test('a change of a row that is just picked is not lost', async () => {
     .toBe('again19@example.com')
 })
 
-test('what changes in a paused source waits until it is resumed', async () => {
+test('changes in a paused source wait until it is resumed', async () => {
   await pauses.pauseSources(app.db, ['contacts'], 'the test')
   // A tick that began before may still be picking.
   await new Promise((resolve) => setTimeout(resolve, 100))
@@ -159,7 +159,7 @@ test('what changes in a paused source waits until it is resumed', async () => {
   await expect.poll(() => enriched(ids), { interval: 20 }).toBe(1)
 })
 
-test('a run does not wait for what follows the database', async () => {
+test('a run does not wait for live sync', async () => {
   const [{ id: run } = { id: 0 }] = await query<{ id: number }>(
     `select id from fillrate.runs where trigger = 'follow' and state = 'running'`,
   )
@@ -176,7 +176,7 @@ test('a run does not wait for what follows the database', async () => {
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 1, waiting: 0 } })
 })
 
-test('a row that a dead run had picked and that is no longer in the table is settled', async () => {
+test('a deleted row picked by a dead run is finished', async () => {
   await query(
     `with dead as (
        insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
@@ -191,7 +191,7 @@ test('a row that a dead run had picked and that is no longer in the table is set
     .toEqual([{ reason: 'the row is no longer in the source' }])
 })
 
-test('rows of a dead run are picked again while a user holds the key of one of them', async () => {
+test('rows of a dead run are picked again while a user locks one of them', async () => {
   const client = await harness.database.pool.connect()
   try {
     await client.query(`begin; set local session_replication_role = replica`)

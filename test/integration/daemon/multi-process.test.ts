@@ -39,7 +39,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('without triggers changes are found by changedAt, also one that is committed late', async () => {
+test('without triggers, changes are found by changedAt, even if committed late', async () => {
   const source = daemon.sources.get('contacts')
   if (!source) throw new Error('no source')
   const log = pino({ level: 'silent' })
@@ -63,7 +63,7 @@ test('without triggers changes are found by changedAt, also one that is committe
   await query('update crm.contacts set changed_at = null')
 })
 
-test('a backfill does not delay a sync, which takes even its rows from it', async () => {
+test('a backfill does not delay a sync, which takes over its rows', async () => {
   await daemon.follow('install', 'contacts')
   started = daemon.start({
     signal: stop.signal,

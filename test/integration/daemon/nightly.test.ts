@@ -7,7 +7,7 @@ import { createCrm, withAccounts } from '../../support/crm.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// A night that was missed, in a daemon: its two runs share the works, and one of them fails.
+// A missed night in a daemon: its two runs share the workers, and one of them fails.
 
 const entries = [
   { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] },
@@ -44,7 +44,7 @@ beforeAll(async () => {
       [scheduleName(entry), entry.sources],
     )
   const app = await harness.open({ environment: { webhookSecrets: [] } })
-  // Somebody takes a column away that the mapping, already held against the database, still names.
+  // A column is dropped after the mapping was checked.
   await query('alter table crm.accounts drop column industry')
   started = app.start({
     signal: stop.signal,
@@ -59,7 +59,7 @@ afterAll(async () => {
   await new Promise((resolve) => target.close(resolve))
 })
 
-test('the missed night is caught up: one run ends, the other fails, and both are told of', async () => {
+test('a missed night is caught up: one run completes, the other fails, and both are notified', async () => {
   await expect
     .poll(() =>
       query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`),
@@ -85,7 +85,7 @@ test('the missed night is caught up: one run ends, the other fails, and both are
   await expect.poll(() => notices.map((one) => one.event).toSorted()).toEqual(['completed', 'failed'])
 })
 
-test('the clock of the process may be wrong: ticks are those of the clock of Postgres', async () => {
+test('the schedule uses the clock of Postgres, not of the process', async () => {
   stop.abort()
   await started
   await query('alter table crm.accounts add column industry text')

@@ -54,7 +54,7 @@ test('a delivery is stored before it is acknowledged, with either secret', async
   expect(await stored()).toHaveLength(2)
 })
 
-test('the same event is stored once, however often it comes, also at the same moment', async () => {
+test('an event is stored once, also if it arrives concurrently', async () => {
   const before = (await stored()).length
   const body = event()
   expect(await Promise.all(Array.from({ length: 8 }, () => post(body)))).toEqual(
@@ -63,7 +63,7 @@ test('the same event is stored once, however often it comes, also at the same mo
   expect(await stored()).toHaveLength(before + 1)
 })
 
-test('what is not signed right is refused and not stored', async () => {
+test('a wrong signature is rejected and not stored', async () => {
   const before = (await stored()).length
   const body = event()
   const right = signWebhook(body, harness.sandbox.webhookSecret)
@@ -81,7 +81,7 @@ test('what is not signed right is refused and not stored', async () => {
   expect(await stored()).toHaveLength(before)
 })
 
-test('what is signed and unreadable is kept whole, with the reason', async () => {
+test('a signed but unreadable delivery is stored with the reason', async () => {
   const unreadable = Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])
   expect(await post(unreadable)).toBe(200)
   expect(await post('{"status":"completed"}', { type: 'text/plain' })).toBe(200)
@@ -92,7 +92,7 @@ test('what is signed and unreadable is kept whole, with the reason', async () =>
   expect(rows[0]?.raw.equals(unreadable)).toBe(true)
 })
 
-test('a body of more than 10 MiB is refused, one of 10 MiB is taken', async () => {
+test('a body over 10 MiB is rejected, one of 10 MiB accepted', async () => {
   const padded = (bytes: number): string => {
     const empty = event({ pad: '' })
     return empty.replace('"pad":""', `"pad":"${'x'.repeat(bytes - empty.length)}"`)
@@ -101,14 +101,14 @@ test('a body of more than 10 MiB is refused, one of 10 MiB is taken', async () =
   expect(await post(padded(10 * 1024 * 1024 + 1))).toBe(413)
 })
 
-test('a delivery for a job of another database is an orphan, and kept', async () => {
+test('a delivery for a job of another database is orphaned and stored', async () => {
   expect(await post(event({ job_id: 'somebody-elses' }), { job: randomUUID() })).toBe(200)
   await expect
     .poll(async () => (await stored()).filter((one) => one.state === 'orphaned').length)
     .toBeGreaterThan(0)
 })
 
-test('other methods and paths are not the webhook', async () => {
+test('rejects other methods and paths', async () => {
   expect((await fetch(url)).status).toBe(404)
   const base = new URL(url).origin
   expect((await fetch(`${base}/healthz`)).status).toBe(200)

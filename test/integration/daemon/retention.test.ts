@@ -17,7 +17,7 @@ afterAll(() => database.drop())
 const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
   (await database.pool.query<Row>(text, values)).rows
 
-/** A night in which every row is asked anew, by an identifier of that night, and in which something waits for ever. */
+/** A night in which every row gets a new lookup, and one entry of each kind never finishes. */
 async function night(n: number): Promise<void> {
   await query(`
     with run as (
@@ -45,7 +45,7 @@ async function night(n: number): Promise<void> {
     insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at) select 'nightly', now(), '{contacts}', 'done', now()`)
 }
 
-/** A day passes: everything is a day older. */
+/** Makes everything a day older. */
 async function dayPasses(): Promise<void> {
   const columns = {
     runs: ['started_at', 'finished_at'],
@@ -77,7 +77,7 @@ async function bytes(): Promise<number> {
   return Number(row?.bytes)
 }
 
-test('a month of nights leaves the tables as long as a week of them', async () => {
+test('a month of nights keeps no more rows than a week', async () => {
   await query(
     `insert into fillrate.lookups (kind, key, input, state) values ('email', 'waits', '{}', 'pending')`,
   )
@@ -98,7 +98,7 @@ test('a month of nights leaves the tables as long as a week of them', async () =
   }
   const last = lengths.at(-1)
   expect(last).toEqual(lengths[10])
-  // What is a night old, two nights old and so on, up to what is kept for so many days.
+  // One entry per night within the retention period.
   expect(last).toMatchObject({
     lookups: 7 * ROWS + 1,
     changes: 5 * ROWS,
@@ -113,7 +113,7 @@ test('a month of nights leaves the tables as long as a week of them', async () =
   expect(waiting?.lookup).not.toBeNull()
 }, 60_000)
 
-test('what is to be kept for ever is', async () => {
+test('retention can be unlimited', async () => {
   const before = await counts()
   const did = await enforceRetention(
     { db: database.db },
@@ -124,7 +124,7 @@ test('what is to be kept for ever is', async () => {
   expect(await counts()).toMatchObject({ lookups: before['lookups'], changes: before['changes'] })
 })
 
-test('a backlog goes in small batches, and what nobody has settled stays', async () => {
+test('a backlog is deleted in small batches, and unfinished entries stay', async () => {
   await query('truncate fillrate.deliveries')
   await query(
     `insert into fillrate.deliveries (event_id, state, body, received_at)

@@ -5,7 +5,7 @@ import { createCrm, crmConfig } from '../../support/crm.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// A tick of the schedule whose process is killed in the middle of its run, and which the next process begins again.
+// A scheduled run whose process is killed, and which the next process restarts.
 
 const BUDGET = 100
 const entry = { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'], budget: BUDGET }
@@ -38,13 +38,13 @@ afterAll(async () => {
 
 const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.distinct
 
-test('a tick that is begun again after a crash goes on with what is left of its budget', async () => {
+test('a scheduled run restarted after a crash keeps its remaining budget', async () => {
   const { pool } = harness.database
   const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
   await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
   first.child.kill('SIGKILL')
   await first.ended
-  // As if the leases of the dead process had run out.
+  // Expires the leases of the dead process.
   for (const table of ['runs', 'scheduled_runs', 'lookups', 'leases'])
     await pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
@@ -64,6 +64,6 @@ test('a tick that is begun again after a crash goes on with what is left of its 
       return rows
     })
     .toEqual([{ attempts: 2, reason: expect.stringContaining('budget_reached') }])
-  // All that the budget pays, what the dead process had taken and not asked too, and nothing more.
+  // Everything that the budget allows, including rows that the dead process had claimed.
   expect(distinct()).toBe(BUDGET)
 })

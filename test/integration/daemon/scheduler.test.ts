@@ -11,9 +11,9 @@ import {
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
 
-/** Longer than the test: on a busy machine a shorter one runs out while its daemon lives. A death ends it by hand. */
+/** Longer than the test: a shorter lease could expire on a busy machine. The test expires the leases of dead daemons. */
 const LEASE_MS = 600_000
-// Oslo's clock leaves out an hour meanwhile. Long ago: what lies in the future of Postgres's clock is no tick.
+// Daylight saving starts in Oslo in this period. In the past, because future times are not recorded.
 const START = Date.parse('2021-03-28T00:30:00Z')
 const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
   cron,
@@ -43,7 +43,7 @@ interface Began {
   end(status?: 'completed' | 'interrupted'): void
 }
 
-/** A daemon's schedule on a connection of its own: without it, it is as good as dead. */
+/** A daemon's scheduler on its own connection; closing the connection simulates its death. */
 class Daemon {
   readonly began: Began[] = []
   readonly schedule: Scheduler
@@ -71,12 +71,12 @@ class Daemon {
     await this.#db.destroy()
   }
 
-  /** Waits until what has ended is recorded. */
+  /** Waits until finished runs are recorded. */
   async idle(): Promise<void> {
     while ((await ticks()).some((one) => one.owner === this.#name && one.state === 'running')) await sleep(5)
   }
 
-  /** Nothing that it does reaches the database any more, and the time of its leases passes. */
+  /** Cuts its connection and expires its leases. */
   async kill(): Promise<void> {
     await this.#db.destroy()
     await database.pool.query(
@@ -100,7 +100,7 @@ const ticks = async () =>
     )
   ).rows
 
-test('two daemons run every tick of an hour once, and the death of either changes nothing', async () => {
+test('two daemons run each scheduled run once, even if either dies', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = START
   const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
@@ -113,7 +113,7 @@ test('two daemons run every tick of an hour once, and the death of either change
   for (; clock <= START + 3_600_000; clock += 10_000) {
     await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
     if (killAt.includes(clock)) {
-      // Right after ticks have begun: those of the dead one are finished by the other.
+      // Right after runs have started: the other daemon finishes those of the dead one.
       const [victim, survivor] = [daemons.find((one) => one.began.length > 0), daemons.at(-1)]
       if (!victim || !survivor) throw new Error('nothing has begun')
       await victim.kill()
@@ -142,7 +142,7 @@ test('two daemons run every tick of an hour once, and the death of either change
     .toBe(true)
   const done = (await ticks()).filter((one) => one.state === 'done')
   expect(done.map((one) => one.at.getTime()).toSorted()).toEqual(expected.toSorted())
-  // Begun again only where its daemon had died.
+  // Restarted only if its daemon had died.
   const again = done.filter((one) => one.attempts > 1).length
   expect(again).toBeGreaterThan(0)
   expect(again).toBeLessThanOrEqual(4)
@@ -150,7 +150,7 @@ test('two daemons run every tick of an hour once, and the death of either change
   for (const daemon of all) for (const one of daemon.began) one.end()
 })
 
-test('runs of one source follow each other; a tick that still waits when the next comes is skipped', async () => {
+test('runs of one source queue up; one still queued when the next is due is skipped', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const daemon = new Daemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
@@ -176,7 +176,7 @@ test('runs of one source follow each other; a tick that still waits when the nex
   await daemon.stop()
 })
 
-test('what was missed while everything was down is run once; a restart finishes what was begun', async () => {
+test('missed runs are caught up once; a restart finishes started ones', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
@@ -202,11 +202,11 @@ test('what was missed while everything was down is run once; a restart finishes 
   ])
 })
 
-test('a clock that was wrong for a while stops no night: what it recorded in the future is deleted', async () => {
+test('runs recorded in the future by a wrong clock are deleted', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const nightly = entry('0 2 * * *', 'a')
-  // A machine was resumed 400 days ahead, ran what was due there, and died while it began the next ones.
+  // A machine resumed with a clock 400 days ahead, ran what was due there, and died while starting the next runs.
   await database.pool.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at, lease_token, leased_until) values
        ($1, $2, '{a}', 'done', now(), null, null),
@@ -231,12 +231,12 @@ test('a clock that was wrong for a while stops no night: what it recorded in the
   expect(warnings.map((one) => one.msg)).toEqual(
     Array.from(
       { length: 3 },
-      () => 'a tick in the future is deleted: a clock was wrong when it was recorded',
+      () => 'deleted a scheduled run in the future: a clock was wrong when it was recorded',
     ),
   )
 })
 
-test('a tick of the near future is waited for: the clock was only put right a little', async () => {
+test('a run slightly in the future is kept, after a small clock correction', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   const nightly = entry('0 2 * * *', 'a')
   const name = scheduleName(nightly)

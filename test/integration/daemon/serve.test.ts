@@ -31,7 +31,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('a step that fails is begun again, and the others and the receiver go on meanwhile', async () => {
+test('a failed task restarts while the others and the receiver continue', async () => {
   const { pool } = harness.database
   const state = async (): Promise<string | undefined> =>
     (await pool.query<{ state: string }>('select state from fillrate.deliveries')).rows[0]?.state
@@ -40,7 +40,7 @@ test('a step that fails is begun again, and the others and the receiver go on me
     () => (ended = true),
     () => (ended = true),
   )
-  // What writing back reads is gone for a while, and nothing else needs it.
+  // A table that only the write-back reads is missing for a while.
   await pool.query('alter table fillrate.write_back_queue rename to elsewhere')
   await expect.poll(() => errors.map((error) => error.step)).toContain('write back contacts')
   const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })

@@ -29,7 +29,7 @@ beforeAll(async () => {
   await database.pool.query('drop schema fillrate cascade')
   sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
 
-  // Postgres behind a door that is still shut: the port is known, and nobody listens.
+  // A port on which Postgres does not listen yet.
   const to = new URL(database.url)
   proxy = createServer((socket) => {
     const other = connect(Number(to.port), to.hostname)
@@ -85,7 +85,7 @@ const enriched = async (): Promise<number> =>
   ).rows[0]?.count ?? 0
 const insert = (email: string) => database.pool.query('insert into crm.contacts (email) values ($1)', [email])
 
-test('it waits for Postgres and for the schema, and says that it is not ready', async () => {
+test('waits for Postgres and the schema, and reports not ready', async () => {
   await expect.poll(() => output).toContain('waiting for Postgres')
   expect(await ready()).toMatchObject({ status: 503, reason: 'the database does not answer' })
   await openProxy()
@@ -97,16 +97,16 @@ test('it waits for Postgres and for the schema, and says that it is not ready', 
   expect((await cli.run('migrate')).code).toBe(0)
   const installed = await cli.run('follow', 'install', 'contacts')
   expect(installed.stdout).toContain('two triggers are on crm.contacts')
-  await expect.poll(() => output).toContain('this process follows the database')
+  await expect.poll(() => output).toContain('this process runs live sync')
   await expect.poll(ready).toMatchObject({ status: 200 })
   await insert('new1@example.com')
   await expect.poll(enriched).toBe(1)
 })
 
-test('SIGHUP: a wrong configuration is refused whole, a right one takes its place', async () => {
+test('SIGHUP rejects an invalid configuration and applies a valid one', async () => {
   await writeFile(join(cli.folder, 'fillrate.config.json'), JSON.stringify({ ...followed, budget: -1 }))
   daemon.child.kill('SIGHUP')
-  await expect.poll(() => output).toContain('the old one stays')
+  await expect.poll(() => output).toContain('keeping the current one')
   await insert('new2@example.com')
   await expect.poll(enriched).toBe(2)
 
@@ -115,12 +115,12 @@ test('SIGHUP: a wrong configuration is refused whole, a right one takes its plac
     JSON.stringify({ ...followed, service: { concurrency: 2 } }),
   )
   daemon.child.kill('SIGHUP')
-  await expect.poll(() => output).toContain('the new configuration is in force')
+  await expect.poll(() => output).toContain('new configuration active')
   await insert('new3@example.com')
   await expect.poll(enriched).toBe(3)
 })
 
-test('schedule tells the next times in their zone', async () => {
+test('schedule shows the next times in their time zone', async () => {
   const shown = await cli.run('schedule')
   expect(shown.code).toBe(0)
   expect(shown.stdout.match(/ 02:00 GMT\+[12]/g)).toHaveLength(5)
@@ -128,7 +128,7 @@ test('schedule tells the next times in their zone', async () => {
   expect(told.schedule[0]?.next).toHaveLength(5)
 })
 
-test('SIGTERM: what is under way is finished, the runs are closed, and no lease is left', async () => {
+test('SIGTERM finishes work in progress, closes runs and releases leases', async () => {
   sandbox.configure({ latencyAfterMs: 500 })
   await insert('new4@example.com')
   const calls = sandbox.stats().calls.accepted
@@ -143,7 +143,7 @@ test('SIGTERM: what is under way is finished, the runs are closed, and no lease 
   expect(rows).toEqual([{ running: 0, leases: 0, lookup: 'found' }])
 })
 
-test('what was answered and not written then is written by the next, without a call', async () => {
+test('stored answers are written by the next process without a call', async () => {
   const calls = sandbox.stats().calls.accepted
   const next = cli.start('start')
   await expect.poll(enriched).toBe(4)

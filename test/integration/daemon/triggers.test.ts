@@ -5,7 +5,7 @@ import { readTriggerState } from '../../../src/sources/triggers/install.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// The triggers without a daemon: what they record, and that nobody suffers from them.
+// The triggers without a daemon: what they record, and that they do not affect users.
 
 let harness: Harness
 let app: App
@@ -33,7 +33,7 @@ const state = async (): Promise<unknown> => {
   return readTriggerState(app.db, source)
 }
 
-test('a statement is recorded with all its keys, and each time anew', async () => {
+test('every statement is recorded with all its keys', async () => {
   await query(`update crm.contacts set email = 'a' || email where id in (1, 2)`)
   await query(`update crm.contacts set email = 'b' || email where id = 1`)
   await query(`update crm.contacts set email = email where id = 3`)
@@ -67,7 +67,7 @@ test('a user without rights on the schema fillrate can write, and is recorded', 
   await query('truncate fillrate.changed_rows')
 })
 
-test('a change that is not committed yet is not taken for done', async () => {
+test('an uncommitted change is not lost', async () => {
   const user = new pg.Client({ connectionString: harness.database.url })
   await user.connect()
   await query(`update crm.contacts set email = 'one@example.com' where id = 5`)
@@ -83,7 +83,7 @@ test('a change that is not committed yet is not taken for done', async () => {
   await query('truncate fillrate.changed_rows')
 })
 
-test('check tells what is wrong with them; install puts it right; remove takes them off', async () => {
+test('check reports defects, install repairs them, remove drops them', async () => {
   expect(await state()).toEqual({ state: 'right' })
   await query('alter table crm.contacts disable trigger fillrate_follow_contacts_update')
   expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('switched off') })

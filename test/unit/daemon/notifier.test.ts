@@ -57,7 +57,7 @@ const report = (changes: Partial<RunReport> = {}, enriched = 3): RunReport =>
 const nightly = { trigger: 'schedule', sources: ['contacts'] } as const
 const events = (): string[] => received.map((one) => (JSON.parse(one.body) as RunNotification).event)
 
-test('a run that ends is told of, signed over the very bytes', async () => {
+test('a finished run is notified, signed over the exact bytes', async () => {
   const one = notifier()
   one.runEnded(report(), nightly)
   await one.close()
@@ -70,7 +70,7 @@ test('a run that ends is told of, signed over the very bytes', async () => {
   })
 })
 
-test('what a run ended as decides what is told', async () => {
+test('the outcome of a run determines the event', async () => {
   const one = notifier()
   one.runEnded(report({}, 0), nightly)
   one.runEnded(report({ status: 'budget_reached' }), nightly)
@@ -81,7 +81,7 @@ test('what a run ended as decides what is told', async () => {
   expect(events().toSorted()).toEqual(['budget_reached', 'failed', 'jobs_overdue', 'no_matches'])
 })
 
-test('of a sync only what is wrong, and of others only what somebody wants to know', async () => {
+test('live sync notifies of failures only, other runs of the chosen events', async () => {
   const one = notifier({ on: ['failed', 'completed'] })
   one.runEnded(report(), { ...nightly, trigger: 'follow' })
   one.runEnded(report({ status: 'failed' }), { ...nightly, trigger: 'follow' })
@@ -96,11 +96,11 @@ test('Slack gets one line, and no signature', async () => {
   await one.close()
   expect(received[0]?.signature).toBeUndefined()
   expect(JSON.parse(received[0]?.body ?? '')).toEqual({
-    text: ':moneybag: Fillrate: run 7 (schedule, contacts) reached its budget: it enriched 3 of 1,234 rows and asked 1,000 lookups. 9 rows were left out',
+    text: ':moneybag: Fillrate: run 7 (schedule, contacts) reached its budget: it enriched 3 of 1,234 rows with 1,000 lookups. 9 rows were left out',
   })
 })
 
-test('a target that fails is tried again, with the same event, and not for ever', async () => {
+test('a failing target is retried with the same event, a limited number of times', async () => {
   answers = [500, 429]
   const one = notifier()
   one.jobsOverdue(1)
@@ -115,7 +115,7 @@ test('a target that fails is tried again, with the same event, and not for ever'
   expect(received).toHaveLength(3)
 })
 
-test('a target that refuses is not asked again; one that is not there harms nobody', async () => {
+test('a rejection is not retried, and an unreachable target is no error', async () => {
   answers = [404]
   const refused = notifier()
   refused.jobsOverdue(1)
@@ -126,7 +126,7 @@ test('a target that refuses is not asked again; one that is not there harms nobo
   await away.close()
 })
 
-test('an ending process does not wait for a target that is slow', async () => {
+test('a shutdown does not wait for a slow target', async () => {
   answers = [500]
   const one = notifier({}, [60_000])
   one.jobsOverdue(1)
@@ -135,7 +135,7 @@ test('an ending process does not wait for a target that is slow', async () => {
   expect(received).toHaveLength(1)
 })
 
-test('an address that is none harms nothing, and is not shown', async () => {
+test('an invalid URL is no error and is not logged', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line) => lines.push(line) })
   const unhandled: unknown[] = []
@@ -150,6 +150,6 @@ test('an address that is none harms nothing, and is not shown', async () => {
   process.off('unhandledRejection', onUnhandled)
   expect(unhandled).toEqual([])
   expect(lines).toHaveLength(1)
-  expect(lines.join('')).toContain('nobody was told')
+  expect(lines.join('')).toContain('notification failed')
   expect(lines.join('')).not.toContain('with-a-secret')
 })

@@ -37,7 +37,7 @@ function play(opens: readonly (string | Error)[]) {
   return { told, stop: () => stop.abort(), reload: () => reload(), ended }
 }
 
-test('a new configuration takes the place of the old one, whole', async () => {
+test('a new configuration replaces the old one as a whole', async () => {
   const { told, stop, reload, ended } = play(['old', 'new'])
   await expect.poll(() => told).toEqual(['old works'])
   reload()
@@ -47,7 +47,7 @@ test('a new configuration takes the place of the old one, whole', async () => {
   expect(told.slice(-2)).toEqual(['new ends', 'new closed'])
 })
 
-test('one that is wrong is refused, and the old one goes on undisturbed', async () => {
+test('an invalid configuration is rejected, and the old one continues', async () => {
   const { told, stop, reload, ended } = play(['old', new Error('wrong'), 'right'])
   await expect.poll(() => told).toEqual(['old works'])
   reload()
@@ -59,7 +59,7 @@ test('one that is wrong is refused, and the old one goes on undisturbed', async 
   await ended
 })
 
-test('what is not there yet is waited for; what is wrong from the start is told', async () => {
+test('missing parts are waited for; an invalid first configuration throws', async () => {
   const waited = play([new Error('away'), new Error('away'), 'there'])
   await expect.poll(() => waited.told).toEqual(['there works'])
   waited.stop()
