@@ -96,7 +96,7 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
       id,
       status: ending.aborted ? 'interrupted' : 'completed',
       reason: ending.aborted ? 'asked to stop' : null,
-      leftOut: 0,
+      rowsSkipped: 0,
       requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
       rate: null,
       durationMs: performance.now() - began,

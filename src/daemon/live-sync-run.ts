@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { RunReport } from '../runs/report.ts'
-import { RunBudget } from '../pipeline/pick/budget.ts'
+import { RunBudget } from '../pipeline/pick/claim.ts'
 import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { finishRun, RunObservations } from '../runs/finish.ts'
@@ -141,9 +141,9 @@ export class LiveSyncRun implements LiveRunPick {
           id: this.id,
           token: this.#token,
           budget: this.budget,
-          tally: this.#counters,
-          began: this.#startedAt,
-          seen: this.#observations,
+          counters: this.#counters,
+          startedAt: this.#startedAt,
+          observations: this.#observations,
           rate: works.rate(),
         },
         { signal: stopped.signal, onEnded: this.#options.onEnded },

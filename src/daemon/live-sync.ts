@@ -137,7 +137,7 @@ export class LiveSync {
       if (await waiting.hasRequeuedRows(db, run.id, this.#names))
         for (const source of this.#options.sources)
           await repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
-            leftBehind: false,
+            includeAbandoned: false,
             signal,
           })
       const live = (await runs.listRunning(db)).map((one) => one.id)

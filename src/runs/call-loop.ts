@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { keyPauseMs } from '../domain/backoff.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import * as lookUp from '../pipeline/look-up/look-up.ts'
 import * as submit from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
 import * as followed from '../store/changed-rows.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -24,10 +24,10 @@ export interface CallLoopOptions {
   /** The runs of this process. */
   readonly runIds: () => readonly number[]
   /** Updates the counters of every run of this process. */
-  readonly countForRuns: (act: (tally: RunCounters) => void) => void
-  readonly toLookUp: WakeSignal
-  readonly toSync: WakeSignal
-  readonly toSubmit: WakeSignal
+  readonly countForRuns: (act: (counters: RunCounters) => void) => void
+  readonly lookUpSignal: WakeSignal
+  readonly syncSignal: WakeSignal
+  readonly submitSignal: WakeSignal
   readonly wakeWriters: () => void
   /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
@@ -35,7 +35,7 @@ export interface CallLoopOptions {
   /** Another process is the leader, and has reported this. */
   readonly onLeaderStatus: (status: RateStatus) => void
   /** How long to wait after consecutive rejections of the key, in milliseconds. */
-  readonly pauseMs?: (refusals: number) => number
+  readonly pauseMs?: (rejections: number) => number
   /** Called after a final response. */
   readonly onResponse?: () => void
   /** The service rejects the key or the client for good. */
@@ -45,9 +45,9 @@ export interface CallLoopOptions {
 /** Calls the service while this process is the leader: for all running runs of its scope, the most urgent first. */
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const { deps, elector, signal, pauseMs = keyPauseMs } = options
-  const work = options.toLookUp.listen()
+  const lookUps = options.lookUpSignal.listen()
   /** Consecutive leaderships that ended because the service rejected the key. */
-  let refusals = 0
+  let rejections = 0
   // Retry keys that were rejected in an earlier run of this process.
   deps.client.resetKeys()
   let { scope } = elector
@@ -72,21 +72,21 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
       throw error
     })
     if (leadership === null) {
-      await work.wait(1_000, signal)
+      await lookUps.wait(1_000, signal)
       continue
     }
     options.onLeadership(leadership)
-    let ended = { isRejected: false, hasAnswered: false }
+    let stopped = { isRejected: false, hasAnswered: false }
     try {
-      ended = await callWhileLeader(options, { ...deps, limiter: leadership.limiter }, leadership)
+      stopped = await callWhileLeader(options, { ...deps, limiter: leadership.limiter }, leadership)
     } finally {
       await leadership.end()
       options.onLeadership(null)
     }
-    if (ended.hasAnswered) refusals = 0
-    if (!ended.isRejected || signal.aborted) continue
+    if (stopped.hasAnswered) rejections = 0
+    if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
-    await sleep(pauseMs(++refusals), undefined, { signal }).catch(() => {})
+    await sleep(pauseMs(++rejections), undefined, { signal }).catch(() => {})
     deps.client.resetKeys()
   }
 }
@@ -98,66 +98,66 @@ interface LeadershipEnd {
 }
 
 async function callWhileLeader(
-  given: CallLoopOptions,
+  callOptions: CallLoopOptions,
   deps: CallDeps,
-  turn: Leadership,
+  leadership: Leadership,
 ): Promise<LeadershipEnd> {
   let isRejected = false
   let hasAnswered = false
   const options: CallLoopOptions = {
-    ...given,
+    ...callOptions,
     onResponse: () => {
       hasAnswered = true
     },
     onStop: (error) => {
       isRejected = true
-      ended.abort()
-      given.onStop(error)
+      stopped.abort()
+      callOptions.onStop(error)
     },
   }
-  const ended = new AbortController()
-  const signal = AbortSignal.any([options.signal, turn.lost, ended.signal])
+  const stopped = new AbortController()
+  const signal = AbortSignal.any([options.signal, leadership.lost, stopped.signal])
   const common = { signal, log: deps.log }
   // The loops share one query. Live sync has its own: it must not wait.
-  const live = cached(() => runs.listRunning(deps.db, turn.scope), { minAgeMs: 100 })
+  const listRunning = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: 100 })
   const loops = [
-    lookUpUrgent(options, deps, turn.scope, signal),
+    lookUpUrgent(options, deps, leadership.scope, signal),
     // Each has its own loop: a backfill's tick may wait for permits for a whole window.
     ...(['normal', 'low'] as const).map((priority) =>
       runLoop({
         ...common,
         name: `look up, ${priority}`,
-        wakeSignal: options.toLookUp,
+        wakeSignal: options.lookUpSignal,
         tick: async () => {
-          let did = 0
-          for (const run of await live()) {
+          let done = 0
+          for (const run of await listRunning()) {
             if (signal.aborted) break
             if (toPriority(run.trigger) !== priority) continue
-            did += await lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal })
+            done += await lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal })
           }
-          return did
+          return done
         },
       }),
     ),
     runLoop({
       ...common,
       name: 'submit',
-      wakeSignal: options.toSubmit,
+      wakeSignal: options.submitSignal,
       tick: async () => {
-        let did = 0
-        for (const run of await live()) {
+        let done = 0
+        for (const run of await listRunning()) {
           if (signal.aborted) break
           const result = await submit.submitJobs(deps, run, { signal })
-          did += result.calls
-          options.countForRuns((tally) => {
-            tally.bulk += result.calls
-            tally.submitted += result.emails
-            tally.throttled += result.throttled
-            if (result.calls > 0) tally.touch()
+          done += result.calls
+          options.countForRuns((counters) => {
+            counters.bulk += result.calls
+            counters.submitted += result.emails
+            counters.throttled += result.throttled
+            if (result.calls > 0) counters.touch()
           })
           if (result.stop !== null) options.onStop(result.stop)
         }
-        return did
+        return done
       },
     }),
   ]
@@ -165,7 +165,7 @@ async function callWhileLeader(
   await Promise.all(
     loops.map((one) =>
       one.catch((error: unknown) => {
-        ended.abort()
+        stopped.abort()
         throw error
       }),
     ),
@@ -189,10 +189,10 @@ async function lookUpUrgent(
   scope: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
-  const begin = async (run: runs.RunningRun): Promise<number> => {
-    if (underWay.size >= MAX_URGENT_TICKS) await Promise.race(underWay)
+  const startTick = async (run: runs.RunningRun): Promise<number> => {
+    if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
     const leased = Promise.withResolvers<number>()
     const task = lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal, onLeased: leased.resolve })
       .then(
@@ -202,10 +202,10 @@ async function lookUpUrgent(
         },
       )
       .finally(() => {
-        underWay.delete(task)
+        inFlight.delete(task)
         leased.resolve(0)
       })
-    underWay.add(task)
+    inFlight.add(task)
     return leased.promise
   }
   try {
@@ -213,23 +213,23 @@ async function lookUpUrgent(
       name: 'look up, sync',
       log: deps.log,
       signal,
-      wakeSignal: options.toSync,
+      wakeSignal: options.syncSignal,
       tick: async () => {
         if (failure !== null) {
           const { error } = failure
           failure = null
           throw error
         }
-        let did = 0
+        let done = 0
         for (const run of await runs.listRunning(deps.db, scope)) {
           if (signal.aborted || toPriority(run.trigger) !== 'urgent') break
-          if (await followed.hasPendingLookups(deps.db, run.id)) did += await begin(run)
+          if (await followed.hasPendingLookups(deps.db, run.id)) done += await startTick(run)
         }
-        return did
+        return done
       },
     })
   } finally {
-    await Promise.all(underWay)
+    await Promise.all(inFlight)
   }
 }
 
@@ -242,18 +242,18 @@ async function lookUpFor(
   const result = await lookUp.lookUpBatch(deps, run, {
     ...tick,
     onStored: () => {
-      options.countForRuns((tally) => tally.touch())
+      options.countForRuns((counters) => counters.touch())
       options.wakeWriters()
     },
     onRequest: (call) =>
-      options.countForRuns((tally) => {
-        tally.requested++
-        tally[call]++
+      options.countForRuns((counters) => {
+        counters.requested++
+        counters[call]++
       }),
   })
-  options.countForRuns((tally) => {
-    tally.retried += result.retried
-    tally.throttled += result.throttled
+  options.countForRuns((counters) => {
+    counters.retried += result.retried
+    counters.throttled += result.throttled
   })
   if (result.answered > 0) options.onResponse?.()
   if (result.stop !== null) options.onStop(result.stop)

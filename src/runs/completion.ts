@@ -43,15 +43,15 @@ export const isOutageTooLong = (lastedMs: number, wasAnswered: boolean): boolean
  * them over should that run die. It does not wait for late retries nor for a long outage of the service: `not_before`
  * is stored, and the next run or the daemon continues. Pure.
  */
-export function decideCompletion(situation: RunSnapshot): Completion {
+export function decideCompletion(run: RunSnapshot): Completion {
   const { picking, ownWaiting, awaitingDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } =
-    situation
+    run
   if (picking) return 'continue'
   if (isDown && ownWaiting > 0) return 'done'
   const payable = ownWaiting - unpayable - later - locked
-  if (locked > 0 && idleMs < Math.min(waitMs, situation.leftWaitMs)) return 'continue'
+  if (locked > 0 && idleMs < Math.min(waitMs, run.leftWaitMs)) return 'continue'
   if (payable <= 0 && others === 0) return 'done'
-  const patient = idleMs < waitMs
-  if (payable <= awaitingDelivery) return patient ? 'continue' : 'timed_out'
+  const isWithinWait = idleMs < waitMs
+  if (payable <= awaitingDelivery) return isWithinWait ? 'continue' : 'timed_out'
   return 'continue'
 }

@@ -26,10 +26,13 @@ export async function sampleFillRate(
   { minAgeMs }: FillRateSampleOptions,
 ): Promise<boolean> {
   try {
-    const last = await store.latestFillRateSample(db, source.name)
-    if (last !== null && now() - last.at.getTime() < Math.max(minAgeMs, minIntervalMs(last.took_ms)))
+    const lastSample = await store.latestFillRateSample(db, source.name)
+    if (
+      lastSample !== null &&
+      now() - lastSample.at.getTime() < Math.max(minAgeMs, minIntervalMs(lastSample.took_ms))
+    )
       return false
-    const began = performance.now()
+    const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>
       withTableTimeouts(tx, COUNT_TIMEOUT_MS, () => countFilled(tx, source)),
     )
@@ -37,7 +40,7 @@ export async function sampleFillRate(
       source: source.name,
       eligible,
       filled: Object.fromEntries(columns.map(({ column, filled }) => [column, filled])),
-      took_ms: performance.now() - began,
+      took_ms: performance.now() - startedAt,
     })
     return true
   } catch (error) {

@@ -1,9 +1,9 @@
+import type { RateStatus } from '../domain/rate-status.ts'
 import { Run } from '../domain/run.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import type { RunBudget } from '../pipeline/pick/budget.ts'
+import type { RunBudget } from '../pipeline/pick/claim.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -34,9 +34,9 @@ export async function finishRun(
     readonly id: number
     readonly token: string
     readonly budget: RunBudget
-    readonly tally: RunCounters
-    readonly began: number
-    readonly seen: RunObservations
+    readonly counters: RunCounters
+    readonly startedAt: number
+    readonly observations: RunObservations
     readonly rate: RateStatus | null
   },
   options: {
@@ -45,39 +45,39 @@ export async function finishRun(
     readonly onEnded?: (report: RunReport) => void
   },
 ): Promise<RunReport> {
-  const [failure] = run.seen.failures
-  const [status, why] = decideStatus(run, failure, options.signal.aborted)
+  const [failure] = run.observations.failures
+  const [status, statusReason] = decideStatus(run, failure, options.signal.aborted)
   // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
   // dead.
-  const wait = {
+  const retryOptions = {
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
   }
-  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), wait)
+  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
   const reason =
     [
-      why,
-      describeOtherRuns(run.seen, options),
-      describeLeftover(run.seen),
-      describeUnread(run.seen),
-      describePaused(run.seen),
+      statusReason,
+      describeOtherRuns(run.observations, options),
+      describeLeftover(run.observations),
+      describeUnread(run.observations),
+      describePaused(run.observations),
       describeOtherScopes(scopes),
     ]
       .filter((text) => text !== null)
       .join('; ') || null
-  const told = {
+  const input = {
     id: run.id,
     status,
     reason,
-    leftOut: run.budget.rowsSkipped,
-    unread: [...run.seen.unreadSources].sort(),
-    requests: run.tally.requests(),
+    rowsSkipped: run.budget.rowsSkipped,
+    unread: [...run.observations.unreadSources].sort(),
+    requests: run.counters.requests(),
     rate: run.rate,
-    durationMs: performance.now() - run.began,
-    rehearsal: options.dryRun ? (run.seen.preview ?? EMPTY_PREVIEW) : null,
+    durationMs: performance.now() - run.startedAt,
+    preview: options.dryRun ? (run.observations.preview ?? EMPTY_PREVIEW) : null,
   }
-  const report = await retryWhileUnavailable(() => createRunReport(deps.db, told), wait)
+  const report = await retryWhileUnavailable(() => createRunReport(deps.db, input), retryOptions)
   const state =
     status === 'failed' || status === 'unauthorized'
       ? Run.failed
@@ -88,7 +88,7 @@ export async function finishRun(
   if (
     !(await retryWhileUnavailable(
       () => runs.closeRun(deps.db, run.id, run.token, { state, reason, totals }),
-      wait,
+      retryOptions,
     ))
   )
     deps.log.warn({ run: run.id }, 'run lost its lease; its rows were taken over')
@@ -111,16 +111,16 @@ function describeLeftover({
   leftover: { later, laterAt, locked, outageMs },
 }: RunObservations): string | null {
   const rows = (count: number): string => `${count} ${count === 1 ? 'row waits' : 'rows wait'}`
-  const isLocked =
+  const lockedText =
     locked === 0
       ? null
       : `${rows(locked)} because other transactions have locked them: the next run writes them without a call`
   if (outageMs !== null)
     return `the service has not responded for ${Math.round(outageMs / 60_000)} min: the next run requests what waits`
-  if (later === 0) return isLocked
+  if (later === 0) return lockedText
   const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
-  const isLater = `${rows(later)} for the retry of a failed call: the next run makes it${at}`
-  return isLocked === null ? isLater : `${isLater}; ${isLocked}`
+  const laterText = `${rows(later)} for the retry of a failed call: the next run makes it${at}`
+  return lockedText === null ? laterText : `${laterText}; ${lockedText}`
 }
 
 const describeOtherScopes = (scopes: readonly string[]): string | null =>
@@ -129,14 +129,14 @@ const describeOtherScopes = (scopes: readonly string[]): string | null =>
     : `a run with another service or key (${scopes.join(', ')}) used this database: its rows and lookups were left to it`
 function describeUnread({ unreadSources }: RunObservations): string | null {
   if (unreadSources.size === 0) return null
-  const names = [...unreadSources].sort().join(', ')
-  return `${names} could not be read to the end because another transaction has locked the table: the next run continues`
+  const sourceNames = [...unreadSources].sort().join(', ')
+  return `${sourceNames} could not be read to the end because another transaction has locked the table: the next run continues`
 }
 
 function describePaused({ pausedSources }: RunObservations): string | null {
   if (pausedSources.size === 0) return null
-  const names = [...pausedSources].sort().join(', ')
-  return `${names} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
+  const sourceNames = [...pausedSources].sort().join(', ')
+  return `${sourceNames} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
 /** The report to store: without values of users' rows, which may have to be erased. */
@@ -146,20 +146,20 @@ function withoutSample(report: RunReport): RunReport {
 }
 
 function decideStatus(
-  run: { readonly budget: RunBudget; readonly seen: RunObservations },
+  run: { readonly budget: RunBudget; readonly observations: RunObservations },
   failure: unknown,
   interrupted: boolean,
 ): [RunStatus, string | null] {
   if (failure !== undefined) return ['failed', failureSummary(failure)]
-  if (run.seen.fatalError !== null) return ['unauthorized', run.seen.fatalError.message]
+  if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted) return ['interrupted', 'asked to stop']
   const { rowsSkipped, rowsAwaitingBudget, limit } = run.budget
-  const unpaid = [
+  const shortfalls = [
     ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were skipped`] : []),
     ...(rowsAwaitingBudget > 0 ? [`${rowsAwaitingBudget} rows wait for their next lookup`] : []),
   ]
-  if (unpaid.length > 0)
-    return ['budget_reached', `${unpaid.join(' and ')}: the budget of ${limit} lookups is used up`]
+  if (shortfalls.length > 0)
+    return ['budget_reached', `${shortfalls.join(' and ')}: the budget of ${limit} lookups is used up`]
   return ['completed', null]
 }
 

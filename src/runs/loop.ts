@@ -33,32 +33,32 @@ const MAX_POLL_MS = 1_000
 export async function runLoop(options: LoopOptions): Promise<void> {
   const { signal, paceMs = 0, maxPollMs = MAX_POLL_MS } = options
   const { fullTick = Number.POSITIVE_INFINITY } = options
-  const wakeSignal = options.wakeSignal.listen()
-  let look = MIN_POLL_MS
-  let outage = 0
+  const wakeUps = options.wakeSignal.listen()
+  let pollMs = MIN_POLL_MS
+  let failures = 0
   while (!signal.aborted) {
-    let did: number
+    let done: number
     try {
-      did = await options.tick()
-      outage = 0
+      done = await options.tick()
+      failures = 0
     } catch (error) {
       if (signal.aborted && isAbort(error)) return
-      const isMet = isConflict(error) || error instanceof TableBusyError
-      if (!isMet && !isTransient(error)) throw error
-      const ms = Math.min(5_000, 200 * 2 ** outage++)
-      const what = isMet ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
-      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, what)
+      const isConflicting = isConflict(error) || error instanceof TableBusyError
+      if (!isConflicting && !isTransient(error)) throw error
+      const ms = Math.min(5_000, 200 * 2 ** failures++)
+      const message = isConflicting ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
+      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, message)
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue
     }
-    if (did >= fullTick) continue
-    if (did > 0) {
-      look = MIN_POLL_MS
+    if (done >= fullTick) continue
+    if (done > 0) {
+      pollMs = MIN_POLL_MS
       if (paceMs > 0) await sleep(paceMs, undefined, { signal }).catch(() => {})
       continue
     }
-    await wakeSignal.wait(look, signal)
-    look = Math.min(maxPollMs, look * 2)
+    await wakeUps.wait(pollMs, signal)
+    pollMs = Math.min(maxPollMs, pollMs * 2)
   }
 }
 

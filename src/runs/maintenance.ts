@@ -42,21 +42,21 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     leaseMs: LEASE_MS,
   })
   log.info({ run: id, ...run.options }, 'run started')
-  const done = new AbortController()
+  const finished = new AbortController()
   const lost = new AbortController()
-  const beating = extendUntilDone(deps, id, token, done.signal, lost)
+  const heartbeat = extendUntilDone(deps, id, token, finished.signal, lost)
   const onWait = (error: Error, ms: number): void =>
     log.warn({ run: id, reason: error.message, ms }, 'waiting for Postgres')
-  const ending = AbortSignal.any([signal, lost.signal])
+  const stopping = AbortSignal.any([signal, lost.signal])
   const attempt: MaintenanceRun['attempt'] = (batch) =>
-    retryWhileUnavailable(batch, { signal: ending, onWait })
+    retryWhileUnavailable(batch, { signal: stopping, onWait })
   const close = (
     state: Exclude<RunState, 'running'>,
     reason: string | null,
     totals: object,
   ): Promise<boolean> => attempt(() => runs.closeRun(db, id, token, { state, reason, totals }))
   try {
-    const report = await act({ id, attempt, signal: ending })
+    const report = await act({ id, attempt, signal: stopping })
     lost.signal.throwIfAborted()
     const interrupted = report.status === 'interrupted'
     await close(interrupted ? Run.interrupted : Run.completed, interrupted ? 'asked to stop' : null, report)
@@ -68,8 +68,8 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     await close(Run.failed, reason, {}).catch(() => {})
     throw error
   } finally {
-    done.abort()
-    await beating
+    finished.abort()
+    await heartbeat
   }
 }
 
@@ -77,12 +77,12 @@ async function extendUntilDone(
   { db, log }: Pick<Deps, 'db' | 'log'>,
   id: number,
   token: string,
-  done: AbortSignal,
+  finished: AbortSignal,
   lost: AbortController,
 ): Promise<void> {
-  while (!done.aborted) {
-    await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {})
-    if (done.aborted) return
+  while (!finished.aborted) {
+    await sleep(LEASE_MS / 3, undefined, { signal: finished }).catch(() => {})
+    if (finished.aborted) return
     try {
       if (await runs.extendRunLease(db, id, token, LEASE_MS)) continue
       lost.abort(new LeaseLostError(id, LEASE_MS))

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { RateStatus } from '../domain/rate-status.ts'
 import type { Trigger } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
-import { repick as again, type PickContext } from '../pipeline/pick/pick.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
+import { repick, type PickContext } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { KnownCircuit } from '../store/rate-limits.ts'
@@ -50,7 +50,7 @@ export interface Leftover {
 }
 
 interface MonitorState extends Leftover {
-  settled: number
+  finished: number
   waiting: number
   jobsWaiting: number
 }
@@ -64,8 +64,8 @@ export async function monitorRun(
   run: MonitoredRun,
   signal: AbortSignal,
 ): Promise<Leftover> {
-  const told: MonitorState & { countAt: number } = {
-    settled: 0,
+  const state: MonitorState & { countAt: number } = {
+    finished: 0,
     waiting: 0,
     jobsWaiting: 0,
     others: 0,
@@ -77,95 +77,96 @@ export async function monitorRun(
   }
   while (!signal.aborted) {
     try {
-      const began = performance.now()
-      if (began >= told.countAt) {
-        await countFinished(deps, run, told)
-        told.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
-        const tookMs = performance.now() - began
-        told.countAt = began + Math.max(FULL_CHECK_MS, COUNT_COST_FACTOR * tookMs)
+      const checkedAt = performance.now()
+      if (checkedAt >= state.countAt) {
+        await countFinished(deps, run, state)
+        state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
+        const tookMs = performance.now() - checkedAt
+        state.countAt = checkedAt + Math.max(FULL_CHECK_MS, COUNT_COST_FACTOR * tookMs)
       }
-      reportProgress(run, told)
-      if (!run.isPicking() && (await checkCompletion(deps, run, told, signal))) {
-        await countFinished(deps, run, told)
-        reportProgress(run, told)
-        return told
+      reportProgress(run, state)
+      if (!run.isPicking() && (await checkCompletion(deps, run, state, signal))) {
+        await countFinished(deps, run, state)
+        reportProgress(run, state)
+        return state
       }
     } catch (error) {
       if (error instanceof TableBusyError) {
         // Requeued rows wait behind a locked table just as rows to be written do.
         const idleMs = performance.now() - run.counters.lastProgressAt
         if (idleMs >= Math.min(run.waitMs, deps.policy.leftWaitMs)) {
-          await countFinished(deps, run, told)
-          reportProgress(run, told)
-          return { ...told, locked: told.waiting }
+          await countFinished(deps, run, state)
+          reportProgress(run, state)
+          return { ...state, locked: state.waiting }
         }
       } else if (!isTransient(error) && !isConflict(error)) throw error
     }
     await sleep(POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
   }
-  return told
+  return state
 }
 
 /** Use the number picked before the count: rows picked after it would count as finished. */
 async function countFinished(
   deps: Pick<Deps, 'db'>,
   run: MonitoredRun,
-  told: { settled: number; waiting: number },
+  state: { finished: number; waiting: number },
 ): Promise<void> {
   const { picked } = run.counters
-  told.waiting = await waiting.countWaitingRows(deps.db, run.id, run)
-  told.settled = Math.max(0, picked - told.waiting)
+  state.waiting = await waiting.countWaitingRows(deps.db, run.id, run)
+  state.finished = Math.max(0, picked - state.waiting)
 }
 
 async function checkCompletion(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
-  told: Leftover,
+  state: Leftover,
   signal: AbortSignal,
 ): Promise<boolean> {
   const idleMs = performance.now() - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
   if (run.budget.rowsAwaitingBudget === 0 && (await waiting.hasRequeuedRows(deps.db, run.id, names))) {
-    await repickSources(deps, run, { leftBehind: false, signal })
+    await repickSources(deps, run, { includeAbandoned: false, signal })
     return false
   }
-  const mine = await waiting.hasWaitingRows(deps.db, run.id)
-  if (mine && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
-  const alive = await runs.listRunning(deps.db)
-  const live = alive.map((one) => one.id)
+  const hasWaiting = await waiting.hasWaitingRows(deps.db, run.id)
+  if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
+  const running = await runs.listRunning(deps.db)
+  const runningIds = running.map((one) => one.id)
   // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
   // need not stay for what a long backfill may abandon. A run of another service does other work.
-  const unawaited = alive
+  const unawaited = running
     .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.service !== run.service)
     .map((one) => one.id)
   // Otherwise the write-back does it.
   if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
-  let waits = await waiting.readWaitingCounts(deps.db, run, names, live, unawaited)
-  if (await takeOver(deps, run, live, waits, signal))
-    waits = await waiting.readWaitingCounts(deps.db, run, names, live, unawaited)
-  told.others = waits.others
-  told.later = waits.later
-  told.laterAt = waits.laterAt
-  told.locked = waits.locked
-  told.outageMs = waits.mine === 0 ? null : await outageDurationMs(deps, run)
-  const unpayable = waits.abandoned + run.budget.rowsAwaitingBudget
-  const end = decideCompletion({
-    ...waits,
-    ownWaiting: waits.mine,
-    awaitingDelivery: waits.forDelivery,
-    others: waits.awaited,
+  let counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
+  if (await takeOver(deps, run, runningIds, counts, signal))
+    counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
+  state.others = counts.others
+  state.later = counts.later
+  state.laterAt = counts.laterAt
+  state.locked = counts.locked
+  state.outageMs = counts.mine === 0 ? null : await outageDurationMs(deps, run)
+  const unpayable = counts.abandoned + run.budget.rowsAwaitingBudget
+  const completion = decideCompletion({
+    ...counts,
+    ownWaiting: counts.mine,
+    awaitingDelivery: counts.forDelivery,
+    others: counts.awaited,
     unpayable,
-    isDown: told.outageMs !== null,
+    isDown: state.outageMs !== null,
     idleMs,
     waitMs: run.waitMs,
     leftWaitMs: deps.policy.leftWaitMs,
     picking: false,
   })
-  if (end === 'continue') await sleep(FULL_CHECK_MS - POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
+  if (completion === 'continue')
+    await sleep(FULL_CHECK_MS - POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
   // Freed by a job that expired after these rows were picked: the budget had not included them.
-  else run.budget.setPendingSkips('abandoned', waits.abandoned)
-  return end !== 'continue'
+  else run.budget.setPendingSkips('abandoned', counts.abandoned)
+  return completion !== 'continue'
 }
 
 /** How long the service has been down, if that is too long to wait for; else null. */
@@ -180,30 +181,30 @@ async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Prom
 async function takeOver(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
-  live: readonly number[],
-  waits: waiting.WaitingCounts,
+  runningIds: readonly number[],
+  counts: waiting.WaitingCounts,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const adopted = waits.abandoned > 0 ? await adoptAbandonedLookups(deps.db, run, live) : 0
-  const picked = await repickSources(deps, run, { leftBehind: true, signal })
-  if (adopted > 0 && !picked) markProgress(run)
-  return picked || adopted > 0
+  const adoptedCount = counts.abandoned > 0 ? await adoptAbandonedLookups(deps.db, run, runningIds) : 0
+  const picked = await repickSources(deps, run, { includeAbandoned: true, signal })
+  if (adoptedCount > 0 && !picked) markProgress(run)
+  return picked || adoptedCount > 0
 }
 
 /** @returns whether any row was picked */
 async function repickSources(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
-  options: { readonly leftBehind: boolean; readonly signal: AbortSignal },
+  options: { readonly includeAbandoned: boolean; readonly signal: AbortSignal },
 ): Promise<boolean> {
-  let any = false
+  let hasPicked = false
   for (const source of run.sources) {
-    const did = await again(deps, run, source, { ...options, limit: run.limit })
-    run.counters.picked += did.picked
-    any ||= did.picked + did.repicked > 0
+    const result = await repick(deps, run, source, { ...options, limit: run.limit })
+    run.counters.picked += result.picked
+    hasPicked ||= result.picked + result.repicked > 0
   }
-  if (any) markProgress(run)
-  return any
+  if (hasPicked) markProgress(run)
+  return hasPicked
 }
 
 function markProgress(run: MonitoredRun): void {
@@ -211,36 +212,36 @@ function markProgress(run: MonitoredRun): void {
   run.wakeCalls()
 }
 
-function reportProgress(run: MonitoredRun, told: MonitorState): void {
+function reportProgress(run: MonitoredRun, state: MonitorState): void {
   if (!run.onProgress) return
   const rate = run.rate()
   run.onProgress({
     picked: run.counters.picked,
-    finished: told.settled,
+    finished: state.finished,
     requested: run.counters.requested,
     submitted: run.counters.submitted,
-    jobsWaiting: told.jobsWaiting,
+    jobsWaiting: state.jobsWaiting,
     picking: run.isPicking(),
     written: run.counters.written,
     rate,
-    stallReason: describeStall(run, told, rate),
+    stallReason: describeStall(run, state, rate),
     elapsedMs: performance.now() - run.startedAt,
   })
 }
 
-function describeStall(run: MonitoredRun, told: MonitorState, rate: RateStatus | null): string | null {
+function describeStall(run: MonitoredRun, state: MonitorState, rate: RateStatus | null): string | null {
   if (rate?.stallReason) return rate.stallReason
   if (performance.now() - run.counters.lastProgressAt < 2 * FULL_CHECK_MS) return null
-  if (told.locked > 0)
-    return told.locked === 1
+  if (state.locked > 0)
+    return state.locked === 1
       ? 'another transaction has locked a row'
-      : `other transactions have locked ${told.locked} rows`
-  if (told.waiting > 0 && told.jobsWaiting > 0)
-    return told.jobsWaiting === 1
+      : `other transactions have locked ${state.locked} rows`
+  if (state.waiting > 0 && state.jobsWaiting > 0)
+    return state.jobsWaiting === 1
       ? 'a job waits for its delivery'
-      : `${told.jobsWaiting} jobs wait for their delivery`
-  if (told.waiting === 0 && told.others > 0)
-    return `another run works on ${told.others} rows of the same sources`
+      : `${state.jobsWaiting} jobs wait for their delivery`
+  if (state.waiting === 0 && state.others > 0)
+    return `another run works on ${state.others} rows of the same sources`
   if (rate === null || rate.isRemote) return 'another process calls the service'
   return null
 }

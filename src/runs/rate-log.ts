@@ -37,14 +37,14 @@ export class RateLog {
     const isBanned = rate.state === 'banned'
     if (isBanned === this.#isBanned) return
     this.#isBanned = isBanned
-    const about = { scope: this.#scope, throttled: rate.throttled }
+    const context = { scope: this.#scope, throttled: rate.throttled }
     if (isBanned)
       this.#log.warn(
-        about,
+        context,
         'the service has banned the key for a while (403 after 429): calls stop, and an occasional probe finds out ' +
           'when they may continue. Nothing is lost. Give each client of the service its own key',
       )
-    else this.#log.info(about, 'the service accepts the key again; calls continue')
+    else this.#log.info(context, 'the service accepts the key again; calls continue')
   }
 
   #logSharedKey(rate: RateStatus): void {

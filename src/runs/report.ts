@@ -1,6 +1,6 @@
+import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
@@ -81,16 +81,16 @@ export async function createRunReport(
     readonly id: number
     readonly status: RunStatus
     readonly reason: string | null
-    readonly leftOut: number
+    readonly rowsSkipped: number
     readonly unread?: readonly string[]
     readonly requests: RequestCounts
     readonly rate: RateStatus | null
     readonly durationMs: number
     /** Dry runs only: what the waiting rows would become. */
-    readonly rehearsal?: Preview | null
+    readonly preview?: Preview | null
   },
 ): Promise<RunReport> {
-  const { rehearsal = null } = run
+  const { preview: rehearsal = null } = run
   const [stored, wanted, asked, jobStates, cells] = await Promise.all([
     rows.countRowStates(db, { run: run.id }),
     lookupTotals.countDistinctLookups(db, run.id),
@@ -105,7 +105,7 @@ export async function createRunReport(
     status: run.status,
     reason: run.reason,
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
-    skipped_over_budget: run.leftOut,
+    skipped_over_budget: run.rowsSkipped,
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
     lookups: {
       distinct: wanted.distinct,

@@ -4,8 +4,8 @@ import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { RouteOption } from '../domain/route.ts'
 import { LeaseLostError, type Trigger } from '../domain/run.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import { RunBudget } from '../pipeline/pick/budget.ts'
-import { createPass, pickPage as pick, type PickContext } from '../pipeline/pick/pick.ts'
+import { RunBudget } from '../pipeline/pick/claim.ts'
+import { createPass, pickPage, type PickContext } from '../pipeline/pick/pick.ts'
 import { previewRun } from '../pipeline/preview.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -62,10 +62,10 @@ export interface ExecuteRunOptions {
  * or not picked any further.
  * @throws the error that ended the run, after it was stored as failed
  */
-export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promise<RunReport> {
+export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): Promise<RunReport> {
   const startedAt = performance.now()
-  const seen = new RunObservations()
-  const options = await excludePaused(deps, asked, seen)
+  const observations = new RunObservations()
+  const options = await excludePaused(deps, requested, observations)
   const { dryRun = null } = options
   const isDryRun = dryRun !== null
   const counters = new RunCounters()
@@ -94,50 +94,57 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
   )
 
   const finished = new AbortController()
-  const ending = AbortSignal.any([finished.signal, options.signal])
-  let picking = true
-  const works =
+  const stopping = AbortSignal.any([finished.signal, options.signal])
+  let isPicking = true
+  const workers =
     options.workers ??
     new Workers(deps, {
       sources: isDryRun ? [] : options.sources,
       calls: { deps, elector: deps.elector },
-      signal: ending,
+      signal: stopping,
       ...(options.deliveries && { deliveries: options.deliveries }),
     })
-  const { wakeCalls, wakeWriters } = works
-  const leave = works.attach({
+  const { wakeCalls, wakeWriters } = workers
+  const detach = workers.attach({
     run: id,
     sources: options.sources.map((source) => source.name),
     counters,
     onStop: (error) => {
-      seen.fatalError ??= error
+      observations.fatalError ??= error
       finished.abort()
     },
     onFailure: (error) => {
-      seen.failures.push(error)
+      observations.failures.push(error)
       finished.abort()
     },
   })
   options.onStarted?.(id)
 
-  const steps = [
+  const tasks = [
     heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal),
-    pickAll(deps, { id, budget, isDryRun, service: deps.service }, options, ending, seen, (picked) => {
-      counters.picked += picked
-      if (picked > 0) counters.touch()
-      wakeCalls()
-      wakeWriters()
-    }).then(async () => {
-      if (ending.aborted) return
+    pickAll(
+      deps,
+      { id, budget, isDryRun, service: deps.service },
+      options,
+      stopping,
+      observations,
+      (picked) => {
+        counters.picked += picked
+        if (picked > 0) counters.touch()
+        wakeCalls()
+        wakeWriters()
+      },
+    ).then(async () => {
+      if (stopping.aborted) return
       await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: finished.signal })
-      picking = false
+      isPicking = false
       wakeCalls()
     }),
-    ...(options.workers ? [] : works.tasks().map((step) => step.start())),
+    ...(options.workers ? [] : workers.tasks().map((step) => step.start())),
     ...(isDryRun
       ? []
       : [
-          runEvery(FILL_RATE_INTERVAL_MS, ending, deps, 'measure', () =>
+          runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
             sampleFillRates(deps, options.sources, { minAgeMs: FILL_RATE_INTERVAL_MS }),
           ),
         ]),
@@ -155,37 +162,39 @@ export async function executeRun(deps: RunDeps, asked: ExecuteRunOptions): Promi
         counters,
         waitMs: options.waitMs,
         startedAt,
-        isPicking: () => picking,
-        rate: () => works.rate(),
+        isPicking: () => isPicking,
+        rate: () => workers.rate(),
         findOpenCircuit: () => deps.elector.findOpenCircuit(),
         wakeCalls: wakeCalls,
         onProgress: options.onProgress,
       },
-      ending,
+      stopping,
     )
-      .then(async (left) => {
-        seen.leftover = left
+      .then(async (leftover) => {
+        observations.leftover = leftover
         // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
-        if (dryRun === null || ending.aborted) return
-        const rehearsing = { sources: options.sources, sample: dryRun.sample, signal: ending }
-        seen.preview = await retryWhileUnavailable(() => previewRun(deps, id, rehearsing), { signal: ending })
+        if (dryRun === null || stopping.aborted) return
+        const previewOptions = { sources: options.sources, sample: dryRun.sample, signal: stopping }
+        observations.preview = await retryWhileUnavailable(() => previewRun(deps, id, previewOptions), {
+          signal: stopping,
+        })
       })
       .finally(() => finished.abort()),
   ]
   await Promise.all(
-    steps.map((step) =>
+    tasks.map((step) =>
       step.catch((error: unknown) => {
-        seen.failures.push(error)
+        observations.failures.push(error)
         finished.abort()
       }),
     ),
   )
-  leave()
+  detach()
   await deps.metrics?.flush()
   if (!isDryRun && !options.signal.aborted) await sampleFillRates(deps, options.sources, { minAgeMs: 0 })
   return finishRun(
     deps,
-    { id, token, budget, tally: counters, began: startedAt, seen, rate: works.rate() },
+    { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
     options,
   )
 }
@@ -195,15 +204,18 @@ const FILL_RATE_INTERVAL_MS = 5_000
 
 async function excludePaused(
   { db }: RunDeps,
-  asked: ExecuteRunOptions,
-  seen: RunObservations,
+  requested: ExecuteRunOptions,
+  observations: RunObservations,
 ): Promise<ExecuteRunOptions> {
   for (const name of await pauses.filterPaused(
     db,
-    asked.sources.map((source) => source.name),
+    requested.sources.map((source) => source.name),
   ))
-    seen.pausedSources.add(name)
-  return { ...asked, sources: asked.sources.filter((source) => !seen.pausedSources.has(source.name)) }
+    observations.pausedSources.add(name)
+  return {
+    ...requested,
+    sources: requested.sources.filter((source) => !observations.pausedSources.has(source.name)),
+  }
 }
 
 const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
@@ -234,31 +246,31 @@ async function pickAll(
   run: PickContext,
   options: ExecuteRunOptions,
   signal: AbortSignal,
-  seen: RunObservations,
+  observations: RunObservations,
   onPicked: (rows: number) => void,
 ): Promise<void> {
   const onWait = (error: Error, ms: number): void =>
     deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
   for (const source of options.sources) {
     const pass = await retryWhileUnavailable(() => createPass(deps, source, options), { signal, onWait })
-    const paused = cached(() => isPaused(deps, source))
+    const checkPaused = cached(() => isPaused(deps, source))
     let readAt = performance.now()
     while (pass.phase !== 'done' && !signal.aborted) {
-      if (await retryWhileUnavailable(paused, { signal, onWait })) {
-        seen.pausedSources.add(source.name)
+      if (await retryWhileUnavailable(checkPaused, { signal, onWait })) {
+        observations.pausedSources.add(source.name)
         break
       }
-      const page = async (): Promise<number | null> => {
+      const readPage = async (): Promise<number | null> => {
         try {
-          return (await pick(deps, run, pass, options)).picked
+          return (await pickPage(deps, run, pass, options)).picked
         } catch (error) {
           if (error instanceof TableBusyError) return null
           throw error
         }
       }
-      const picked = await retryWhileUnavailable(page, { signal, onWait })
+      const picked = await retryWhileUnavailable(readPage, { signal, onWait })
       if (picked === null && performance.now() - readAt > options.waitMs) {
-        seen.unreadSources.add(source.name)
+        observations.unreadSources.add(source.name)
         break
       }
       if (picked === null) await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal }).catch(() => {})

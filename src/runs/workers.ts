@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import * as recover from '../pipeline/recover.ts'
 import * as settle from '../pipeline/settle.ts'
 import * as writeBack from '../pipeline/write-back.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -41,7 +41,7 @@ export interface WorkersOptions {
   readonly beforeSettle?: () => Promise<void>
   /** Notified when a delivery is stored. Without it they are polled for. */
   readonly deliveries?: WakeSignal
-  readonly onRecovered?: (did: recover.RecoverResult) => void
+  readonly onRecovered?: (result: recover.RecoverResult) => void
 }
 
 export interface WorkerTask {
@@ -83,9 +83,9 @@ export class Workers {
    * Attaches a run: it receives counts and failures from now on.
    * @returns detaches it
    */
-  attach(member: RunHandle): () => void {
-    this.#runs.add(member)
-    return () => this.#runs.delete(member)
+  attach(run: RunHandle): () => void {
+    this.#runs.add(run)
+    return () => this.#runs.delete(run)
   }
 
   readonly wakeCalls = (): void => {
@@ -122,13 +122,13 @@ export class Workers {
             fullTick: 20,
             tick: async () => {
               await this.#options.beforeSettle?.()
-              const did = await settle.settleReceived(deps)
-              if (did.answered > 0) this.wakeWriters()
-              if (did.deliveries > 0) {
-                this.#forEachRun((tally) => tally.touch())
+              const result = await settle.settleReceived(deps)
+              if (result.answered > 0) this.wakeWriters()
+              if (result.deliveries > 0) {
+                this.#forEachRun((counters) => counters.touch())
                 this.#lookUpSignal.notify()
               }
-              return did.deliveries
+              return result.deliveries
             },
           }),
       },
@@ -143,8 +143,8 @@ export class Workers {
         start: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
             // Never declare our own runs dead, however long Postgres was unavailable.
-            const did = await recover.recoverAbandoned(deps, this.#runIds())
-            this.#options.onRecovered?.(did)
+            const result = await recover.recoverAbandoned(deps, this.#runIds())
+            this.#options.onRecovered?.(result)
             if (calls !== null) await this.#warnOfOtherScopes(calls.elector.scope)
           }),
       },
@@ -180,12 +180,12 @@ export class Workers {
           log: deps.log,
           signal: this.#options.signal,
           tick: async () => {
-            const did = await writeBack.writeBackBatch(deps, source)
-            this.#forEachRun((tally) => {
-              tally.written += did.cells
-              if (did.rows > 0) tally.touch()
+            const result = await writeBack.writeBackBatch(deps, source)
+            this.#forEachRun((counters) => {
+              counters.written += result.cells
+              if (result.rows > 0) counters.touch()
             })
-            return did.more ? Number.POSITIVE_INFINITY : did.rows
+            return result.more ? Number.POSITIVE_INFINITY : result.rows
           },
         }),
     }
@@ -198,9 +198,9 @@ export class Workers {
       elector,
       runIds: () => this.#runIds(),
       countForRuns: (act) => this.#forEachRun(act),
-      toLookUp: this.#lookUpSignal,
-      toSync: this.#syncSignal,
-      toSubmit: this.#submitSignal,
+      lookUpSignal: this.#lookUpSignal,
+      syncSignal: this.#syncSignal,
+      submitSignal: this.#submitSignal,
       wakeWriters: this.wakeWriters,
       signal: this.#options.signal,
       onLeadership: (leadership) => {
@@ -238,8 +238,7 @@ export class Workers {
 
   /** Reports a failed task to the runs that depend on it. Null: all of them. */
   fail(error: unknown, source: string | null): void {
-    for (const member of this.#runs)
-      if (source === null || member.sources.includes(source)) member.onFailure(error)
+    for (const run of this.#runs) if (source === null || run.sources.includes(source)) run.onFailure(error)
   }
 
   #runIds(): number[] {

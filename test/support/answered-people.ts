@@ -1,7 +1,7 @@
 import pino from 'pino'
 import type { Deps, RunPolicy } from '../../src/pipeline/deps.ts'
 import { createPass, pickPage as pick } from '../../src/pipeline/pick/pick.ts'
-import { RunBudget } from '../../src/pipeline/pick/budget.ts'
+import { RunBudget } from '../../src/pipeline/pick/claim.ts'
 import { openSource, type Source } from '../../src/sources/source.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { TestDatabase } from './clone.ts'

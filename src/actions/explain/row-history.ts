@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
+import { sortByConfig } from '../../pipeline/row-results.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source.ts'
 import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
-import { sortByConfig } from '../columns.ts'
 import type { NextStep } from './next-step.ts'
 
 /** One row's history, from its current values to its next step. */

@@ -1,4 +1,4 @@
-import { isTouchColumn } from '../columns.ts'
+import { isTouchColumn } from '../../pipeline/row-results.ts'
 import type { RevertOutcome } from './revert-batch.ts'
 
 /** What an undo did, or would do. The counts in `changes` add up to `total`. */

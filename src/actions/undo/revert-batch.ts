@@ -1,12 +1,12 @@
 import { afterUndo } from '../../domain/row.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { Deps } from '../../pipeline/deps.ts'
+import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import type { Source } from '../../sources/source.ts'
 import { previewRestore, restoreBatch, type UndoResult } from '../../sources/write/restore.ts'
 import * as changes from '../../store/changes.ts'
 import { lockRows, revertRows, type RevertedRow, type UndoableChange } from '../../store/changes.ts'
 import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
-import { isTouchColumn, sortByConfig } from '../columns.ts'
 
 /** Changes of one source, each of a different row. */
 export interface RevertBatch {

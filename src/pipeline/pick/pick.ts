@@ -10,9 +10,8 @@ import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../..
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
-import type { RunBudget } from './budget.ts'
 import { readCandidates, readCandidatesByKey } from './candidates.ts'
-import { claimCandidates } from './claim.ts'
+import { claimCandidates, type RunBudget } from './claim.ts'
 
 /** Rows read, and taken at most, per tick. */
 const PAGE_SIZE = 1_000
@@ -187,14 +186,14 @@ export async function repick(
   run: PickContext,
   source: Source,
   options: {
-    readonly leftBehind: boolean
+    readonly includeAbandoned: boolean
     readonly limit?: number | null
     readonly signal: AbortSignal
   },
 ): Promise<Omit<PickResult, 'done'>> {
   const pass = emptyPass(source, 'requeued')
   const sum = { ...NOTHING }
-  while (pass.phase === 'requeued' || (options.leftBehind && pass.phase === 'abandoned')) {
+  while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
     const did = await pickPage(deps, run, pass, { limit: options.limit ?? null, where: null })
     for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) sum[count] += did[count]

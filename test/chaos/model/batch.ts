@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import type { Deps } from '../../../src/pipeline/deps.ts'
-import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
+import { RunBudget } from '../../../src/pipeline/pick/claim.ts'
 import { createPass, repick, pickPage as pick } from '../../../src/pipeline/pick/pick.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
@@ -235,7 +235,7 @@ export class Batch {
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
     const run = this.#runOf(worker)
     await lookups.adoptLookups(this.#deps.db, run.id, live, 10_000)
-    await repick(this.#deps, run, this.#source, { leftBehind: true, signal })
+    await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
 
   /** Writes all answered rows, except those that users have locked. */
