@@ -1,78 +1,101 @@
 import type { Logger } from 'pino'
-import type { App } from './app.ts'
-import type { ConfigInput } from './config/define.ts'
-import type { LookupBudget, Config } from './config/config.ts'
-import { readEnvironment, type Environment } from './config/environment.ts'
-import { loadConfig } from './config/load.ts'
-import { parseConfig } from './config/parse.ts'
-import type { RouteOption } from './domain/route.ts'
 import type { RowHistory } from './actions/explain/row-history.ts'
 import type { Plan } from './actions/plan/plan.ts'
-import type { RunProgress } from './runs/counters.ts'
-import type { RunReport } from './runs/report.ts'
 import type { UndoReport } from './actions/undo/report.ts'
+import type { UndoOptions } from './actions/undo/undo.ts'
+import type { App, PassRequest, RunRequest } from './app.ts'
+import type { Config } from './config/config.ts'
+import type { ConfigInput } from './config/define.ts'
+import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
+import { loadConfig } from './config/load.ts'
+import { parseConfig } from './config/parse.ts'
+import type { RunReport } from './runs/report.ts'
 
+/**
+ * How to open Fillrate.
+ * @example
+ * const options: FillrateOptions = { config: './fillrate.config.ts', env: process.env, migrate: true }
+ */
 export interface FillrateOptions {
-  /** A configuration, or the path of a file that holds one. */
+  /** A configuration, or the path of a configuration file. */
   readonly config: ConfigInput | string
-  /** Addresses and secrets, under the names that the program reads them by: `process.env`, or an object of one's own. */
+  /** Settings and secrets under the names of the environment variables: `process.env`, or an object of your own. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Creates or upgrades the schema `fillrate` first. Default: false, and an older schema is an error. */
+  /** Creates or upgrades the schema `fillrate` first. Default: false; an older schema is then an error. */
   readonly migrate?: boolean
-  /** Default: none. */
+  /** A pino logger. Default: no log. */
   readonly log?: Logger
 }
 
-export interface PassOptions {
-  /** Names of sources. Default: all. */
-  readonly sources?: readonly string[]
-  /** Rows of each source at the most. Default: all. */
-  readonly limit?: number
-  /** Lookups that may be asked. Default: the configuration's. */
-  readonly budget?: LookupBudget
-  /** An SQL condition; the table is `t`. */
-  readonly where?: string
-  /** Default: `auto`. */
-  readonly route?: RouteOption
-  /** Stops taking work; what is under way is finished and the state is saved. */
-  readonly signal?: AbortSignal
-}
+/**
+ * Which rows a plan or a run is about. Defaults: all sources, all rows, the configuration's budget, route `auto`.
+ * @example
+ * const options: PassOptions = { sources: ['contacts'], limit: 1_000, where: "t.country = 'NO'" }
+ */
+export type PassOptions = Partial<PassRequest>
 
-export interface RunOptions extends PassOptions {
-  /** How long to wait for deliveries when nothing else is left to do, in milliseconds. Default: 30 minutes. */
-  readonly waitMs?: number
-  /** Asks and stores the answers, and writes nothing: the report shows so many of the rows. */
-  readonly dryRun?: { readonly sample: number }
-  readonly onProgress?: (progress: RunProgress) => void
-}
+/**
+ * Options of a run. `waitMs` is how long to wait for deliveries when nothing else is left to do, 30 minutes by default;
+ * `dryRun` requests lookups but writes nothing, and reports `sample` rows.
+ * @example
+ * const options: RunOptions = { budget: 500, dryRun: { sample: 10 }, onProgress: ({ picked }) => console.log(picked) }
+ */
+export type RunOptions = Partial<Omit<RunRequest, 'trigger'>>
 
+/**
+ * Options of the daemon.
+ * @example
+ * const stop = new AbortController()
+ * process.once('SIGTERM', () => stop.abort())
+ * const options: StartOptions = { signal: stop.signal, onReload: (reload) => process.on('SIGHUP', reload) }
+ */
 export interface StartOptions {
-  /** Stops taking work, lets what is under way finish, and ends it. */
+  /** Stops the daemon: no new work, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
-  /** Given what reads the configuration again, to be called on SIGHUP for instance. Default: it is read once. */
+  /** Receives a function that reloads the configuration, for SIGHUP for instance. Default: it is read once. */
   readonly onReload?: (reload: () => void) => void
-  /** Told where it listens; null: another Fillrate process on this machine has the port. */
+  /** Called with the receiver's URL; null: another Fillrate process on this machine has the port. */
   readonly onListening?: (url: string | null) => void
 }
 
-/** Fillrate in a program of one's own. Everything works on one pool of connections, until it is closed. */
+/** Fillrate in your own program. Everything but `start` shares one pool of connections until it is closed. */
 export interface Fillrate {
-  /** What a run would ask and cost. Writes nothing and calls nothing. `sample`: rows to show, out of stored records. */
+  /**
+   * What a run would request and cost. Writes nothing and calls nothing. `sample`: number of rows to show before and
+   * after, out of those with stored records.
+   * @example
+   * const { cost } = await fillrate.plan({ sources: ['contacts'] })
+   * console.log(`${cost.lookups} lookups`)
+   */
   plan(options?: PassOptions & { readonly sample?: number }): Promise<Plan>
-  /** One pass. Resolves with what it did, also when its budget or its signal ended it. */
+  /**
+   * One pass over the sources. Resolves with its report, also when the budget or the signal ended it.
+   * @throws ConfigProblems for an unknown source, an invalid condition, or without a budget
+   * @example
+   * const report = await fillrate.run({ budget: 1_000, signal: AbortSignal.timeout(3_600_000) })
+   * console.log(report.status, report.rows.enriched)
+   */
   run(options?: RunOptions): Promise<RunReport>
   /**
-   * The daemon, on connections of its own: the schedule, sync, the receiver and the dashboard. Resolves when its signal
-   * has ended it. A configuration that came from a file is read again where `onReload` is told to.
+   * The daemon, on its own connections: schedule, live sync, receiver and dashboard. Resolves when the signal has ended
+   * it. If `config` is a path, `onReload` triggers a reload.
+   * @example
+   * await fillrate.start({ signal: stop.signal, onListening: (url) => console.log(url) })
    */
   start(options: StartOptions): Promise<void>
-  /** One row's story. */
+  /**
+   * The history of one row: inputs, lookup, calls, job, delivery, record, changes, and the next step.
+   * @example
+   * const history = await fillrate.explain('contacts', '42')
+   */
   explain(source: string, key: string): Promise<RowHistory>
-  /** Takes back a run's writes. */
-  undo(
-    run: number,
-    options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal },
-  ): Promise<UndoReport>
+  /**
+   * Reverts the writes of a run, except cells that have changed since.
+   * @example
+   * const preview = await fillrate.undo(7, { dryRun: true })
+   */
+  undo(run: number, options?: Partial<Pick<UndoOptions, 'dryRun' | 'signal'>>): Promise<UndoReport>
+  /** Closes the connections; also `await using fillrate = await createFillrate(…)`. */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -80,15 +103,20 @@ export interface Fillrate {
 const DEFAULT_WAIT_MS = 30 * 60_000
 
 /**
- * Opens Fillrate for a program that has a scheduler of its own, and holds the configuration against the database.
- * @throws ConfigProblems, SourceProblems, SchemaMissing, or what Postgres says when it can't be reached
+ * Opens Fillrate for a program with its own scheduler, and checks the configuration against the database.
+ * @throws ConfigProblems, SourceProblems, SchemaMissingError, or Postgres's error if it cannot be reached
+ * @example
+ * import { createFillrate } from 'fillrate'
+ *
+ * await using fillrate = await createFillrate({ config: './fillrate.config.ts', env: process.env })
+ * const report = await fillrate.run({ sources: ['contacts'], budget: 1_000 })
  */
 export async function createFillrate(options: FillrateOptions): Promise<Fillrate> {
-  // Not before it is wanted: a configuration imports this package too, and has no use for a database driver.
+  // Imported on demand: configurations import this package too, and do not need a database driver.
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
-  const { config: given } = options
+  const { config: input } = options
   const readConfig = async (): Promise<Config> =>
-    typeof given === 'string' ? loadConfig({ cwd: '.', path: given }) : parseConfig(given, null)
+    typeof input === 'string' ? loadConfig({ cwd: '.', path: input }) : parseConfig(input, null)
   const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })
@@ -107,7 +135,7 @@ async function migrateDatabase(url: string, log: Logger): Promise<void> {
   const db = openDatabase({ url, max: 1 })
   try {
     await migrate(db, {
-      onBlocked: (blockers) => log.warn({ blockers }, 'a migration waits for a lock, and is tried again'),
+      onBlocked: (blockers) => log.warn({ blockers }, 'a migration is waiting for a lock; retrying'),
     })
   } finally {
     await db.destroy()
@@ -125,47 +153,37 @@ async function startDaemon(
     import('./app.ts'),
     import('./daemon/daemon.ts'),
   ])
-  const { environment, log, signal, readConfig } = options
+  const { environment, log, signal, readConfig, onReload = () => {}, onListening = () => {} } = options
   await runDaemon({
-    // An app was opened with it.
-    environment: { ...environment, databaseUrl: environment.databaseUrl ?? '' },
+    environment: { ...environment, databaseUrl: requireDatabaseUrl(environment) },
     log,
     signal,
     readConfig,
-    onReload: options.onReload ?? (() => {}),
+    onReload,
     open: (config) => openApp({ config, environment, log }),
     isSchemaMissing: (error) => error instanceof SchemaMissingError,
-    onListening: options.onListening ?? (() => {}),
+    onListening,
     onConfig: () => {},
   })
 }
 
 function toFillrate(app: App, start: Fillrate['start']): Fillrate {
-  const pass = (options: PassOptions) => ({
+  const toPass = <Options extends PassOptions>(options: Options) => ({
+    ...options,
     sources: options.sources ?? [],
     limit: options.limit ?? null,
-    budget: options.budget,
     where: options.where ?? null,
     route: options.route ?? ('auto' as const),
     signal: options.signal ?? new AbortController().signal,
   })
   return {
-    plan: (options = {}) => app.plan({ ...pass(options), sample: options.sample ?? null }),
+    plan: (options = {}) => app.plan(toPass(options)),
     run: (options = {}) =>
-      app.run({
-        ...pass(options),
-        waitMs: options.waitMs ?? DEFAULT_WAIT_MS,
-        dryRun: options.dryRun ?? null,
-        ...(options.onProgress && { onProgress: options.onProgress }),
-      }),
+      app.run({ ...toPass<RunOptions>(options), waitMs: options.waitMs ?? DEFAULT_WAIT_MS }),
     start,
     explain: (source, key) => app.explain(source, key),
-    undo: (run, options = {}) =>
-      app.undo({
-        run,
-        dryRun: options.dryRun ?? false,
-        signal: options.signal ?? new AbortController().signal,
-      }),
+    undo: (run, { dryRun = false, signal = new AbortController().signal } = {}) =>
+      app.undo({ run, dryRun, signal }),
     close: () => app.close(),
     [Symbol.asyncDispose]: () => app.close(),
   }

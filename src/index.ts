@@ -1,6 +1,6 @@
 /**
- * What `import 'fillrate'` gives: the configuration's types, Fillrate for a program with a scheduler of its own, and the
- * service's client and the webhook's signature for use on their own.
+ * The public API, `import 'fillrate'`: the configuration's types, Fillrate for programs with their own scheduler, and the
+ * service's client and webhook signatures for use on their own.
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
 export { createFillrate } from './fillrate.ts'

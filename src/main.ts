@@ -1,9 +1,8 @@
 #!/usr/bin/env node
-// The entry: checks the version of Node before anything else is loaded, because static imports are linked first and an
-// older Node fails there with a SyntaxError that names no version. Hence the dynamic import below, and nothing but
-// syntax that every supported and unsupported Node parses.
+// Entry point: checks the version of Node before loading anything else. Static imports are linked first, where an older
+// Node fails with a SyntaxError that names no version; hence the dynamic import, and only syntax that every Node parses.
 
-/** `engines.node` of package.json; a test holds the two to each other. */
+/** Equals `engines.node` in package.json, by a test. */
 const MINIMUM = [22, 22]
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)

@@ -2,28 +2,28 @@ import { printError, runCli } from './cli/cli.ts'
 import { type Context, Exit, type Invocation } from './cli/command.ts'
 import { Output } from './cli/terminal.ts'
 
-// The process: its environment, its signals and its exit code. Nothing else but main.ts touches `process`.
+// The process: environment, signals and exit code. Only this file and main.ts use `process`.
 
 try {
   process.loadEnvFile('.env')
 } catch {
-  // There is none.
+  // No .env file.
 }
 
 const args = process.argv.slice(2)
-const plain = args.includes('--no-color')
+const isPlain = args.includes('--no-color')
 const stdout = new Output(process.stdout, { color: supportsColors(process.stdout) })
 const stderr = new Output(process.stderr, { color: supportsColors(process.stderr) })
 const interrupt = new AbortController()
 let invocation: Invocation | null = null
 
-/** Node's own rule: NO_COLOR, FORCE_COLOR and TERM decide, and what is no terminal gets none. */
+/** Node's rule: NO_COLOR, FORCE_COLOR and TERM decide, and only a terminal gets colors. */
 function supportsColors(stream: NodeJS.WriteStream): boolean {
-  return !plain && stream.isTTY && stream.hasColors()
+  return !isPlain && stream.isTTY && stream.hasColors()
 }
 
-function createContext(known: Invocation | null): Context {
-  invocation = known
+function createContext(parsed: Invocation | null): Context {
+  invocation = parsed
   return {
     stdin: process.stdin,
     stdout,
@@ -47,7 +47,7 @@ function onUnexpectedError(error: unknown): void {
   process.exit(printError(error, invocation, createContext(invocation)))
 }
 
-// Whoever reads us may stop reading, `| head` for instance; that is no error of ours.
+// The reader of our output may stop early (`| head`), which is not an error.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { App } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import { type Environment, readEnvironment } from '../config/environment.ts'
+import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Context, Invocation } from './command.ts'
 import { createLog, createSecretMask } from './log.ts'
@@ -112,17 +112,9 @@ export async function withDatabase<Result>(
   act: (db: Database, environment: Environment) => Promise<Result>,
 ): Promise<Result> {
   const environment = readEnvironment(context.env)
-  if (environment.databaseUrl === null)
-    throw new ConfigProblems('the environment', [
-      {
-        place: 'DATABASE_URL',
-        found: 'not set',
-        expected: 'the address of the CRM database, postgres://user:password@host:5432/name',
-        todo: 'Set it in the environment or in a .env file in this folder.',
-      },
-    ])
+  const url = requireDatabaseUrl(environment)
   const { openDatabase } = await import('../store/open.ts')
-  const db = openDatabase({ url: environment.databaseUrl, max: 2 })
+  const db = openDatabase({ url, max: 2 })
   try {
     return await act(db, environment)
   } finally {

@@ -113,6 +113,19 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   return environment
 }
 
+/** @throws ConfigProblems if DATABASE_URL is not set */
+export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseUrl'>): string {
+  if (databaseUrl !== null) return databaseUrl
+  throw new ConfigProblems('the environment', [
+    {
+      place: 'DATABASE_URL',
+      found: 'not set',
+      expected: 'the URL of the CRM database, postgres://user:password@host:5432/name',
+      todo: 'Set it in the environment or in a .env file in this folder.',
+    },
+  ])
+}
+
 /** Finds names one typing error away from an unset variable, which would be ignored silently. */
 function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   const known: readonly string[] = VARIABLE_NAMES

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { isLoopbackHost } from '../util/url.ts'
 
 export interface AccessPolicy {
   /** Null if not set. */
@@ -55,7 +55,7 @@ export function authorize(
 /** Why a server without a token denies every request; null if it serves local requests. */
 export function closedReason({ token, host, publicUrl }: AccessPolicy): string | null {
   if (token !== null) return null
-  if (!isLoopback(host))
+  if (!isLoopbackHost(host))
     return 'FILLRATE_DASHBOARD_TOKEN is not set; without it, access is limited to loopback'
   if (publicUrl !== null)
     return 'FILLRATE_PUBLIC_URL is set, so outside requests reach this server; set FILLRATE_DASHBOARD_TOKEN to allow access with the token'
@@ -74,7 +74,7 @@ function remoteReason(headers: IncomingHttpHeaders): string | null {
   if (sign !== undefined)
     return `request came through a proxy (header ${sign}); set FILLRATE_DASHBOARD_TOKEN to allow remote access`
   // DNS rebinding: another site could point its own name here and read this through a local browser.
-  if (!isLoopback(hostname(headers.host)))
+  if (!isLoopbackHost(hostname(headers.host)))
     return 'request host is not loopback; set FILLRATE_DASHBOARD_TOKEN to allow remote access'
   return null
 }
@@ -98,7 +98,7 @@ export const isProxied = (
 ): boolean =>
   publicUrl !== null ||
   findProxyHeader(headers) !== undefined ||
-  (isLoopback(peer) && !isLoopback(hostname(headers.host)))
+  (isLoopbackHost(peer) && !isLoopbackHost(hostname(headers.host)))
 
 /**
  * Whether a state-changing request came from one of our pages, or from an API client with the token itself. Browsers
@@ -110,11 +110,6 @@ export function isSameOrigin(headers: IncomingHttpHeaders, by: 'loopback' | 'bea
   if (site !== undefined) return site === 'same-origin'
   const { origin } = headers
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === headers.host
-}
-
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '')
-  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
 }
 
 /** The name in a Host header, without the port. */

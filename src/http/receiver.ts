@@ -1,3 +1,4 @@
+import { isLoopbackUrl } from '../util/url.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Logger } from 'pino'
 import { request } from 'undici'
@@ -8,7 +9,6 @@ import type { RowHistory } from '../actions/explain/row-history.ts'
 import type { Source } from '../sources/source.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
-import { isLoopback } from './auth.ts'
 import { openHttpServer } from './server.ts'
 
 export interface ReceiverOptions {
@@ -128,7 +128,7 @@ export function checkBulkAvailability(
       reason: 'FILLRATE_WEBHOOK_SECRET is not set, so deliveries cannot be verified',
       todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs deliveries with',
     }
-  if (environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl))
+  if (environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? ''))
     return {
       possible: false,
       reason: 'FILLRATE_PUBLIC_URL is not set, so the service cannot deliver results',
@@ -136,5 +136,3 @@ export function checkBulkAvailability(
     }
   return { possible: true, reason: null, todo: null }
 }
-
-const isLoopbackUrl = (url: string | null): boolean => url !== null && isLoopback(new URL(url).hostname)

@@ -17,7 +17,7 @@ export interface LeaderOptions {
   readonly log: Logger
   readonly reserve: number
   /** Restored from the previous leader's circuit; its own is stored for the next leader. */
-  readonly breaker: Pick<Breaker, 'kept' | 'inherit'>
+  readonly breaker: Pick<Breaker, 'snapshot' | 'restore'>
   readonly now?: () => number
 }
 
@@ -101,7 +101,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const spentForMs = await rateLimits.exhaustedFor(db, scope)
   const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
   const circuit = await rateLimits.findCircuit(db, scope)
-  if (circuit !== null) breaker.inherit(circuit)
+  if (circuit !== null) breaker.restore(circuit)
   let hasStoredCircuit = circuit !== null
   let savingLimit: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
@@ -128,7 +128,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   let renewedAt = acquiredAt
   let isRenewing = false
   const saveCircuit = async (): Promise<void> => {
-    const snapshot = breaker.kept()
+    const snapshot = breaker.snapshot()
     if (snapshot !== null || hasStoredCircuit) await rateLimits.saveCircuit(db, lease, snapshot)
     hasStoredCircuit = snapshot !== null
   }

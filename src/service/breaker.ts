@@ -39,9 +39,9 @@ export type Breaker = {
   /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
   countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts
   /** The open circuit, for the next leader; null while it is closed. */
-  kept(): CircuitSnapshot | null
+  snapshot(): CircuitSnapshot | null
   /** Takes over the open circuit of the previous leader, unless this breaker is open itself. */
-  inherit(kept: CircuitSnapshot): void
+  restore(snapshot: CircuitSnapshot): void
   /** Reports changes of state. @returns a function that unsubscribes */
   onChange(listener: (state: BreakerState) => void): () => void
 }
@@ -171,12 +171,13 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       return inherited === null ? nextProbeAt : inherited.probeAt
     },
     countAttempts: (subject, isCounted) => history.countAttempts(subject, isCounted),
-    kept() {
+    snapshot() {
       if (inherited !== null) return { probeInMs: inherited.probeAt - Date.now(), pauseMs: inherited.pauseMs }
       return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), pauseMs }
     },
-    inherit(kept) {
-      if (policy.state === CircuitState.Closed) inherited = new InheritedCircuit(kept, Date.now(), maxPauseMs)
+    restore(snapshot) {
+      if (policy.state === CircuitState.Closed)
+        inherited = new InheritedCircuit(snapshot, Date.now(), maxPauseMs)
     },
     onChange(listener) {
       const subscription = policy.onStateChange((state) => listener(BREAKER_STATES[state]))

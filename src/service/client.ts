@@ -75,7 +75,7 @@ export class EnrichmentClient {
   }
 
   /** How many calls the keys allow now: none while all are rejected, one while a rejected key is tried again. */
-  get openCalls(): number {
+  get callsAllowedByKeys(): number {
     return this.#transport.keys.allowedCalls
   }
 

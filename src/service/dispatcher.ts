@@ -1,5 +1,5 @@
-import { isIP } from 'node:net'
 import { EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
+import { isLoopbackUrl } from '../util/url.ts'
 
 /** HTTP proxies, as HTTP_PROXY, HTTPS_PROXY and NO_PROXY name them. */
 export interface ProxySettings {
@@ -28,7 +28,7 @@ export function openProxyDispatcher(
   proxies: ProxySettings | undefined,
   options: Pool.Options = {},
 ): Dispatcher | null {
-  if (proxies === undefined || !URL.canParse(url) || isLoopbackHost(new URL(url).hostname)) return null
+  if (proxies === undefined || !URL.canParse(url) || isLoopbackUrl(url)) return null
   const { http, https, except } = proxies
   // Empty, not omitted: for an omitted option undici reads the environment of the process itself.
   return new EnvHttpProxyAgent({
@@ -37,11 +37,6 @@ export function openProxyDispatcher(
     httpsProxy: https ?? '',
     noProxy: except,
   })
-}
-
-function isLoopbackHost(hostname: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '')
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
 export type BaseUrl = { origin: string; prefix: string }

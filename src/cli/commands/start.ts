@@ -1,5 +1,5 @@
 import type { Config } from '../../config/config.ts'
-import { ConfigProblems } from '../../config/problems.ts'
+import { requireDatabaseUrl } from '../../config/environment.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
@@ -43,7 +43,7 @@ export const startCommand = defineCommand(
       const settings = await readSettings(invocation, context)
       const environment = {
         ...settings.environment,
-        databaseUrl: demandDatabase(settings.environment.databaseUrl),
+        databaseUrl: requireDatabaseUrl(settings.environment),
         port: flags.port ?? settings.environment.port,
         host: flags.host ?? settings.environment.host,
       }
@@ -84,15 +84,3 @@ const followed = (config: Config): string[] =>
   Object.values(config.sources)
     .filter((source) => source.follow)
     .map((source) => source.name)
-
-function demandDatabase(url: string | null): string {
-  if (url !== null) return url
-  throw new ConfigProblems('the environment', [
-    {
-      place: 'DATABASE_URL',
-      found: 'not set',
-      expected: 'the address of the CRM database, postgres://user:password@host:5432/name',
-      todo: 'Set it in the environment or in a .env file in this folder.',
-    },
-  ])
-}

@@ -75,7 +75,10 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     const where = 'what the configuration says of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
   }
-  if (error instanceof Error && (error.name === 'SchemaMissing' || error.name === 'PreReleaseSchemaError'))
+  if (
+    error instanceof Error &&
+    (error.name === 'SchemaMissingError' || error.name === 'PreReleaseSchemaError')
+  )
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlockedError')
     return shown(Exit.failed, 'schema', sentence(error.message))

@@ -183,16 +183,16 @@ export function allowedByBreaker(
     client,
   }: {
     readonly breaker: Pick<CallDeps['breaker'], 'state' | 'nextProbeAt'>
-    readonly client: Pick<CallDeps['client'], 'openCalls'>
+    readonly client: Pick<CallDeps['client'], 'callsAllowedByKeys'>
   },
   now: number,
 ): number {
   switch (breaker.state) {
     case 'closed':
-      return client.openCalls
+      return client.callsAllowedByKeys
     case 'half_open':
       return 0
     case 'open':
-      return (breaker.nextProbeAt ?? 0) <= now ? Math.min(1, client.openCalls) : 0
+      return (breaker.nextProbeAt ?? 0) <= now ? Math.min(1, client.callsAllowedByKeys) : 0
   }
 }

@@ -57,7 +57,7 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
         Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
     },
     client: {
-      openCalls: Number.POSITIVE_INFINITY,
+      callsAllowedByKeys: Number.POSITIVE_INFINITY,
       submitBulk: async () => {
         posted++
         most = Math.max(most, ++underWay)

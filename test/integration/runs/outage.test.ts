@@ -112,7 +112,7 @@ test('the process that calls next knows of an outage, and only who calls may tel
   expect(kept?.pauseMs).toBe(20_000)
 
   const breaker = createBreaker()
-  if (kept !== null) breaker.inherit(kept)
+  if (kept !== null) breaker.restore(kept)
   expect(breaker.state).toBe('open')
   expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeGreaterThan(20_000)
   await outages.saveCircuit(db, turn, null)

@@ -102,7 +102,7 @@ describe('what somebody can put right names the place and what to do', () => {
     expect(shown.exit).toBe(2)
     expect(shown.text).toContain('fillrate migrate')
     const ours = Object.assign(new Error('the schema is missing. Run `fillrate migrate` first'), {
-      name: 'SchemaMissing',
+      name: 'SchemaMissingError',
     })
     expect(renderError(ours, view)).toMatchObject({
       exit: 2,

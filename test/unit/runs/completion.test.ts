@@ -142,7 +142,7 @@ describe('gathering', () => {
 })
 
 test('an open circuit lets nothing through, and one call when a probe is due', () => {
-  const client = { openCalls: Number.POSITIVE_INFINITY }
+  const client = { callsAllowedByKeys: Number.POSITIVE_INFINITY }
   const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
     allowedByBreaker({ breaker: { state, nextProbeAt }, client }, now)
   expect(at('closed', null, 0)).toBe(Number.POSITIVE_INFINITY)
@@ -153,6 +153,6 @@ test('an open circuit lets nothing through, and one call when a probe is due', (
 
 test('nothing is leased for keys that are refused, and one lookup for those that are tried again', () => {
   const breaker = { state: 'closed', nextProbeAt: null } as const
-  expect(allowedByBreaker({ breaker, client: { openCalls: 0 } }, 0)).toBe(0)
-  expect(allowedByBreaker({ breaker, client: { openCalls: 1 } }, 0)).toBe(1)
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 0 } }, 0)).toBe(0)
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 1 } }, 0)).toBe(1)
 })

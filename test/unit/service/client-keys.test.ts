@@ -90,12 +90,12 @@ describe('refused keys that are tried again', () => {
       onKeyAccepted: () => told.push('accepted'),
     })
     await rejection(client.enrichPerson(input), UnauthorizedError)
-    expect(client.openCalls).toBe(0)
+    expect(client.callsAllowedByKeys).toBe(0)
     for (let again = 0; again < 3; again++) {
       client.resetKeys()
-      expect(client.openCalls).toBe(1)
+      expect(client.callsAllowedByKeys).toBe(1)
       const first = client.enrichPerson(input)
-      expect(client.openCalls).toBe(0)
+      expect(client.callsAllowedByKeys).toBe(0)
       expect(await rejection(client.enrichPerson(input), KeyOnTrialError)).toMatchObject({
         action: 'release',
         maybeSent: false,
@@ -107,7 +107,7 @@ describe('refused keys that are tried again', () => {
     client.resetKeys()
     await client.enrichPerson(input)
     await client.enrichPerson(input)
-    expect(client.openCalls).toBe(Number.POSITIVE_INFINITY)
+    expect(client.callsAllowedByKeys).toBe(Number.POSITIVE_INFINITY)
     expect(told).toEqual(['refused', 'accepted'])
   })
 
