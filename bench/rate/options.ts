@@ -2,33 +2,33 @@ import { parseArgs } from 'node:util'
 
 export interface BenchOptions {
   readonly virtual: boolean
-  readonly alone: boolean
+  readonly inProcess: boolean
   readonly http: boolean
   readonly kill: boolean
-  /** Only the cases whose name holds one of these. */
+  /** Only cases whose name contains one of these. */
   readonly only: readonly string[]
-  /** How often each case is played in virtual time. */
+  /** How often to play each case in virtual time. */
   readonly times: number
 }
 
-export const USAGE = `npm run bench:rate -- [--virtual] [--alone] [--http] [--kill] [--only TEXT]
+export const USAGE = `npm run bench:rate -- [--virtual] [--in-process] [--http] [--kill] [--only TEXT]
 
-  --virtual      every simulated service in virtual time (some seconds)
-  --alone        the limiter with 5,000 calls in 1 s in real time, without HTTP (12 s)
-  --http         limiters from npm in real time, one process and four (some minutes)
-  --kill         four processes at work, and the one that calls killed every 5 s for a minute
-  --only TEXT    only the cases whose name holds this; as often as wanted
-  --times N      how often each case is played in virtual time (20)
+  --virtual      every simulated service in virtual time (a minute)
+  --in-process   the limiter with 5,000 calls in 1 s in real time, without HTTP (12 s)
+  --http         limiters from npm in real time, with one process and four (several minutes)
+  --kill         four processes, of which the leader is killed every 5 s for a minute
+  --only TEXT    only cases whose name contains this; may be repeated
+  --times N      how often to play each case in virtual time (20)
 
-Without any of the first four: the first three of them.`
+Without one of the first four options: the first three.`
 
-/** @throws Error when an option is unknown or no number */
+/** @throws Error if an option is unknown, or not a number */
 export function readOptions(words: readonly string[]): BenchOptions | 'help' {
   const { values } = parseArgs({
     args: [...words],
     options: {
       virtual: { type: 'boolean', default: false },
-      alone: { type: 'boolean', default: false },
+      'in-process': { type: 'boolean', default: false },
       http: { type: 'boolean', default: false },
       kill: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
@@ -40,10 +40,10 @@ export function readOptions(words: readonly string[]): BenchOptions | 'help' {
   const times = Number(values.times)
   if (!Number.isInteger(times) || times < 1)
     throw new Error(`--times: "${values.times}" found, a whole number of 1 or more expected`)
-  const isPlain = !values.virtual && !values.alone && !values.http && !values.kill
+  const isPlain = !values.virtual && !values['in-process'] && !values.http && !values.kill
   return {
     virtual: values.virtual || isPlain,
-    alone: values.alone || isPlain,
+    inProcess: values['in-process'] || isPlain,
     http: values.http || isPlain,
     kill: values.kill,
     only: values.only,

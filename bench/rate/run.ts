@@ -1,11 +1,11 @@
 import { loadavg } from 'node:os'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
-import { playAlone } from './alone/play.ts'
+import { playInProcess } from './single-process/play.ts'
 import { httpCases } from './http/cases.ts'
 import { playOverHttp } from './http/play.ts'
-import { aftermathText, killCallers } from './kill/kill.ts'
+import { formatKillResult, killLeaders } from './kill/kill.ts'
 import { readOptions, USAGE, type BenchOptions } from './options.ts'
-import { evenly } from './promised.ts'
+import { rollingTarget } from './targets.ts'
 import { rateTable, type Line } from './table.ts'
 import { cases, groups } from './virtual/cases.ts'
 import { playVirtually } from './virtual/play.ts'
@@ -41,12 +41,12 @@ async function benchOverHttp(options: BenchOptions): Promise<void> {
   console.log(rateTable('Limiters from npm, in real time over HTTP', lines, ['processes']), '\n')
 }
 
-async function benchAlone(): Promise<void> {
+async function benchInProcess(): Promise<void> {
   const one = { limit: 5_000, windowMs: 1_000, concurrency: 512, durationMs: 12_000 }
-  const measured = await playAlone(one)
+  const measured = await playInProcess(one)
   const name = `5,000 in 1 s, ${(measured.cpuMs / 1_000).toFixed(1)} s of processor time in 12 s`
   console.log(
-    rateTable('The limiter in real time, without HTTP', [{ name, promised: evenly, measured }]),
+    rateTable('The limiter in real time, without HTTP', [{ name, target: rollingTarget, measured }]),
     '\n',
   )
 }
@@ -54,21 +54,21 @@ async function benchAlone(): Promise<void> {
 async function benchKilling(): Promise<void> {
   const postgres = await startEmbeddedPostgres(['fsync=off'])
   try {
-    console.log(aftermathText(await killCallers(postgres.url)), '\n')
+    console.log(formatKillResult(await killLeaders(postgres.url)), '\n')
   } finally {
     await postgres.stop()
   }
 }
 
 /**
- * How much of the limit is used, and whether a call is ever refused. Markdown on standard output, for docs/rate.md;
- * what goes on meanwhile on standard error.
+ * How much of the limit is used, and whether a call is refused. Markdown on standard output, for docs/rate.md; progress on
+ * standard error.
  */
 const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(USAGE)
 else {
   if (options.virtual) benchVirtually(options)
-  if (options.alone) await benchAlone()
+  if (options.inProcess) await benchInProcess()
   if (options.http) await benchOverHttp(options)
   if (options.kill) await benchKilling()
 }

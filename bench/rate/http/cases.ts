@@ -1,5 +1,5 @@
-import type { Promised } from '../promised.ts'
-import { evenly, steadyOf } from '../promised.ts'
+import type { RateTarget } from '../targets.ts'
+import { rollingTarget, steadyTarget } from '../targets.ts'
 import { hasWindows, kinds, type LimiterName } from './limiters.ts'
 import type { ServiceTask } from './service.ts'
 
@@ -8,19 +8,19 @@ export interface HttpCase {
   readonly service: ServiceTask
   readonly concurrency: number
   readonly durationMs: number
-  readonly promised: Promised
+  readonly target: RateTarget
 }
 
 function httpCase(limiter: LimiterName, limit: number, windowMs: number, windows: number): HttpCase {
-  const promised = hasWindows(limiter)
-    ? { steady: limit >= 5000 ? 0.9 : steadyOf(limit, windowMs), whole: null, refused: 0 }
-    : evenly
+  const target = hasWindows(limiter)
+    ? { steady: limit >= 5000 ? 0.9 : steadyTarget(limit, windowMs), whole: null, rejected: 0 }
+    : rollingTarget
   return {
     name: `${limiter}, ${limit.toLocaleString('en')} in ${windowMs / 1000} s (${kinds[limiter]})`,
     service: { limiter, limit, windowMs, before: [2, 20], after: [15, 60] },
     concurrency: limit >= 5000 ? 512 : limit >= 1000 ? 128 : 32,
     durationMs: windows * windowMs,
-    promised,
+    target,
   }
 }
 
@@ -34,7 +34,7 @@ export const httpCases: readonly HttpCase[] = [
   // Long windows are measured for the cold start alone: 98% of the whole.
   {
     ...httpCase('express-rate-limit', 600, 60_000, 3.1),
-    promised: { steady: null, whole: 0.98, refused: 0 },
+    target: { steady: null, whole: 0.98, rejected: 0 },
   },
   httpCase('rate-limiter-flexible', 50, 2000, 12),
   httpCase('rate-limiter-flexible', 200, 5000, 6),

@@ -4,7 +4,7 @@ import { TokenBucket } from 'limiter'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { InMemoryRateLimiter } from 'rolling-rate-limiter'
 
-/** Limiters that this project did not write, as a service puts them before its endpoints. */
+/** Limiters from npm, as a service puts them before its endpoints. */
 export const limiterNames = [
   'express-rate-limit',
   'rate-limiter-flexible',
@@ -25,11 +25,11 @@ export const hasWindows = (name: LimiterName): boolean =>
 
 export interface Passed {
   readonly accepted: boolean
-  /** A fixed window's end in milliseconds since the epoch; 0 where there are none. */
+  /** A fixed window's end in milliseconds since the epoch; 0 if there are none. */
   readonly windowEnd: number
 }
 
-/** Counts a call, sets the rate headers on its answer, and says whether it may pass. */
+/** Counts a call, sets the rate headers on its answer, and returns whether it may pass. */
 export type Limited = (request: IncomingMessage, response: ServerResponse) => Promise<Passed>
 
 export function createLimited(name: LimiterName, limit: number, windowMs: number): Limited {
@@ -61,19 +61,19 @@ function express(limit: number, windowMs: number): Limited {
   })
   return async (request, response) => {
     isAccepted = true
-    // It needs nothing of express but these two.
+    // It uses nothing of express but these two.
     await middleware(request as never, response as never, () => {})
-    const { rateLimit: told } = request as unknown as { rateLimit: { resetTime: Date } }
-    return { accepted: isAccepted, windowEnd: told.resetTime.getTime() }
+    const { rateLimit: info } = request as unknown as { rateLimit: { resetTime: Date } }
+    return { accepted: isAccepted, windowEnd: info.resetTime.getTime() }
   }
 }
 
 function flexible(limit: number, windowMs: number): Limited {
   const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1000 })
   return async (_request, response) => {
-    const result = await limiter.consume('the key').catch((refusal: unknown) => {
-      if (refusal instanceof RateLimiterRes) return refusal
-      throw refusal
+    const result = await limiter.consume('the key').catch((rejection: unknown) => {
+      if (rejection instanceof RateLimiterRes) return rejection
+      throw rejection
     })
     tell(response, limit, result.remainingPoints, result.msBeforeNext)
     return {
@@ -86,7 +86,7 @@ function flexible(limit: number, windowMs: number): Limited {
 function rolling(limit: number, windowMs: number): Limited {
   const limiter = new InMemoryRateLimiter({ interval: windowMs, maxInInterval: limit })
   return async (_request, response) => {
-    // It counts refused calls too, and would never let anybody in again who does not wait: looked at first.
+    // It counts refused calls too, and would refuse a client that keeps calling for ever, so this is checked first.
     const would = await limiter.wouldLimitWithInfo('the key')
     const result = would.blocked ? would : await limiter.limitWithInfo('the key')
     tell(response, limit, result.blocked ? 0 : result.actionsRemaining, result.millisecondsUntilAllowed)

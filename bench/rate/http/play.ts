@@ -3,14 +3,14 @@ import { migrate } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { startLeaderProcess } from '../../../test/support/leader-processes.ts'
 import { onServer } from '../../../test/support/server.ts'
-import type { Measured } from '../promised.ts'
+import type { Measured } from '../targets.ts'
 import type { HttpCase } from './cases.ts'
 import { startService } from './service.ts'
 import type { ServiceCounts } from './service.ts'
 
 let made = 0
 
-/** Plays a case in real time: so many processes with one Postgres between them, of which one calls. */
+/** Plays a case in real time: several processes with one Postgres, of which the leader calls. */
 export async function playOverHttp(postgresUrl: string, one: HttpCase, processes: number): Promise<Measured> {
   const name = `rate_${process.pid}_${++made}`
   const databaseUrl = Object.assign(new URL(postgresUrl), { pathname: `/${name}` }).href
@@ -32,15 +32,18 @@ export async function playOverHttp(postgresUrl: string, one: HttpCase, processes
   )
   await sleep(one.durationMs)
   const counts = await service.counts()
-  // The others first: they must not become the caller for the last moment.
+  // Stop all at once: none may become the leader for the last moment.
   await Promise.all(callers.map((caller) => caller.kill()))
   await service.stop()
   await onServer(postgresUrl, (client) => client.query(`drop database ${name} with (force)`))
   return measure(one, counts)
 }
 
-/** Fixed windows are measured from one's start to another's, everything else from the first call on. */
-function measure({ service }: HttpCase, { acceptedAt, windowStarts, refused, now }: ServiceCounts): Measured {
+/** Fixed windows are measured from the start of one to the start of another, everything else from the first call on. */
+function measure(
+  { service }: HttpCase,
+  { acceptedAt, windowStarts, rejected, now }: ServiceCounts,
+): Measured {
   const share = (from: number, to: number): number => {
     const used = acceptedAt.filter((at) => at >= from && at < to).length
     return used / ((service.limit * (to - from)) / service.windowMs)
@@ -52,7 +55,7 @@ function measure({ service }: HttpCase, { acceptedAt, windowStarts, refused, now
   return {
     whole: share(start, end),
     steady: share(steadyFrom, end),
-    calls: acceptedAt.length + refused,
-    refused,
+    calls: acceptedAt.length + rejected,
+    rejected,
   }
 }

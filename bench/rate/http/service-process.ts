@@ -1,15 +1,15 @@
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimited } from './limiters.ts'
-import type { ServiceTask, ServiceTold } from './service.ts'
+import type { ServiceTask, ServiceMessage } from './service.ts'
 
-/** The service, in a process of its own: one of the limiters, and an answer after a while. Told what to do by `fork`. */
+/** The service, in a process of its own: one of the limiters, and an answer after a while. Its task is the argument of `fork`. */
 const task = JSON.parse(process.argv[2] ?? '') as ServiceTask
 const limited = createLimited(task.limiter, task.limit, task.windowMs)
 const acceptedAt: number[] = []
 const windowStarts: number[] = []
 let windowEnd = 0
-let refused = 0
+let rejected = 0
 const body = JSON.stringify({ id: 'p', title: 'Engineer', confidence: 0.9 })
 const between = ([from, to]: readonly [number, number]): number => from + Math.random() * (to - from)
 
@@ -20,7 +20,7 @@ const server = createServer((request, response) => {
     const now = Date.now()
     const passed = await limited(request, response)
     if (passed.accepted) acceptedAt.push(now)
-    else refused++
+    else rejected++
     if (passed.accepted && passed.windowEnd > windowEnd + task.windowMs / 2) {
       windowEnd = passed.windowEnd
       windowStarts.push(now)
@@ -30,12 +30,12 @@ const server = createServer((request, response) => {
     response.end(passed.accepted ? body : '{}')
   })()
 })
-// Over the time of a case no connection is closed for being idle, which would race with a call.
+// Idle connections stay open for the time of a case: closing one would race with a call.
 server.keepAliveTimeout = 120_000
-const tell = (told: ServiceTold): void => void process.send?.(told)
-process.on('message', () => tell({ told: 'counts', acceptedAt, windowStarts, refused, now: Date.now() }))
+const send = (message: ServiceMessage): void => void process.send?.(message)
+process.on('message', () => send({ type: 'counts', acceptedAt, windowStarts, rejected, now: Date.now() }))
 process.on('disconnect', () => process.exit())
 server.listen(0, '127.0.0.1', () => {
   const address = server.address()
-  tell({ told: 'ready', port: typeof address === 'object' && address ? address.port : 0 })
+  send({ type: 'ready', port: typeof address === 'object' && address ? address.port : 0 })
 })

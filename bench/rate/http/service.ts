@@ -15,13 +15,13 @@ export interface ServiceCounts {
   /** Milliseconds since the epoch, on the service's clock. */
   readonly acceptedAt: readonly number[]
   readonly windowStarts: readonly number[]
-  readonly refused: number
+  readonly rejected: number
   readonly now: number
 }
 
-export type ServiceTold =
-  | { readonly told: 'ready'; readonly port: number }
-  | ({ readonly told: 'counts' } & ServiceCounts)
+export type ServiceMessage =
+  | { readonly type: 'ready'; readonly port: number }
+  | ({ readonly type: 'counts' } & ServiceCounts)
 
 export interface ServiceProcess {
   readonly url: string
@@ -32,20 +32,20 @@ export interface ServiceProcess {
 export async function startService(task: ServiceTask): Promise<ServiceProcess> {
   const child = fork(new URL('service-process.ts', import.meta.url), [JSON.stringify(task)])
   const ended = once(child, 'exit')
-  const hear = async (): Promise<ServiceTold> => {
+  const receive = async (): Promise<ServiceMessage> => {
     const died = ended.then(() => Promise.reject(new Error('the service process ended by itself')))
-    const [told] = (await Promise.race([once(child, 'message'), died])) as [ServiceTold]
-    return told
+    const [message] = (await Promise.race([once(child, 'message'), died])) as [ServiceMessage]
+    return message
   }
-  const ready = await hear()
-  if (ready.told !== 'ready') throw new Error('the service did not say where it listens')
+  const ready = await receive()
+  if (ready.type !== 'ready') throw new Error('the service did not report its address')
   return {
     url: `http://127.0.0.1:${ready.port}`,
     counts: async () => {
       child.send('counts')
-      const told = await hear()
-      if (told.told !== 'counts') throw new Error('the service did not tell its counts')
-      return told
+      const message = await receive()
+      if (message.type !== 'counts') throw new Error('the service did not report its counts')
+      return message
     },
     stop: async () => {
       child.disconnect()

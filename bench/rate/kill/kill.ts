@@ -6,17 +6,17 @@ import { openDatabase } from '../../../src/store/open.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../../test/support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../../test/support/crm.ts'
 
-/** What was left after the killing. */
-export interface Aftermath {
+/** The result of a run in which leaders were killed. */
+export interface KillResult {
   readonly rows: number
   readonly distinct: number
   readonly kills: number
-  readonly refused: number
+  readonly rejected: number
   readonly calls: number
-  /** Inputs that were paid more than once, and of these what Fillrate itself counts as in doubt. */
+  /** Inputs that were billed more than once, and calls that Fillrate itself counts as unconfirmed. */
   readonly paidTwice: number
   readonly inDoubt: number
-  /** At most so many calls were on the wire at a kill. */
+  /** At most this many calls were in flight at a kill. */
   readonly concurrency: number
   readonly waiting: number
   readonly seconds: number
@@ -24,15 +24,15 @@ export interface Aftermath {
 
 const ROWS = 1_000
 const LIMIT = 200
-/** Longer than it takes to follow a caller that was killed, so that its successor comes into the same window. */
+/** Longer than it takes to replace a killed leader, so that the next one comes into the same window. */
 const WINDOW_MS = 10_000
 const CONCURRENCY = 8
 const PROCESSES = 4
 const KILL_EVERY_MS = 5_000
 const KILL_FOR_MS = 60_000
 
-/** Four runs at work on one table, and whichever calls is killed every 5 s for a minute; then they may end. */
-export async function killCallers(postgresUrl: string): Promise<Aftermath> {
+/** Four runs on one table, of which the leader is killed every 5 s for a minute; then they may finish. */
+export async function killLeaders(postgresUrl: string): Promise<KillResult> {
   const db = openDatabase({ url: postgresUrl, max: 1 })
   await migrate(db)
   await db.destroy()
@@ -58,7 +58,7 @@ export async function killCallers(postgresUrl: string): Promise<Aftermath> {
   }
 }
 
-async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): Promise<Aftermath> {
+async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): Promise<KillResult> {
   const distinct = await distinctEmails(pool)
   const began = performance.now()
   const start = (): Started => cli.start('run', '--route', 'sync', '--json')
@@ -66,17 +66,17 @@ async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): 
   let kills = 0
   while (performance.now() - began < KILL_FOR_MS) {
     await sleep(KILL_EVERY_MS)
-    const pid = await callerOf(pool)
-    const caller = runs.find(({ child }) => child.pid === pid)
-    if (caller === undefined) continue
-    caller.child.kill('SIGKILL')
-    await caller.ended
+    const pid = await leaderPid(pool)
+    const leader = runs.find(({ child }) => child.pid === pid)
+    if (leader === undefined) continue
+    leader.child.kill('SIGKILL')
+    await leader.ended
     kills++
-    runs = [...runs.filter((run) => run !== caller), start()]
+    runs = [...runs.filter((run) => run !== leader), start()]
     console.error(`killed ${pid}, ${sandbox.stats().calls.accepted} calls so far`)
   }
   await Promise.all(runs.map(({ ended }) => ended))
-  // What the last run that was killed had in its hands is free after its lease.
+  // The leases of the last killed run expire before this one ends.
   await start().ended
   const { calls, inputs } = sandbox.stats({ inputs: true })
   const { rows } = await pool.query<{ waiting: number; doubt: number }>(
@@ -87,7 +87,7 @@ async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): 
     rows: ROWS,
     distinct,
     kills,
-    refused: calls.refused,
+    rejected: calls.refused,
     calls: calls.accepted,
     paidTwice: inputs.paid_more_than_once,
     inDoubt: rows[0]?.doubt ?? Number.NaN,
@@ -97,8 +97,8 @@ async function killAndCount(pool: pg.Pool, sandbox: Sandbox, cli: CommandLine): 
   }
 }
 
-/** The process that calls now, by what its lease says; null while nobody does. */
-async function callerOf(pool: pg.Pool): Promise<number | null> {
+/** The leader's process by its lease; null if there is none. */
+async function leaderPid(pool: pg.Pool): Promise<number | null> {
   const { rows } = await pool.query<{ owner: string }>(
     'select owner from fillrate.leases where leased_until > now()',
   )
@@ -106,15 +106,15 @@ async function callerOf(pool: pg.Pool): Promise<number | null> {
   return pid === undefined ? null : Number(pid)
 }
 
-/** The result in words, as Markdown. */
-export function aftermathText(after: Aftermath): string {
+/** The result as Markdown. */
+export function formatKillResult(after: KillResult): string {
   const line = (text: string, isMet: boolean): string => `- ${text}${isMet ? '' : ' **missed**'}`
   return [
-    `${PROCESSES} runs of ${after.rows} rows (${after.distinct} distinct lookups) at ${LIMIT} calls in ${WINDOW_MS / 1_000} s; the process that calls killed ${after.kills} times in a minute; ended after ${Math.round(after.seconds)} s:`,
+    `${PROCESSES} runs of ${after.rows} rows (${after.distinct} distinct lookups) at ${LIMIT} calls in ${WINDOW_MS / 1_000} s; the leader killed ${after.kills} times in a minute; ended after ${Math.round(after.seconds)} s:`,
     '',
-    line(`429s: ${after.refused} of ${after.calls} calls`, after.refused === 0),
+    line(`429s: ${after.rejected} of ${after.calls} calls`, after.rejected === 0),
     line(
-      `lookups paid twice: ${after.paidTwice}, of at most ${after.kills * after.concurrency} that were on the wire at a kill (counted by Fillrate as in doubt: ${after.inDoubt})`,
+      `lookups paid twice: ${after.paidTwice}, of at most ${after.kills * after.concurrency} that were in flight at a kill (counted by Fillrate as in doubt: ${after.inDoubt})`,
       after.paidTwice <= after.kills * after.concurrency && after.paidTwice <= after.inDoubt,
     ),
     line(`rows left waiting: ${after.waiting}`, after.waiting === 0),

@@ -1,4 +1,12 @@
-import { banned, evenly, onTheWire, shared, steadyOf, unpromised, type Promised } from '../promised.ts'
+import {
+  banTarget,
+  decreaseTarget,
+  noTarget,
+  rollingTarget,
+  sharedKeyTarget,
+  steadyTarget,
+  type RateTarget,
+} from '../targets.ts'
 import type { ServiceSettings } from '../../../test/support/simulated-service/service.ts'
 import { plainSimulation } from '../../../test/support/simulated-service/simulate.ts'
 import { seeded } from '../../../test/support/simulated-service/random.ts'
@@ -9,7 +17,7 @@ export interface VirtualCase {
   readonly name: string
   readonly windows: number
   readonly settings: Omit<SimulationSettings, 'seed'>
-  readonly promised: Promised
+  readonly target: RateTarget
 }
 
 export const plainService: ServiceSettings = {
@@ -29,7 +37,7 @@ export const plainService: ServiceSettings = {
 }
 
 type Changes = Partial<ServiceSettings> &
-  Partial<Pick<SimulationSettings, 'foreignShare' | 'lostShare' | 'before' | 'after'>>
+  Partial<Pick<SimulationSettings, 'otherClientShare' | 'lostShare' | 'before' | 'after'>>
 
 function fixed(
   group: string,
@@ -39,7 +47,7 @@ function fixed(
   changes: Changes = {},
 ): VirtualCase {
   const windows = changes.ban !== undefined ? 360 : windowMs >= 60_000 ? 12 : 30
-  const { foreignShare = 0, lostShare = 0, before, after, ...service } = changes
+  const { otherClientShare = 0, lostShare = 0, before, after, ...service } = changes
   return {
     group,
     name: `${limit.toLocaleString('en')} in ${text(windowMs)}${name === '' ? '' : `, ${name}`}`,
@@ -48,21 +56,21 @@ function fixed(
       ...plainSimulation,
       ...(before && { before }),
       ...(after && { after }),
-      foreignShare,
+      otherClientShare,
       lostShare,
       concurrency: limit >= 5000 ? 1024 : limit >= 1000 ? 256 : 64,
       durationMs: windows * windowMs,
       service: { ...plainService, ...service, limit, windowMs },
     },
-    promised: {
-      steady: steadyOf(limit, windowMs),
+    target: {
+      steady: steadyTarget(limit, windowMs),
       whole: windowMs >= 60_000 ? 0.98 : null,
-      refused: 0,
+      rejected: 0,
     },
   }
 }
 
-const promising = (promised: Promised, one: VirtualCase): VirtualCase => ({ ...one, promised })
+const withTarget = (target: RateTarget, one: VirtualCase): VirtualCase => ({ ...one, target })
 const text = (windowMs: number): string => (windowMs >= 3_600_000 ? '1 h' : `${windowMs / 1000} s`)
 
 const first = 'Windows that the first request starts'
@@ -70,14 +78,14 @@ const clock = 'Windows on the clock'
 const sliding = 'A sliding log'
 const bucket = 'A token bucket'
 const odd = 'What headers and clocks do'
-const foreign = 'Another client spends a fifth of the key'
+const sharedKey = 'Another client spends a fifth of the key'
 const ban = 'A ban'
 
 const life = "A week of a daemon's life, then an import"
 
-export const groups = [first, clock, sliding, bucket, odd, foreign, ban, life]
+export const groups = [first, clock, sliding, bucket, odd, sharedKey, ban, life]
 
-/** A few calls every some minutes or hours for a week, and then as many at once as the limit permits in some windows. */
+/** A few calls every few minutes or hours for a week, and then an import as large as several windows allow. */
 function lived(name: string, limit: number, windowMs: number, changes: Changes = {}): VirtualCase {
   const one = fixed(life, name, limit, windowMs, changes)
   const random = seeded(limit + windowMs)
@@ -90,10 +98,10 @@ function lived(name: string, limit: number, windowMs: number, changes: Changes =
   return {
     ...one,
     settings: { ...one.settings, bursts, durationMs },
-    promised: {
+    target: {
       steady: null,
       whole: windowMs < 10_000 ? 0.96 : changes.headerShare === undefined ? 0.98 : 0.97,
-      refused: 0,
+      rejected: 0,
     },
   }
 }
@@ -110,21 +118,21 @@ export const cases: readonly VirtualCase[] = [
   fixed(first, '', 1000, 10_000),
   fixed(first, '', 50, 2000),
   fixed(first, '', 1000, 2000),
-  promising(unpromised, fixed(first, '', 50, 1500)),
+  withTarget(noTarget, fixed(first, '', 50, 1500)),
   fixed(first, '', 5, 1000),
   fixed(first, '', 50, 1000),
-  promising(evenly, fixed(first, '', 5000, 1000)),
-  promising(unpromised, fixed(first, '', 10, 500)),
+  withTarget(rollingTarget, fixed(first, '', 5000, 1000)),
+  withTarget(noTarget, fixed(first, '', 10, 500)),
   fixed(clock, '', 600, 60_000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 10_000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 2000, { counter: 'on-the-clock' }),
   fixed(clock, '', 50, 1000, { counter: 'on-the-clock' }),
-  promising(evenly, fixed(sliding, '', 600, 60_000, { counter: 'sliding-log' })),
-  promising(evenly, fixed(sliding, '', 50, 10_000, { counter: 'sliding-log' })),
-  promising(evenly, fixed(sliding, '', 50, 2000, { counter: 'sliding-log' })),
-  promising(evenly, fixed(bucket, '', 600, 60_000, { counter: 'token-bucket' })),
-  promising(evenly, fixed(bucket, '', 50, 10_000, { counter: 'token-bucket' })),
-  promising(evenly, fixed(bucket, '', 50, 2000, { counter: 'token-bucket' })),
+  withTarget(rollingTarget, fixed(sliding, '', 600, 60_000, { counter: 'sliding-log' })),
+  withTarget(rollingTarget, fixed(sliding, '', 50, 10_000, { counter: 'sliding-log' })),
+  withTarget(rollingTarget, fixed(sliding, '', 50, 2000, { counter: 'sliding-log' })),
+  withTarget(rollingTarget, fixed(bucket, '', 600, 60_000, { counter: 'token-bucket' })),
+  withTarget(rollingTarget, fixed(bucket, '', 50, 10_000, { counter: 'token-bucket' })),
+  withTarget(rollingTarget, fixed(bucket, '', 50, 2000, { counter: 'token-bucket' })),
   fixed(odd, 'clock 90 s ahead', 50, 2000, { skewMs: 90_000 }),
   fixed(odd, 'clock 90.4 s behind', 50, 2000, { skewMs: -90_400 }),
   fixed(odd, 'no `Date`', 50, 2000, { date: false, skewMs: 400 }),
@@ -134,33 +142,33 @@ export const cases: readonly VirtualCase[] = [
   fixed(odd, 'headers on 30% of answers', 50, 10_000, { headerShare: 0.3 }),
   fixed(odd, '5% of answers 500, counted', 50, 10_000, { faultShare: 0.05 }),
   fixed(odd, '5% of answers 500, not counted', 50, 10_000, { faultShare: 0.05, faults: 'uncounted' }),
-  promising(unpromised, fixed(odd, '2% of answers lost', 50, 10_000, { lostShare: 0.02 })),
-  promising(
-    unpromised,
+  withTarget(noTarget, fixed(odd, '2% of answers lost', 50, 10_000, { lostShare: 0.02 })),
+  withTarget(
+    noTarget,
     fixed(odd, 'cut to 20 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 20 } }),
   ),
-  promising(
-    onTheWire,
+  withTarget(
+    decreaseTarget,
     fixed(odd, 'cut to 20 within a window', 50, 2000, {
       change: { afterMs: 31_050, limit: 20, isAtOnce: true },
     }),
   ),
-  promising(
-    unpromised,
+  withTarget(
+    noTarget,
     fixed(odd, 'raised to 100 in mid-run', 50, 2000, { change: { afterMs: 31_000, limit: 100 } }),
   ),
-  promising(
-    unpromised,
+  withTarget(
+    noTarget,
     fixed(odd, 'up to a second there and back', 50, 10_000, { before: [100, 500], after: [100, 500] }),
   ),
-  promising(shared, fixed(foreign, '', 600, 60_000, { foreignShare: 0.2 })),
-  promising(shared, fixed(foreign, '', 50, 10_000, { foreignShare: 0.2 })),
-  promising(shared, fixed(foreign, '', 50, 2000, { foreignShare: 0.2 })),
-  promising(
-    shared,
-    fixed(foreign, 'on the clock', 50, 10_000, { foreignShare: 0.2, counter: 'on-the-clock' }),
+  withTarget(sharedKeyTarget, fixed(sharedKey, '', 600, 60_000, { otherClientShare: 0.2 })),
+  withTarget(sharedKeyTarget, fixed(sharedKey, '', 50, 10_000, { otherClientShare: 0.2 })),
+  withTarget(sharedKeyTarget, fixed(sharedKey, '', 50, 2000, { otherClientShare: 0.2 })),
+  withTarget(
+    sharedKeyTarget,
+    fixed(sharedKey, 'on the clock', 50, 10_000, { otherClientShare: 0.2, counter: 'on-the-clock' }),
   ),
-  promising(banned, {
+  withTarget(banTarget, {
     ...fixed(ban, 'no Reset; 403 for 5 min after a 429', 50, 10_000, {
       reset: 'none',
       ban: { above: 0, forMs: 300_000, retryAfter: false },

@@ -1,8 +1,8 @@
 import { simulate } from '../../../test/support/simulated-service/simulate.ts'
-import type { Measured } from '../promised.ts'
+import type { Measured } from '../targets.ts'
 import type { VirtualCase } from './cases.ts'
 
-/** Plays a case in virtual time, so often with other latencies each time; the mean of all. */
+/** Plays a case several times in virtual time, each with other latencies; the mean of all. */
 export function playVirtually({ settings }: VirtualCase, times: number): Measured {
   const outcomes = Array.from({ length: times }, (_, index) => simulate({ ...settings, seed: index + 1 }))
   const sum = (of: (outcome: (typeof outcomes)[number]) => number): number =>
@@ -10,8 +10,8 @@ export function playVirtually({ settings }: VirtualCase, times: number): Measure
   return {
     whole: sum((outcome) => outcome.wholeUtilisation) / times,
     steady: sum((outcome) => outcome.steadyUtilisation) / times,
-    calls: sum((outcome) => outcome.accepted + outcome.refused),
-    refused: sum((outcome) => outcome.refused),
-    inTenSeconds: Math.max(...outcomes.map((outcome) => outcome.mostRefused)),
+    calls: sum((outcome) => outcome.accepted + outcome.rejected),
+    rejected: sum((outcome) => outcome.rejected),
+    inTenSeconds: Math.max(...outcomes.map((outcome) => outcome.mostRejected)),
   }
 }

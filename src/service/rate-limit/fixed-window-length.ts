@@ -105,6 +105,12 @@ export class FixedWindowLength {
     this.#hasPartialRefill = !this.#isShared
   }
 
+  /** The start of the latest window is known more precisely. */
+  refineWindowStart(by: number): void {
+    const last = this.#starts.pop()
+    if (last !== undefined) this.onWindowStart({ ...last, by: Math.min(last.by, by) })
+  }
+
   /** A window has started after the last one reported here. */
   onWindowStart(start: WindowStart): void {
     for (const [index, earlier] of this.#starts.entries()) {

@@ -43,7 +43,7 @@ export class FixedWindow {
   /** Calls sent since it opened. */
   #own = 0
   #firstOwnSentAt = Number.POSITIVE_INFINITY
-  #foreignCalls = 0
+  #otherCalls = 0
   /** When the latest charged call was completed; and the latest of those completed since the window opened. */
   #chargedAt: number | null = null
   #ownChargedAt: number | null = null
@@ -89,20 +89,20 @@ export class FixedWindow {
   /**
    * A call was completed, and is no longer in flight.
    * @param minLength no window is shorter, in milliseconds
-   * @param foreignCalls calls of other clients that may be counted as well
+   * @param otherCalls calls of other clients that may be counted as well
    */
-  onCompleted(result: CallResult, minLength: number, foreignCalls: number): WindowEvidence {
-    this.#foreignCalls = foreignCalls
+  onCompleted(result: CallResult, minLength: number, otherCalls: number): WindowEvidence {
+    this.#otherCalls = otherCalls
     this.#confirm(this.startedAfter + minLength)
     return result.call.window === this.id ? this.#onOwn(result) : this.#onEarlier(result)
   }
 
   #onOwn(result: CallResult): WindowEvidence {
     const { call, receivedAt, used, isCounted, resetAt } = result
-    const nextCanHave = this.#ambiguous.length + this.#ledger.outstanding + 1 + this.#foreignCalls
+    const nextCanHave = this.#ambiguous.length + this.#ledger.outstanding + 1 + this.#otherCalls
     if (isCounted) this.certain++
     // If more calls came before it than it counts, not all of them are in its window.
-    const before = Math.max(call.confirmedBefore, this.#foreignCalls > 0 ? 0 : call.certainBefore)
+    const before = Math.max(call.confirmedBefore, this.#otherCalls > 0 ? 0 : call.certainBefore)
     if (used !== null && used <= before) {
       // Some slack: another client's call may have been the first in the next window.
       if (used > nextCanHave + before / 4) {
@@ -141,7 +141,7 @@ export class FixedWindow {
   #onEarlier(result: CallResult): WindowEvidence {
     const { call, receivedAt, used, isCounted } = result
     this.#carriedOver.delete(call)
-    if (used !== null && used > this.charged + this.#ledger.outstanding + 1 + this.#foreignCalls)
+    if (used !== null && used > this.charged + this.#ledger.outstanding + 1 + this.#otherCalls)
       return 'ambiguous'
     this.#unattributed = [...this.#unattributed, { sentAt: call.sentAt, completedAt: receivedAt, isCounted }]
     this.#charge(receivedAt, false)
@@ -199,7 +199,7 @@ export class FixedWindow {
     this.confirmedUntil = until
     for (let before = -1; before !== this.#ambiguous.length;) {
       before = this.#ambiguous.length
-      const nextCanHave = before + this.#ledger.outstanding + this.#foreignCalls
+      const nextCanHave = before + this.#ledger.outstanding + this.#otherCalls
       this.#ambiguous = this.#ambiguous.filter((call) => {
         const isProven = call.used !== null && call.used > nextCanHave
         if (isProven) this.confirmedUntil = Math.max(this.confirmedUntil, call.sentAt)
@@ -217,7 +217,7 @@ export class FixedWindow {
    */
   #resolveUnattributed(used: number, sentAt: number): void {
     const earlier = used - this.#own - this.#carriedOver.size
-    if (this.#foreignCalls === 0 && earlier >= 1 && earlier <= this.#unattributed.length) {
+    if (this.#otherCalls === 0 && earlier >= 1 && earlier <= this.#unattributed.length) {
       const completed = this.#unattributed.map((call) => call.completedAt).sort((a, b) => b - a)
       const by = completed[earlier - 1]
       if (by !== undefined && this.startedBy !== null) this.startedBy = Math.min(this.startedBy, by)

@@ -6,7 +6,7 @@ export interface WindowModel {
   readonly isContradicted: boolean
   /** A length in milliseconds that is not too short if the service counts in this way. */
   readonly safeLength: number
-  onAnswer(result: CallResult, limit: number, foreignCalls: number): void
+  onAnswer(result: CallResult, limit: number, otherCalls: number): void
   /** Nothing was wanted for a while. */
   onIdle(): void
 }

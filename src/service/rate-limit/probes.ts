@@ -245,7 +245,8 @@ function expandProbes(moments: readonly number[], perProbe: number, length: numb
   return moments.flatMap((moment, probe) => {
     const isLast = probe === moments.length - 1
     const apart = length < SHORT_WINDOW_MS ? 1 : isLast ? AFTER_END_MS : ANSWER_MS
-    return Array.from({ length: perProbe }, (_, index) => ({ at: moment + index * apart, probe }))
+    const first = length < SHORT_WINDOW_MS || isLast ? moment : moment - (perProbe - 1) * apart
+    return Array.from({ length: perProbe }, (_, index) => ({ at: first + index * apart, probe }))
   })
 }
 

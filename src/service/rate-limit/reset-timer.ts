@@ -102,7 +102,7 @@ export class ResetTimer {
     this.#unclaimed = before
   }
 
-  /** An answer without a Reset: its call may have taken the promised place. */
+  /** An answer without a Reset: its call may have taken the target place. */
   onUninformativeAnswer(now: number): void {
     this.#unclaimed = null
     this.#triedAt = now
@@ -151,8 +151,8 @@ export class ResetTimer {
    *   tried that Reset does not promise
    */
   nextAttempt(minLength: number | null): { readonly at: number; readonly isFromHeader: boolean } | null {
-    const promised = this.#latest(this.#unclaimed)
-    if (promised !== null) return { at: Math.max(promised, this.#notBefore), isFromHeader: true }
+    const target = this.#latest(this.#unclaimed)
+    if (target !== null) return { at: Math.max(target, this.#notBefore), isFromHeader: true }
     if (minLength === null) return null
     const silence = Math.max(this.#silenceMs, this.furthest, minLength)
     return { at: Math.max(this.#notBefore, this.#triedAt + silence), isFromHeader: false }

@@ -30,11 +30,11 @@ export class SlidingWindowModel implements WindowModel {
     this.#idleUntil = this.#ledger.completed
   }
 
-  /** @param foreignCalls calls of other clients that may be counted as well */
-  onAnswer({ call, receivedAt, used }: CallResult, _limit: number, foreignCalls: number): void {
+  /** @param otherCalls calls of other clients that may be counted as well */
+  onAnswer({ call, receivedAt, used }: CallResult, _limit: number, otherCalls: number): void {
     if (used === null || used < 1) return
     const before = call.completedBefore
-    const uncertain = this.#ledger.sent - before - 1 + foreignCalls
+    const uncertain = this.#ledger.sent - before - 1 + otherCalls
     // At least this many of the completed calls are counted: the window reaches back to the first of them.
     const reached = used - 1 - uncertain
     const isWithin = before - reached >= this.#idleUntil
@@ -62,7 +62,7 @@ interface Sample {
 const MAX_SAMPLES = 32
 
 /**
- * A token bucket, refilled evenly. What came back between two answers is the calls made less the fall of Remaining; the
+ * A token bucket, refilled rollingTarget. What came back between two answers is the calls made less the fall of Remaining; the
  * limit over that rate is the length, the time in which an empty bucket fills.
  */
 export class TokenBucketModel implements WindowModel {
@@ -89,7 +89,7 @@ export class TokenBucketModel implements WindowModel {
     this.#spacing = 1
   }
 
-  onAnswer({ call, receivedAt, used, isCounted }: CallResult, limit: number, foreignCalls: number): void {
+  onAnswer({ call, receivedAt, used, isCounted }: CallResult, limit: number, otherCalls: number): void {
     if (used === null || !isCounted) return
     const { completed, sent } = this.#ledger
     const { sentAt, completedBefore } = call
@@ -98,7 +98,7 @@ export class TokenBucketModel implements WindowModel {
       const min = this.#certainlyBetween(earlier, completedBefore) + earlier.used - used - 1
       if (min > 0) this.bounds.lowerMax((limit * (receivedAt - earlier.sentAt)) / min)
       // Only while it was certainly not full: a full bucket gets nothing back.
-      const callsSince = sent - earlier.completedBefore + foreignCalls
+      const callsSince = sent - earlier.completedBefore + otherCalls
       const max = callsSince + earlier.used - used
       const time = sentAt - earlier.receivedAt
       if (used > callsSince && time > 0) this.bounds.raiseMin((limit * time) / max)

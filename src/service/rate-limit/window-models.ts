@@ -30,6 +30,7 @@ class FixedWindowModel implements WindowModel {
   #idleUntil = Number.NEGATIVE_INFINITY
   /** The window whose start was reported last to the length. */
   #reported = -1
+  #reportedBy = Number.POSITIVE_INFINITY
   readonly #shared: SharedKeyDetector
 
   constructor(ledger: CallLedger, shared: SharedKeyDetector) {
@@ -54,16 +55,21 @@ class FixedWindowModel implements WindowModel {
     this.length.onIdle()
   }
 
-  onAnswer(result: CallResult, _limit: number, foreignCalls: number): void {
+  onAnswer(result: CallResult, _limit: number, otherCalls: number): void {
     const { length, window } = this
-    const evidence = window.onCompleted(result, length.min, foreignCalls)
+    const evidence = window.onCompleted(result, length.min, otherCalls)
     if (evidence === 'partial') length.onPartialRefill()
     if (evidence === 'next') this.#shared.onNewWindow()
     const { startedBy, startedAfter, previousFirstSentAt, id } = window
     if (startedBy === null) return
     if (evidence === 'same' && startedBy >= this.#idleUntil) length.raiseMin(result.call.sentAt - startedBy)
+    if (id === this.#reported && startedBy < this.#reportedBy) {
+      this.#reportedBy = startedBy
+      length.refineWindowStart(startedBy)
+    }
     if (id <= this.#reported) return
     this.#reported = id
+    this.#reportedBy = startedBy
     length.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
   }
 }
@@ -134,12 +140,12 @@ export class WindowModels {
     this.#ledger.complete(result)
     this.#shared.onCompleted(result.receivedAt - result.call.sentAt)
     if (limit === null) return
-    const foreignCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
-    this.#fixed.onAnswer(result, limit, foreignCalls)
+    const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
+    this.#fixed.onAnswer(result, limit, otherCalls)
     this.#estimate = null
     if (result.used === null) return
-    this.#sliding.onAnswer(result, limit, foreignCalls)
-    this.#bucket.onAnswer(result, limit, foreignCalls)
+    this.#sliding.onAnswer(result, limit, otherCalls)
+    this.#bucket.onAnswer(result, limit, otherCalls)
     if (this.#allContradicted) this.reset()
     const excess = result.used - this.#ownCallsSince(result.call.sentAt)
     this.#shared.onExcessCount(excess, this.window.id, limit)

@@ -19,7 +19,7 @@ const limit = fc.oneof(
   fc.constantFrom(1000, 5000, 10_000),
 )
 
-/** A minute's skew and a fraction of a second's; without a Date only what clocks that are kept right differ by. */
+/** A minute's skew and a fraction of a second's; without a Date only the difference of accurate clocks. */
 const clock = fc.oneof(
   fc.record({ date: fc.constant(true), skewMs: fc.integer({ min: -300_000, max: 300_000 }) }),
   fc.record({ date: fc.constant(true), skewMs: fc.integer({ min: -900, max: 900 }) }),
@@ -52,7 +52,7 @@ const range = (least: number, most: number) =>
     .tuple(fc.integer({ min: least, max: most }), fc.integer({ min: 0, max: most }))
     .map(([from, length]): readonly [number, number] => [from, from + length])
 
-/** Every kind of service without another client, behind every kind of line. */
+/** Every kind of service without another client, behind every kind of network. */
 export const service: fc.Arbitrary<ServiceSettings> = fc
   .record({
     counter: fc.constantFrom<ServiceSettings['counter'][]>(
@@ -79,7 +79,7 @@ export const service: fc.Arbitrary<ServiceSettings> = fc
     ...faults,
     ...misses,
     misses: rest.limit < 20 ? 'counted' : misses.misses,
-    // A limit of a few calls can be used up before the first header says so.
+    // A limit of a few calls can be used up before the first header states it.
     headerShare: rest.limit < 20 ? 1 : headerShare,
     change: null,
   }))
@@ -103,7 +103,7 @@ export const simulation: fc.Arbitrary<SimulationSettings> = fc
   .map(({ windows, pause, lostShare, ...rest }) => ({
     ...plainSimulation,
     ...rest,
-    // A limit of a few calls can be used up by calls of which no answer ever told that there is one.
+    // A limit of a few calls can be used up by calls before any answer states it.
     lostShare: rest.service.limit < 20 ? 0 : lostShare,
     durationMs: durationOf(rest.service, windows),
     mostCalls: 2.5 * mostCalls,

@@ -4,7 +4,7 @@ export interface Counter {
   arrive(now: number): Verdict
   /** Takes back one call that was counted: a service that does not count its own faults. */
   uncount(now: number): void
-  /** @param isAtOnce also for the window that runs */
+  /** @param isAtOnce also for the current window */
   setLimit(limit: number, isAtOnce?: boolean): void
 }
 
@@ -112,7 +112,7 @@ class SlidingLog implements Counter {
   }
 }
 
-/** `limit` tokens, refilled evenly, `limit` in each `windowMs`. Reset says when it is full. */
+/** `limit` tokens, refilled rollingTarget, `limit` in each `windowMs`. Reset says when it is full. */
 class TokenBucket implements Counter {
   #limit: number
   readonly #windowMs: number

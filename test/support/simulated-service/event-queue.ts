@@ -4,7 +4,7 @@ interface Event {
   readonly run: () => void
 }
 
-/** Virtual time: what is to happen, in the order of its time (milliseconds since the epoch). A binary heap. */
+/** Virtual time: scheduled events in the order of time (milliseconds since the epoch). A binary heap. */
 export class EventQueue {
   now: number
   readonly #heap: Event[] = []
@@ -32,7 +32,7 @@ export class EventQueue {
     heap[index] = event
   }
 
-  /** Lets the next thing happen. */
+  /** Runs the next event. */
   step(): void {
     const heap = this.#heap
     const top = heap[0]

@@ -1,12 +1,12 @@
 import { createCounter } from './counters.ts'
 import type { Counter, CounterKind, Verdict } from './counters.ts'
 
-/** A service as seen from outside: how it counts, and what it says about that. */
+/** A service as seen from outside: how it counts, and which headers it sends. */
 export interface ServiceSettings {
   readonly counter: CounterKind
   readonly limit: number
   readonly windowMs: number
-  /** How Reset is told. */
+  /** The form of Reset. */
   readonly reset:
     | 'up'
     | 'down'
@@ -20,9 +20,9 @@ export interface ServiceSettings {
     | 'delay-ms'
     | 'year 2100'
     | 'none'
-  /** More than so many 429s within ten seconds: all calls get 403 for so long. */
+  /** After more than `above` 429s within ten seconds all calls get 403 for `forMs`. */
   readonly ban?: { readonly above: number; readonly forMs: number; readonly retryAfter: boolean }
-  /** It has no limit, and tells this one with nothing left. */
+  /** It has no limit, and states this one with nothing left. */
   readonly unlimitedAs?: '0' | '-1'
   /** Its clock minus the true one, in milliseconds. */
   readonly skewMs: number
@@ -36,7 +36,7 @@ export interface ServiceSettings {
   readonly missShare: number
   readonly misses: 'counted' | 'uncounted'
   readonly retryAfter: 'seconds' | 'date' | 'none'
-  /** After so long the limit is another: from the next window on where there are windows, or at once. */
+  /** Then the limit changes: from the next window on if there are windows, or at once. */
   readonly change: { readonly afterMs: number; readonly limit: number; readonly isAtOnce?: boolean } | null
 }
 
@@ -52,7 +52,7 @@ export class SimulatedService {
   readonly #random: () => number
   readonly #start: number
   #answers = 0
-  #refusedAt: number[] = []
+  #rejectedAt: number[] = []
   #bannedUntil = Number.NEGATIVE_INFINITY
 
   constructor(settings: ServiceSettings, start: number, random: () => number) {
@@ -103,8 +103,8 @@ export class SimulatedService {
 
   #countRefusal(now: number): void {
     const { ban } = this.settings
-    this.#refusedAt = [...this.#refusedAt.filter((at) => at > now - 10_000), now]
-    if (ban !== undefined && this.#refusedAt.length > ban.above) this.#bannedUntil = now + ban.forMs
+    this.#rejectedAt = [...this.#rejectedAt.filter((at) => at > now - 10_000), now]
+    if (ban !== undefined && this.#rejectedAt.length > ban.above) this.#bannedUntil = now + ban.forMs
   }
 
   #banned(now: number): Arrival {

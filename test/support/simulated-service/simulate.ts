@@ -9,22 +9,22 @@ export interface SimulationSettings {
   readonly service: ServiceSettings
   readonly seed: number
   readonly durationMs: number
-  /** The work is done after so many calls, if the time is not over before. */
+  /** The work is done after this many calls, if the time is not over before. */
   readonly mostCalls: number
-  /** Calls under way at once. */
+  /** Calls in flight at once. */
   readonly concurrency: number
   /** Milliseconds from sending to the limiter, and from there to the answer's head: from, to. */
   readonly before: readonly [number, number]
   readonly after: readonly [number, number]
   /** From a grant to the sending: the limiter's own time and the lease in Postgres. */
   readonly lag: readonly [number, number]
-  /** The share of the quota that another client of the key spends, evenly. */
-  readonly foreignShare: number
+  /** The share of the limit that another client of the key uses, evenly. */
+  readonly otherClientShare: number
   /** The share of calls whose answer is lost; half of them never arrive. */
   readonly lostShare: number
   /** When there is work: from, to in milliseconds since the start. Always, by default. */
   readonly pauses: readonly (readonly [number, number])[]
-  /** Calls that become wanted so many milliseconds after the start; null: there is always more to call. */
+  /** Calls that become wanted, in milliseconds since the start; null: there is always more to call. */
   readonly bursts: readonly Burst[] | null
 }
 
@@ -41,7 +41,7 @@ export const plainSimulation: Omit<SimulationSettings, 'service'> = {
   before: [5, 80],
   after: [15, 120],
   lag: [1, 4],
-  foreignShare: 0,
+  otherClientShare: 0,
   lostShare: 0,
   pauses: [],
   bursts: null,
@@ -55,26 +55,26 @@ export interface Outcome {
   readonly timeline: Timeline
   /** Calls that the service accepted, and refused. */
   readonly accepted: number
-  readonly refused: number
-  readonly foreignRefused: number
+  readonly rejected: number
+  readonly otherClientRejected: number
   /** The most calls that were refused in any ten seconds. */
-  readonly mostRefused: number
+  readonly mostRejected: number
   /** Of what the limit permitted, over the whole run and from the fourth window on. */
   readonly wholeUtilisation: number
   readonly steadyUtilisation: number
   /** The longest time in which nothing was sent although there was work, in milliseconds. */
   readonly longestSilence: number
-  /** The same, counted from when the work came, where that was later. */
+  /** The same, counted from the arrival of the work if that was later. */
   readonly longestWait: number
-  /** Work was left, nothing was on its way and nothing was going to happen. */
+  /** Work was left, but nothing was in flight or scheduled. */
   readonly isDeadlocked: boolean
   readonly model: RateLimitModel
 }
 
-/** Any moment does; not on a whole second, so that roundings show. */
+/** Not on a whole second, so that rounding shows. */
 const start = Date.UTC(2026, 0, 1, 12, 0, 0, 317)
 
-/** Plays a quota against a service in virtual time, with work without end. */
+/** Plays the model against a service in virtual time. */
 export function simulate(settings: SimulationSettings): Outcome {
   const random = seeded(settings.seed)
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
@@ -83,13 +83,13 @@ export function simulate(settings: SimulationSettings): Outcome {
   const model = new RateLimitModel()
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
-  let underWay = 0
-  const refusedAt: number[] = []
-  let foreignRefused = 0
+  let inFlight = 0
+  const rejectedAt: number[] = []
+  let otherClientRejected = 0
   let longestSilence = 0
   let longestWait = 0
   let lastSent = start
-  /** Since then there is work without a break; null while there is none. */
+  /** Since then there is work without a pause; null while there is none. */
   let workSince: number | null = null
   let lookAt = Number.POSITIVE_INFINITY
   const acceptedAt: number[] = []
@@ -106,15 +106,15 @@ export function simulate(settings: SimulationSettings): Outcome {
     workSince = hasWork() ? (workSince ?? now) : null
     if (now >= end || !hasWork()) return
     const left = wanted() - model.calls.sent - model.calls.granted
-    const count = Math.min(settings.concurrency - underWay, left, model.grantable(now))
+    const count = Math.min(settings.concurrency - inFlight, left, model.grantable(now))
     if (count > 0) {
       longestWait = Math.max(longestWait, now - Math.max(lastSent, workSince ?? now))
       model.grant(count, now)
-      underWay += count
+      inFlight += count
       const lag = between(settings.lag)
       for (let index = 0; index < count; index++) queue.at(now + lag + index * 0.05, send)
     }
-    const next = underWay < settings.concurrency ? model.nextCheckAt(now) : null
+    const next = inFlight < settings.concurrency ? model.nextCheckAt(now) : null
     if (next === null) return
     const at = Math.max(now + 0.5, next)
     if (at >= lookAt && lookAt > now) return
@@ -136,7 +136,7 @@ export function simulate(settings: SimulationSettings): Outcome {
       if (!arrives) return
       const arrival = service.arrive(queue.now)
       timeline.arrived(label, queue.now, arrival)
-      if (arrival.status === 429) refusedAt.push(queue.now)
+      if (arrival.status === 429) rejectedAt.push(queue.now)
       if (arrival.verdict?.accepted === true) {
         acceptedAt.push(queue.now)
         if (arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
@@ -145,7 +145,7 @@ export function simulate(settings: SimulationSettings): Outcome {
       queue.at(queue.now + between(settings.after), () => {
         timeline.answered(label, queue.now)
         model.answered(call, arrival, queue.now)
-        underWay--
+        inFlight--
         pump()
       })
     })
@@ -153,37 +153,37 @@ export function simulate(settings: SimulationSettings): Outcome {
     queue.at(queue.now + 3000, () => {
       timeline.lost(label, queue.now)
       model.lost(call, queue.now)
-      underWay--
+      inFlight--
       pump()
     })
   }
 
-  function foreignCall(): void {
+  function otherClientCall(): void {
     if (queue.now >= end) return
     const { limit, windowMs } = settings.service
     const arrival = service.arrive(queue.now)
-    if (arrival.status === 429) foreignRefused++
+    if (arrival.status === 429) otherClientRejected++
     if (arrival.verdict !== null && arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
-    queue.at(queue.now + (windowMs / (limit * settings.foreignShare)) * (0.5 + random()), foreignCall)
+    queue.at(queue.now + (windowMs / (limit * settings.otherClientShare)) * (0.5 + random()), otherClientCall)
   }
 
-  if (settings.foreignShare > 0) queue.at(start + 1, foreignCall)
+  if (settings.otherClientShare > 0) queue.at(start + 1, otherClientCall)
   for (const [, to] of settings.pauses) queue.at(start + to, pump)
   for (const { at } of settings.bursts ?? []) queue.at(start + at, pump)
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
   const isDone = model.calls.sent >= wanted()
-  if (queue.now < end && settings.foreignShare === 0 && !isDone) isDeadlocked = true
+  if (queue.now < end && settings.otherClientShare === 0 && !isDone) isDeadlocked = true
 
   return {
     startedAt: start,
     endedAt: queue.now,
     timeline,
     accepted: acceptedAt.length,
-    refused: refusedAt.length,
-    foreignRefused,
-    mostRefused: mostWithin(refusedAt, 10_000),
+    rejected: rejectedAt.length,
+    otherClientRejected,
+    mostRejected: mostWithin(rejectedAt, 10_000),
     ...(settings.bursts === null
       ? utilisation(settings, service, acceptedAt, windowStarts, end)
       : ofLastBurst(settings, settings.bursts, acceptedAt)),
@@ -194,7 +194,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   }
 }
 
-/** The most moments, of these in order, that lie within so many milliseconds. */
+/** The largest number of these moments, in order, within `ms` milliseconds. */
 function mostWithin(moments: readonly number[], ms: number): number {
   let first = 0
   return moments.reduce((most, at, index) => {
@@ -227,7 +227,7 @@ function ofLastBurst(
   return { wholeUtilisation: ((accepted / limit) * windowMs) / took, steadyUtilisation: Number.NaN }
 }
 
-/** What was accepted, of what the limit permitted: from a window's start to another's where there are windows. */
+/** What was accepted, of what the limit permitted: from a window's start to another's if there are windows. */
 function utilisation(
   { service: { limit, windowMs } }: SimulationSettings,
   service: SimulatedService,

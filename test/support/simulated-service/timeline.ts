@@ -9,7 +9,7 @@ interface Entry {
   isLost: boolean
 }
 
-/** What happened, call by call, to be read when a case fails. */
+/** What happened, call by call: read it when a case fails. */
 export class Timeline {
   readonly entries: Entry[] = []
   readonly #start: number
@@ -38,10 +38,10 @@ export class Timeline {
     entry.isLost = true
   }
 
-  /** The calls around the first refusal, or the last ones; times in seconds since the start. */
+  /** The calls around the first 429, or the last ones; times in seconds since the start. */
   print(around = 60): string {
-    const refusal = this.entries.findIndex((entry) => entry.arrival?.status === 429)
-    const centre = refusal === -1 ? this.entries.length : refusal + 10
+    const rejection = this.entries.findIndex((entry) => entry.arrival?.status === 429)
+    const centre = rejection === -1 ? this.entries.length : rejection + 10
     const lines = this.entries.slice(Math.max(0, centre - around), centre).map((entry) => {
       const headers = entry.arrival?.headers ?? {}
       const said = ['limit', 'remaining', 'reset']

@@ -73,6 +73,45 @@ describe('what Remaining leaves', () => {
     }
   })
 
+  test('for certain is what the least of the answers in flight together leaves, until a later call is answered', () => {
+    const { ledger, tracker } = create()
+    const [first, second] = [send(ledger, 0), send(ledger, 1)]
+    for (const [call, remaining, at] of [
+      [first, 5, 20],
+      [second, 8, 21],
+    ] as const) {
+      ledger.complete(resultOf(call, at))
+      tracker.record(call, remaining, at)
+    }
+    expect(tracker.latestCertain).toBe(4)
+    const third = send(ledger, 30)
+    ledger.complete(resultOf(third, 50))
+    tracker.record(third, 7, 50)
+    expect(tracker.latestCertain).toBe(7)
+  })
+
+  test('is not lowered by the answer of an earlier call that arrives late', () => {
+    const { ledger, tracker } = create()
+    const [first, second] = [send(ledger, 0), send(ledger, 1)]
+    ledger.complete(resultOf(second, 20))
+    tracker.record(second, 8, 20)
+    ledger.complete(resultOf(first, 30))
+    tracker.record(first, 2, 30)
+    expect(tracker.latestRemaining).toBe(8)
+  })
+
+  test('is nothing by any estimate after a 429, until calls are allowed without a header', () => {
+    const { ledger, tracker } = create()
+    const call = send(ledger, 0)
+    ledger.complete(resultOf(call, 20))
+    tracker.record(call, 9, 20)
+    send(ledger, 30)
+    tracker.reset()
+    expect(tracker).toMatchObject({ remaining: 0, latestRemaining: 0, latestCertain: 0 })
+    tracker.allow(2)
+    expect(tracker).toMatchObject({ remaining: 2, latestCertain: 2 })
+  })
+
   test('may be exceeded by calls that are known to be allowed without it', () => {
     const { tracker } = create()
     tracker.allow(2)

@@ -41,25 +41,25 @@ const life: fc.Arbitrary<SimulationSettings> = fc
   })
 
 /**
- * The furthest that Reset lies ahead is a window. It may be rounded up by a second, is taken for one rounded down by a
- * second, and the service's clock is known to a second and a little more; without a Date it is supposed to be kept right
- * to a second. A call and its answer take up to 200 ms.
+ * The furthest that Reset lies ahead is a window. It may be rounded up by a second, is treated as rounded down by a
+ * second, and the service's clock is known to a second and a little more; without a Date it is assumed to be right to a
+ * second. A call and its answer take up to 200 ms.
  */
 function longestOf({ service: { windowMs, date, skewMs } }: SimulationSettings): number {
   return windowMs * 1.001 + 1000 + 1000 + (date ? 1300 : 1000 + Math.max(0, skewMs)) + 400
 }
 
-describe('a process that lives on, with a few calls now and then', () => {
-  it('never waits, and lets nobody wait, longer than Reset says, and is not refused, when there is much to call', () => {
+describe('a long-lived process with a few calls now and then', () => {
+  it('never waits for longer than Reset says, and gets no 429, when there is much to call', () => {
     fc.assert(
       fc.property(life, (settings) => {
         const outcome = simulate(settings)
         const { endedAt } = outcome
-        const spentFor = (outcome.model.exhaustedUntil(endedAt) ?? endedAt) - endedAt
-        const isLate = outcome.longestWait > longestOf(settings) || spentFor > longestOf(settings)
-        if (outcome.refused === 0 && !isLate && !outcome.isDeadlocked) return
+        const exhaustedFor = (outcome.model.exhaustedUntil(endedAt) ?? endedAt) - endedAt
+        const isLate = outcome.longestWait > longestOf(settings) || exhaustedFor > longestOf(settings)
+        if (outcome.rejected === 0 && !isLate && !outcome.isDeadlocked) return
         throw new Error(
-          `refused ${outcome.refused}, waited ${outcome.longestWait} ms\n${JSON.stringify(settings)}\n` +
+          `429s: ${outcome.rejected}, waited ${outcome.longestWait} ms\n${JSON.stringify(settings)}\n` +
             `${outcome.model.describe()}\n${outcome.timeline.print()}`,
         )
       }),

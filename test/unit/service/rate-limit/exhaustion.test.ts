@@ -3,7 +3,7 @@ import { ExhaustionRecord } from '../../../../src/service/rate-limit/exhaustion.
 
 const END = 2_000
 
-/** A window with so much free, of 10 calls in 2 s. */
+/** A window with `free` calls left, of 10 calls in 2 s. */
 const quota = (free: number) => ({
   limit: 10,
   windowMs: 2_000,
@@ -22,13 +22,13 @@ function noting(free: number) {
   return { note, put, granted: () => granted }
 }
 
-test('while much is left nothing is put down', () => {
+test('nothing is persisted while much is left', () => {
   const { note, put } = noting(10)
   expect(note.limit(2, 0)).toBe(2)
   expect(put).toHaveLength(0)
 })
 
-test('the last free call waits until it is put down, and then for nothing', async () => {
+test('the last free call waits until the exhaustion is persisted, and for nothing after that', async () => {
   const { note, put, granted } = noting(4)
   expect(note.limit(4, 0)).toBe(3)
   expect(note.limit(4, 1)).toBe(3)
@@ -39,7 +39,7 @@ test('the last free call waits until it is put down, and then for nothing', asyn
   expect(note.limit(4, 5)).toBe(4)
 })
 
-test('what cannot be put down is put down again', async () => {
+test('persisting is retried when it fails', async () => {
   const { note, put, granted } = noting(1)
   expect(note.limit(1, 0)).toBe(0)
   put[0]?.fail(new Error('Postgres is away'))
@@ -48,12 +48,12 @@ test('what cannot be put down is put down again', async () => {
   expect(put).toHaveLength(2)
 })
 
-test('a call that finds out whether nothing is left does not wait', () => {
+test('a call that tests whether anything is left does not wait', () => {
   const { note } = noting(0)
   expect(note.limit(1, 0)).toBe(1)
 })
 
-test('without anybody to tell, nothing waits', () => {
+test('without a place to persist it, nothing waits', () => {
   const note = new ExhaustionRecord(quota(1), null, () => {})
   expect(note.limit(1, 0)).toBe(1)
 })

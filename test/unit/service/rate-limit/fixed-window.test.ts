@@ -19,12 +19,12 @@ class Play {
     call: Call,
     at: number,
     used: number | null,
-    more: { minLength?: number; resetAt?: number; isCounted?: boolean; foreignCalls?: number } = {},
+    more: { minLength?: number; resetAt?: number; isCounted?: boolean; otherCalls?: number } = {},
   ): WindowEvidence {
-    const { minLength = 0, resetAt = null, isCounted = true, foreignCalls = 0 } = more
+    const { minLength = 0, resetAt = null, isCounted = true, otherCalls = 0 } = more
     const result = { call, receivedAt: at, used, isCounted, resetAt }
     this.ledger.complete(result)
-    return this.window.onCompleted(result, minLength, foreignCalls)
+    return this.window.onCompleted(result, minLength, otherCalls)
   }
 
   /** One call after the other, answered after 20 ms. */
@@ -153,7 +153,7 @@ describe('calls around the start of a window', () => {
   test('another client may have been the first in it', () => {
     const play = new Play()
     play.calls([0, 100, 200, 300, 400, 500, 600, 700])
-    expect(play.answer(play.send(1100), 1120, 3, { foreignCalls: 1 })).toBe('next')
+    expect(play.answer(play.send(1100), 1120, 3, { otherCalls: 1 })).toBe('next')
     expect(play.window.confirmed).toBe(1)
   })
 

@@ -13,13 +13,13 @@ const read = (headers: Record<string, string>) => readRateHeaders({ date: DATE, 
 const readReset = (reset: string) =>
   read({ 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '7', 'x-ratelimit-reset': reset }).reset
 
-describe('what one answer says of the rate', () => {
+describe('the rate headers of one answer', () => {
   test.each([
     ['seconds', String(inSeconds(60))],
     ['milliseconds', String(inSeconds(60) * 1e3)],
     ['microseconds', String(inSeconds(60) * 1e6)],
     ['nanoseconds', `${inSeconds(60)}000000000`],
-  ])('Reset in %s since the epoch is known by its magnitude', (_, reset) => {
+  ])('Reset in %s since the epoch is recognized by its magnitude', (_, reset) => {
     expect(readReset(reset)).toEqual({ kind: 'instant', at: NOW + 60_000, precision: 1000 })
   })
 
@@ -29,22 +29,22 @@ describe('what one answer says of the rate', () => {
     ['two days', String(inSeconds(2 * 86_400))],
     ['two days as a delay', String(2 * 86_400)],
     ['a number beyond the calendar', '9'.repeat(40)],
-  ])('Reset further than a day ahead is not said: %s', (_, reset) => {
+  ])('Reset more than a day ahead is ignored: %s', (_, reset) => {
     expect(readReset(reset)).toBe(null)
   })
 
-  test('a window of a day is believed', () => {
+  test('a window of a day is accepted', () => {
     expect(readReset(String(inSeconds(86_400)))).toMatchObject({ at: NOW + 86_400_000 })
   })
 
-  test.each(['0', '-1'])('a limit of %s is no limit, and nothing is left of it', (limit) => {
+  test.each(['0', '-1'])('a limit of %s is no limit, and has no Remaining', (limit) => {
     expect(read({ 'x-ratelimit-limit': limit, 'x-ratelimit-remaining': limit })).toMatchObject({
       limit: null,
       remaining: null,
     })
   })
 
-  test('a count below nothing is none left', () => {
+  test('a count below 0 is none left', () => {
     expect(read({ 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '-3' })).toMatchObject({
       limit: 50,
       remaining: 0,
@@ -53,7 +53,7 @@ describe('what one answer says of the rate', () => {
 
   const policies = { 'ratelimit-policy': '"burst";q=10;w=1, "daily";q=1000;w=86400' }
 
-  test('of two policies the one with the least left counts, and all that is read is its own', () => {
+  test('of two policies the one with the least left counts, with its own Limit, Reset and w=', () => {
     expect(read({ ...policies, ratelimit: '"burst";r=5;t=1, "daily";r=900;t=7200' })).toMatchObject({
       limit: 10,
       remaining: 5,
@@ -95,20 +95,20 @@ describe('a service with odd headers', () => {
       service: { ...plainService, ...changes },
     })
 
-  test.each(['us', 'ns', 'delay-ms'] as const)('is used as fast as any, and refuses nothing: %s', (reset) => {
-    const { accepted, refused, timeline, startedAt } = play({ reset })
-    expect({ accepted, refused }).toEqual({ accepted: 1500, refused: 0 })
+  test.each(['us', 'ns', 'delay-ms'] as const)('is used as fast as any, without a 429: %s', (reset) => {
+    const { accepted, rejected, timeline, startedAt } = play({ reset })
+    expect({ accepted, rejected }).toEqual({ accepted: 1500, rejected: 0 })
     // 30 windows, of which the last one need not end.
     expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(305_000)
   })
 
-  test('that tells a Reset in the year 2100 is found out as one that tells none', () => {
+  test('with a Reset in the year 2100 is treated as one without a Reset', () => {
     const { accepted, timeline, startedAt } = play({ reset: 'year 2100' })
     expect(accepted).toBeGreaterThan(1490)
     expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(330_000)
   })
 
-  test.each(['0', '-1'] as const)('that tells a limit of %s is called without one', (unlimitedAs) => {
+  test.each(['0', '-1'] as const)('with a limit of %s is called without one', (unlimitedAs) => {
     const { accepted, model, timeline, startedAt } = play({ unlimitedAs })
     expect(accepted).toBe(1500)
     expect(model.state(0)).toBe('unlimited')

@@ -6,7 +6,7 @@ import type { Outcome, SimulationSettings } from '../../../support/simulated-ser
 
 const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 100)
 
-/** Any service whose limit is cut at once, in the middle of a window; all answers tell it. */
+/** Any service whose limit is cut at once, in the middle of a window; all answers state it. */
 const cut: fc.Arbitrary<SimulationSettings> = fc
   .record({
     simulated: simulation.filter(({ service }) => service.limit >= 3),
@@ -25,27 +25,27 @@ const cut: fc.Arbitrary<SimulationSettings> = fc
     }
   })
 
-/** Calls refused although they were granted after an answer had told the new limit. */
-function refusedLate(settings: SimulationSettings, { timeline, startedAt }: Outcome): number {
+/** Calls refused although they were granted after an answer had stated the new limit. */
+function rejectedLate(settings: SimulationSettings, { timeline, startedAt }: Outcome): number {
   const cutAt = startedAt + (settings.service.change?.afterMs ?? 0)
-  let toldAt = Number.POSITIVE_INFINITY
+  let statedAt = Number.POSITIVE_INFINITY
   for (const { arrivedAt, endedAt } of timeline.entries)
-    if (arrivedAt !== null && arrivedAt >= cutAt && endedAt !== null) toldAt = Math.min(toldAt, endedAt)
-  const lastGranted = toldAt + settings.lag[1] + settings.concurrency * 0.05 + 1
+    if (arrivedAt !== null && arrivedAt >= cutAt && endedAt !== null) statedAt = Math.min(statedAt, endedAt)
+  const lastGranted = statedAt + settings.lag[1] + settings.concurrency * 0.05 + 1
   return timeline.entries.filter((entry) => entry.arrival?.status === 429 && entry.sentAt > lastGranted)
     .length
 }
 
 describe('a limit that is cut in the middle of a window', () => {
-  it('refuses what was on the wire before any answer told it, and nothing after', () => {
+  it('refuses calls in flight before any answer stated it, and none after', () => {
     fc.assert(
       fc.property(cut, (settings) => {
         const outcome = simulate(settings)
-        const late = refusedLate(settings, outcome)
-        const isOver = outcome.refused > settings.concurrency
+        const late = rejectedLate(settings, outcome)
+        const isOver = outcome.rejected > settings.concurrency
         if (late === 0 && !isOver && !outcome.isDeadlocked) return
         throw new Error(
-          `${late} refused late of ${outcome.refused}\n${JSON.stringify(settings)}\n${outcome.timeline.print()}`,
+          `${late} refused late of ${outcome.rejected}\n${JSON.stringify(settings)}\n${outcome.timeline.print()}`,
         )
       }),
       { numRuns },

@@ -7,7 +7,7 @@ import type {
   Priority,
 } from '../../../../src/service/rate-limit/limiter.ts'
 
-/** A limiter, and a service of one window without end that counts what it is asked. */
+/** A limiter, and a service of one endless window that counts calls. */
 function limited(limit: number, options: Partial<LimiterOptions> = {}) {
   const limiter = createLimiter({ ...options })
   onTestFinished(() => limiter.stop())
@@ -30,7 +30,7 @@ function limited(limit: number, options: Partial<LimiterOptions> = {}) {
   return { limiter, call, used: () => used }
 }
 
-/** As many as are granted without waiting for anything but the limiter itself. */
+/** As many as are granted without an answer. */
 async function takeAll(limiter: Limiter, priority: Priority): Promise<number> {
   let count = 0
   for (;;) {
@@ -41,13 +41,13 @@ async function takeAll(limiter: Limiter, priority: Priority): Promise<number> {
   }
 }
 
-/** Answers enough to know that all of them carry headers: until then more is held back. */
+/** Enough answers to know that all carry headers: until then more calls are reserved. */
 async function learn(limited: { limiter: Limiter; call: (permits: Permits) => void }, priority: Priority) {
   for (let index = 0; index < 8; index++) limited.call(await limited.limiter.acquire(1, priority))
 }
 
 describe('the limiter', () => {
-  test('serves a sync before a nightly run before a backfill, whoever came first', async () => {
+  test('serves urgent calls first, then normal, then low, in any order of arrival', async () => {
     const { limiter, call } = limited(100)
     const first = await limiter.acquire(1, 'low')
     const served: string[] = []
@@ -63,29 +63,29 @@ describe('the limiter', () => {
     expect(served).toEqual(['urgent', 'urgent', 'normal', 'low', 'low'])
   })
 
-  test('keeps a share for what is urgent, once something urgent was asked', async () => {
+  test('keeps a share for urgent calls after the first one', async () => {
     const service = limited(100, { reserve: 0.1 })
     const { limiter } = service
     await learn(service, 'urgent')
     const most = await takeAll(limiter, 'low')
-    // Besides the share some calls are held back to find out how long the window is.
+    // Besides the share, some calls are reserved to measure the window.
     expect(most).toBeGreaterThan(73)
     expect(most).toBeLessThanOrEqual(82)
     expect(await takeAll(limiter, 'urgent')).toBeGreaterThanOrEqual(5)
   })
 
-  test('keeps nothing where nothing is urgent', async () => {
+  test('keeps no share if no call was urgent', async () => {
     const service = limited(100, { reserve: 0.1 })
     await learn(service, 'low')
     expect(await takeAll(service.limiter, 'low')).toBeGreaterThan(83)
   })
 
-  test('makes the last free call only when it is put down that the limit may be used up', async () => {
+  test('makes the last free call only after the exhaustion is persisted', async () => {
     const notes: { forMs: number; done: () => void }[] = []
     const { limiter, call } = limited(1, {
       keepSpent: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
     })
-    // Before the first answer nothing is known that could be put down.
+    // Before the first answer there is nothing to persist.
     call(await limiter.acquire(1, 'normal'))
     const waiting = new AbortController()
     const second = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
@@ -96,7 +96,7 @@ describe('the limiter', () => {
     expect(await second).toBe(null)
   })
 
-  test('calls nothing for as long as the process before may have used the limit up', async () => {
+  test('makes no call while the previous leader may have exhausted the limit', async () => {
     const { limiter } = limited(100, { spentForMs: 60_000 })
     expect(await takeAll(limiter, 'urgent')).toBe(0)
     void limiter.acquire(1, 'urgent').catch(() => {})
@@ -105,7 +105,7 @@ describe('the limiter', () => {
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
   })
 
-  test('notes no spent limit where Remaining never falls, however the process ends', async () => {
+  test('persists no exhaustion if Remaining never falls', async () => {
     const notes: number[] = []
     const limiter = createLimiter({
       keepSpent: (forMs) => Promise.resolve(void notes.push(forMs)),

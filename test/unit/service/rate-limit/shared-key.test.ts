@@ -14,38 +14,44 @@ const counters: ServiceSettings['counter'][] = [
 ]
 const resets: ServiceSettings['reset'][] = ['up', 'delay-up']
 
-/** It spends a fifth of the key, evenly; what is random has fixed seeds, because no rule holds against any luck. */
+/** It uses a fifth of the limit, evenly; seeds are fixed, because no rule holds for every random sequence. */
 const shared = counters.flatMap((counter) =>
   [2000, 10_000].flatMap((windowMs) => resets.map((reset) => ({ counter, windowMs, reset }))),
 )
 
 describe('beside another client of the key', () => {
-  test.each(shared)('no more than two calls are refused in any ten seconds: %o', (service) => {
-    const refused = [1, 2].map(
+  test.each(shared)('at most two calls are refused in any ten seconds: %o', (service) => {
+    const rejected = [1, 2].map(
       (seed) =>
         simulate({
           ...plainSimulation,
           seed,
-          foreignShare: 0.2,
+          otherClientShare: 0.2,
           durationMs: 60_000,
           service: { ...plain, ...service, skewMs: seed * 20_300 },
-        }).mostRefused,
+        }).mostRejected,
     )
-    expect(Math.max(...refused)).toBeLessThanOrEqual(2)
+    expect(Math.max(...rejected)).toBeLessThanOrEqual(2)
   })
 
   test('800 calls at 50 in 2 s beside 5 a second are all made', () => {
     for (let seed = 1; seed <= 10; seed++) {
-      const settings = { ...plainSimulation, seed, foreignShare: 0.2, mostCalls: 800, durationMs: 120_000 }
-      const { mostRefused, accepted } = simulate({ ...settings, service: plain })
-      expect(mostRefused).toBeLessThanOrEqual(2)
+      const settings = {
+        ...plainSimulation,
+        seed,
+        otherClientShare: 0.2,
+        mostCalls: 800,
+        durationMs: 120_000,
+      }
+      const { mostRejected, accepted } = simulate({ ...settings, service: plain })
+      expect(mostRejected).toBeLessThanOrEqual(2)
       expect(accepted).toBeGreaterThan(790)
     }
   })
 })
 
-describe('a ban: 403 to every call, after calls were refused for the rate', () => {
-  /** A service that tells no Reset, so that a call is refused once, and that bans for one refusal. */
+describe('a ban: 403 to every call after a 429', () => {
+  /** A service without Reset, so that one call is refused, and that bans for one 429. */
   const banned = (ban: Partial<NonNullable<ServiceSettings['ban']>>): SimulationSettings => ({
     ...plainSimulation,
     durationMs: 3_600_000,
@@ -63,7 +69,7 @@ describe('a ban: 403 to every call, after calls were refused for the rate', () =
   test('is waited out with pauses that grow, one call after each, and calling goes on by itself', () => {
     const outcome = simulate(banned({}))
     const [first = 0, ...others] = forbidden(outcome)
-    // What was on the wire when it began is refused with it; then one call after 30 s, 60 s, 120 s and 240 s.
+    // Calls in flight when it began are refused too; then one call after 30 s, 60 s, 120 s and 240 s.
     const probes = others.filter((at) => at > first + 5000)
     expect(probes.length).toBeGreaterThan(1)
     expect(probes.length).toBeLessThanOrEqual(4)
@@ -71,7 +77,7 @@ describe('a ban: 403 to every call, after calls were refused for the rate', () =
     expect(outcome.model.isBanned).toBe(false)
   })
 
-  test('of which Retry-After tells the end is tried when that has come', () => {
+  test('is tried once Retry-After has passed, if that is stated', () => {
     const outcome = simulate(banned({ retryAfter: true }))
     const [first = 0, ...others] = forbidden(outcome)
     expect(others.filter((at) => at > first + 5000)).toEqual([])

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
 import type { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import { createCounter } from '../../../test/support/simulated-service/counters.ts'
-import type { Measured } from '../promised.ts'
+import type { Measured } from '../targets.ts'
 
-export interface AloneCase {
+export interface InProcessCase {
   readonly limit: number
   readonly windowMs: number
   readonly concurrency: number
@@ -13,14 +13,14 @@ export interface AloneCase {
 
 const now = (): number => performance.timeOrigin + performance.now()
 
-/** A window that the first request starts, in this process: answers come after a while, and nothing goes over a wire. */
+/** A window that the first request starts, in this process: answers take a while, and no network is involved. */
 class Service {
   readonly #counter
   readonly acceptedAt: number[] = []
   readonly windowStarts: number[] = []
-  refused = 0
+  rejected = 0
 
-  constructor({ limit, windowMs }: AloneCase) {
+  constructor({ limit, windowMs }: InProcessCase) {
     this.#counter = createCounter('first-request', limit, windowMs)
   }
 
@@ -29,7 +29,7 @@ class Service {
     const verdict = this.#counter.arrive(at)
     if (verdict.window > this.windowStarts.length) this.windowStarts.push(at)
     if (verdict.accepted) this.acceptedAt.push(at)
-    else this.refused++
+    else this.rejected++
     const headers = {
       date: new Date(at).toUTCString(),
       'x-ratelimit-limit': String(verdict.limit),
@@ -40,8 +40,8 @@ class Service {
   }
 }
 
-/** The limiter with Bottleneck in real time, without HTTP: what the two of them cost. */
-export async function playAlone(one: AloneCase): Promise<Measured & { readonly cpuMs: number }> {
+/** The cost of the limiter with Bottleneck: in real time, without HTTP. */
+export async function playInProcess(one: InProcessCase): Promise<Measured & { readonly cpuMs: number }> {
   const service = new Service(one)
   const limiter = createLimiter({})
   const before = process.cpuUsage()
@@ -52,14 +52,14 @@ export async function playAlone(one: AloneCase): Promise<Measured & { readonly c
   await pumping
   await limiter.stop()
   const { user, system } = process.cpuUsage(before)
-  const { acceptedAt, windowStarts, refused } = service
+  const { acceptedAt, windowStarts, rejected } = service
   const share = (from = Number.NaN, to = Number.NaN): number =>
     acceptedAt.filter((at) => at >= from && at < to).length / ((one.limit * (to - from)) / one.windowMs)
   return {
     whole: share(windowStarts[0], windowStarts.at(-1)),
     steady: share(windowStarts[3], windowStarts.at(-1)),
-    calls: acceptedAt.length + refused,
-    refused,
+    calls: acceptedAt.length + rejected,
+    rejected,
     cpuMs: (user + system) / 1_000,
   }
 }
