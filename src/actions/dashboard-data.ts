@@ -56,8 +56,8 @@ export async function readDashboardData(
   sources: ReadonlyMap<string, Source>,
   now: number,
 ): Promise<DashboardData> {
-  const paused = await pauses.listPaused(db)
-  const live = new Set((await runs.listRunning(db)).map((run) => run.id))
+  const pausedSources = await pauses.listPaused(db)
+  const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
   return {
     readAt: now,
     sources: await Promise.all(
@@ -66,7 +66,7 @@ export async function readDashboardData(
         kind: source.mapping.kind,
         table: `${source.table.schema}.${source.table.name}`,
         columns: source.outputs.map((output) => output.column),
-        pause: paused.find((one) => one.source === source.name) ?? null,
+        pause: pausedSources.find((one) => one.source === source.name) ?? null,
         states: await rows.countRowStates(db, { sources: [source.name] }),
         fillRates: await coverage.listFillRateSamples(db, source.name, MEASUREMENTS),
       })),
@@ -74,8 +74,8 @@ export async function readDashboardData(
     runs: await Promise.all(
       (await runs.listRuns(db, RUNS)).map(async (run) => ({
         ...run,
-        alive: live.has(run.id),
-        states: live.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
+        alive: runningIds.has(run.id),
+        states: runningIds.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
       })),
     ),
     jobs: await overview.listJobGroups(db),

@@ -98,31 +98,31 @@ function previewForget(db: Deps['db'], targets: readonly ForgetTarget[]): Promis
 }
 
 async function eraseAll(
-  part: RunPart,
+  runPart: RunPart,
   targets: readonly ForgetTarget[],
   dryRun: boolean,
 ): Promise<ForgetReport> {
   const pattern = targets.map((target) => target.pattern).join('|')
-  const found = new Set<number>()
-  for (const { kind, key, pattern: own } of targets)
-    for (const id of await part((tx) => erase.findLookups(tx, kind, key, own))) found.add(id)
-  const ids = await part((tx) => erase.expandByRows(tx, [...found]))
+  const foundIds = new Set<number>()
+  for (const { kind, key, pattern: ownPattern } of targets)
+    for (const id of await runPart((tx) => erase.findLookups(tx, kind, key, ownPattern))) foundIds.add(id)
+  const ids = await runPart((tx) => erase.expandByRows(tx, [...foundIds]))
   // A company's name in a person's record belongs to that person, who is erased by an identifier of their own.
   const isCompany = targets.every((target) => target.kind === 'domain')
-  const inDeliveries = isCompany ? { results: 0, bodies: 0 } : await eraseInDeliveries(part, ids, pattern)
-  const erased = await part((tx) => erase.eraseLookups(tx, ids))
-  const named = isCompany ? { rows: [], changes: 0 } : await eraseNamedRows(part, pattern)
-  const columns = (await part(search.listTextColumns)).filter(
+  const inDeliveries = isCompany ? { results: 0, bodies: 0 } : await eraseInDeliveries(runPart, ids, pattern)
+  const erased = await runPart((tx) => erase.eraseLookups(tx, ids))
+  const named = isCompany ? { rows: [], changes: 0 } : await eraseNamedRows(runPart, pattern)
+  const columns = (await runPart(search.listTextColumns)).filter(
     (column) => !isCompany || !PERSON_TABLES.has(column.table),
   )
   let mentions = 0
   for (const column of columns) {
-    const places = await part((tx) => search.findMatches(tx, column, pattern))
-    mentions += await part((tx) => search.redactColumn(tx, column, pattern, places))
+    const places = await runPart((tx) => search.findMatches(tx, column, pattern))
+    mentions += await runPart((tx) => search.redactColumn(tx, column, pattern, places))
   }
   const remaining = []
   for (const column of columns) {
-    const rows = await part((tx) => search.countMatches(tx, column, pattern))
+    const rows = await runPart((tx) => search.countMatches(tx, column, pattern))
     if (rows > 0) remaining.push({ table: column.table, column: column.column, rows })
   }
   return {
@@ -145,28 +145,29 @@ async function eraseAll(
 /** Tables in which a company's domain may occur as a person's employer. */
 const PERSON_TABLES: ReadonlySet<string> = new Set(['lookups', 'deliveries', 'changes', 'rows', 'jobs'])
 
-async function eraseNamedRows(part: RunPart, pattern: string): ReturnType<typeof erase.eraseByPattern> {
-  const find = (what: 'rows' | 'changes' | 'written') => part((tx) => erase.findByPattern(tx, what, pattern))
+async function eraseNamedRows(runPart: RunPart, pattern: string): ReturnType<typeof erase.eraseByPattern> {
+  const find = (what: 'rows' | 'changes' | 'written') =>
+    runPart((tx) => erase.findByPattern(tx, what, pattern))
   const places = { rows: await find('rows'), changes: await find('changes'), written: await find('written') }
-  return part((tx) => erase.eraseByPattern(tx, places, pattern))
+  return runPart((tx) => erase.eraseByPattern(tx, places, pattern))
 }
 
 async function eraseInDeliveries(
-  part: RunPart,
+  runPart: RunPart,
   ids: readonly number[],
   pattern: string,
 ): Promise<{ results: number; bodies: number }> {
-  const eventIds = await part(async (tx) =>
+  const eventIds = await runPart(async (tx) =>
     erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
   )
-  const sum = { results: 0, bodies: 0 }
+  const total = { results: 0, bodies: 0 }
   for (let n = 0; n < eventIds.length; n += DELIVERIES_PER_TRANSACTION) {
-    const some = eventIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
-    const did = await part((tx) => eraseInDeliveryBatch(tx, some, ids, pattern))
-    sum.results += did.results
-    sum.bodies += did.bodies
+    const eventIdBatch = eventIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
+    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, eventIdBatch, ids, pattern))
+    total.results += erasedCounts.results
+    total.bodies += erasedCounts.bodies
   }
-  return sum
+  return total
 }
 
 async function eraseInDeliveryBatch(
@@ -175,17 +176,17 @@ async function eraseInDeliveryBatch(
   ids: readonly number[],
   pattern: string,
 ): Promise<{ results: number; bodies: number }> {
-  const kept = await erase.lockDeliveries(tx, eventIds, pattern)
-  const known = await lockCandidateJobs(tx, kept)
-  const readable = kept.flatMap((one): DeliveryBody[] =>
+  const lockedDeliveries = await erase.lockDeliveries(tx, eventIds, pattern)
+  const jobs = await lockCandidateJobs(tx, lockedDeliveries)
+  const parseable = lockedDeliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
   )
   const named = new RegExp(pattern, 'iu')
-  const theirs = (result: ResultSubject): boolean =>
+  const isAboutSubject = (result: ResultSubject): boolean =>
     (result.member !== null && ids.includes(result.member.id)) || named.test(JSON.stringify(result.raw))
-  const erased = findResultSubjects(readable, known).filter(theirs)
-  const { results } = await redactResults(tx, readable, erased)
-  const unreadable = kept.filter((one) => one.unreadable)
+  const erased = findResultSubjects(parseable, jobs).filter(isAboutSubject)
+  const { results } = await redactResults(tx, parseable, erased)
+  const unreadable = lockedDeliveries.filter((one) => one.unreadable)
   await erase.replaceDeliveryBodies(
     tx,
     unreadable.map((one) => one.eventId),

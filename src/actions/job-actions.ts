@@ -34,7 +34,7 @@ export function performJobAction(
   return inTransaction(deps.db, async (tx) => {
     const job = await jobActions.lockJob(tx, id)
     if (job === null) return null
-    const nothing = (message: string): JobActionResult => ({
+    const unchanged = (message: string): JobActionResult => ({
       job: job.id,
       action,
       state: null,
@@ -42,46 +42,46 @@ export function performJobAction(
       possibly_billed: 0,
       message,
     })
-    if (job.held) return nothing('it is being posted right now')
-    const waits = job.state === Job.submitted || job.state === Job.inDoubt
+    if (job.held) return unchanged('it is being posted right now')
+    const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
     if (action === 'retry') {
       if (job.state === Job.submitting) {
         await jobActions.submitJobNow(tx, job.id)
-        return { ...nothing('the next run posts it'), state: Job.submitting }
+        return { ...unchanged('the next run posts it'), state: Job.submitting }
       }
-      if (waits)
-        return nothing(
+      if (isPosted)
+        return unchanged(
           job.state === Job.inDoubt
             ? 'it is in doubt whether the service has it: posting it again could be billed twice. Use `jobs expire` to give it up'
             : 'the service is working on it. Use `jobs expire` to give it up',
         )
-      return nothing('it has finished. The next run requests its unanswered inputs one by one')
+      return unchanged('it has finished. The next run requests its unanswered inputs one by one')
     }
-    const free = (): Promise<number> =>
+    const requeueInputs = (): Promise<number> =>
       lookups.requeueSingly(tx, [job.id], {
         reason: 'its job was expired manually',
         mayBeBilled: job.state !== Job.submitting,
         attempts: null,
       })
-    if (!waits && job.state !== Job.submitting) {
-      if (job.open === 0) return nothing('it has already finished')
-      const requeued = await free()
+    if (!isPosted && job.state !== Job.submitting) {
+      if (job.open === 0) return unchanged('it has already finished')
+      const requeued = await requeueInputs()
       return {
-        ...nothing('it has finished. The next run requests its unanswered inputs one by one'),
+        ...unchanged('it has finished. The next run requests its unanswered inputs one by one'),
         state: job.state,
         requeued,
         possibly_billed: requeued,
       }
     }
     await jobActions.expireJobNow(tx, job.id, 'expired manually, before its deadline')
-    const requeued = await free()
+    const requeued = await requeueInputs()
     deps.log.warn({ job: job.id, freed: requeued }, 'job expired manually')
     return {
       job: job.id,
       action,
       state: Job.expired,
       requeued,
-      possibly_billed: waits ? requeued : 0,
+      possibly_billed: isPosted ? requeued : 0,
       message: 'the next run requests its inputs one by one',
     }
   })

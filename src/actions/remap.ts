@@ -24,7 +24,7 @@ export interface RemapOptions {
   /** Maximum rows to return as a sample. */
   readonly sample: number
   readonly signal: AbortSignal
-  readonly onProgress?: ((done: number, all: number) => void) | undefined
+  readonly onProgress?: ((processed: number, total: number) => void) | undefined
 }
 
 /** Outcomes of the rows with a stored record. All but the last two add up to `rows`. */
@@ -51,8 +51,8 @@ export interface RemapReport extends DryRunReport {
  */
 export async function remapSource(deps: MaintenanceDeps, options: RemapOptions): Promise<RemapReport> {
   const { source, dryRun, signal } = options
-  const began = performance.now()
-  const examined = {
+  const startedAt = performance.now()
+  const counts = {
     rows: 0,
     changed: 0,
     unchanged: 0,
@@ -64,65 +64,65 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
   }
   const columns = source.outputs.map(({ column }) => ({ source: source.name, column, written: 0 }))
   const sample: DiffRow[] = []
-  const found = { source: source.name, examined, columns, sample }
-  const add = (rehearsed: readonly PreviewedRemap[]): void => {
-    examined.rows += rehearsed.length
-    for (const one of rehearsed) {
-      examined[one.outcome]++
+  const findings = { source: source.name, examined: counts, columns, sample }
+  const addPage = (previewed: readonly PreviewedRemap[]): void => {
+    counts.rows += previewed.length
+    for (const one of previewed) {
+      counts[one.outcome]++
       if (one.outcome !== 'changed') continue
-      if (one.row.undone) examined.undone++
+      if (one.row.undone) counts.undone++
       if (one.diff === null) continue
-      examined.cells += one.diff.cells.length
+      counts.cells += one.diff.cells.length
       for (const cell of one.diff.cells)
         for (const count of columns) if (count.column === cell.column) count.written++
       if (sample.length < options.sample && one.diff.cells.length > 0) sample.push(one.diff)
     }
   }
   if (dryRun) {
-    await forEachPage(deps, options, (after) => remapPage(deps, options, after, null), add)
-    return { dry_run: true, ...found, report: null }
+    await forEachPage(deps, options, (afterKey) => remapPage(deps, options, afterKey, null), addPage)
+    return { dry_run: true, ...findings, report: null }
   }
   const run = { sources: [source.name], options: { remap: true } }
-  const report = await runMaintenance(deps, run, signal, async ({ id, attempt, signal: ending }) => {
+  const report = await runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     await forEachPage(
       deps,
-      { ...options, signal: ending },
-      (after) => attempt(() => remapPage(deps, options, after, id)),
-      add,
+      { ...options, signal: stopping },
+      (afterKey) => attempt(() => remapPage(deps, options, afterKey, id)),
+      addPage,
       () => writeRequeued(deps, source, id, attempt),
     )
-    await writeLockedRows(deps, { source, signal: ending }, id, attempt)
+    await writeLockedRows(deps, { source, signal: stopping }, id, attempt)
     return createRunReport(deps.db, {
       id,
-      status: ending.aborted ? 'interrupted' : 'completed',
-      reason: ending.aborted ? 'asked to stop' : null,
+      status: stopping.aborted ? 'interrupted' : 'completed',
+      reason: stopping.aborted ? 'asked to stop' : null,
       rowsSkipped: 0,
       requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
       rate: null,
-      durationMs: performance.now() - began,
+      durationMs: performance.now() - startedAt,
     })
   })
-  return { dry_run: false, ...found, report }
+  return { dry_run: false, ...findings, report }
 }
 
 async function forEachPage(
   deps: MaintenanceDeps,
   { source, service, signal, onProgress }: RemapOptions,
-  read: (after: string) => Promise<PreviewedRemap[]>,
-  add: (rehearsed: readonly PreviewedRemap[]) => void,
+  read: (afterKey: string) => Promise<PreviewedRemap[]>,
+  addPage: (previewed: readonly PreviewedRemap[]) => void,
   write: () => Promise<void> = async () => {},
 ): Promise<void> {
-  const all = onProgress ? await store.countRemapRows(deps.db, source.name, service) : 0
-  let done = 0
-  let after = ''
+  const total = onProgress ? await store.countRemapRows(deps.db, source.name, service) : 0
+  let processed = 0
+  let afterKey = ''
   while (!signal.aborted) {
-    const rehearsed = await read(after)
-    add(rehearsed)
+    const previewed = await read(afterKey)
+    addPage(previewed)
     await write()
-    done += rehearsed.length
-    onProgress?.(done, all)
-    if (rehearsed.length < REMAP_BATCH_SIZE) return
-    after = rehearsed.at(-1)?.row.key ?? ''
+    processed += previewed.length
+    onProgress?.(processed, total)
+    if (previewed.length < REMAP_BATCH_SIZE) return
+    afterKey = previewed.at(-1)?.row.key ?? ''
   }
 }
 
@@ -133,22 +133,22 @@ async function forEachPage(
 function remapPage(
   deps: Pick<MaintenanceDeps, 'db' | 'policy'>,
   { source, service }: RemapOptions,
-  after: string,
+  afterKey: string,
   run: number | null,
 ): Promise<PreviewedRemap[]> {
   return inTransaction(
     deps.db,
     async (tx) => {
-      const rehearsed = await previewRemap(
+      const previewed = await previewRemap(
         tx,
         source,
-        await store.listRemapRows(tx, source.name, after, REMAP_BATCH_SIZE, service),
+        await store.listRemapRows(tx, source.name, afterKey, REMAP_BATCH_SIZE, service),
       )
       if (run !== null) {
-        const rows = rehearsed.filter(needsWrite).map((one) => one.row)
+        const rows = previewed.filter(needsWrite).map((one) => one.row)
         await store.requeueRowsForWrite(tx, source.name, run, rows)
       }
-      return rehearsed
+      return previewed
     },
     deps.policy.sourceTimeoutMs,
   )
@@ -183,10 +183,13 @@ async function writeLockedRows(
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
   const { leftWaitMs } = deps.policy
-  for (let movedAt = performance.now(); !signal.aborted && performance.now() - movedAt < leftWaitMs;) {
+  for (
+    let lastProgressAt = performance.now();
+    !signal.aborted && performance.now() - lastProgressAt < leftWaitMs;
+  ) {
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
     const { rows } = await step(() => writeBack.writeBackBatch(deps, source))
-    if (rows > 0) movedAt = performance.now()
+    if (rows > 0) lastProgressAt = performance.now()
     else await sleep(POLL_MS, undefined, { signal }).catch(() => {})
   }
 }
@@ -215,13 +218,13 @@ export async function previewRemap(
   rows: readonly RemapRow[],
 ): Promise<PreviewedRemap[]> {
   const { minConfidence } = source.mapping
-  const isTold = (row: RemapRow): boolean =>
+  const isConfident = (row: RemapRow): boolean =>
     afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null
-  const told = rows.filter(isTold)
+  const confident = rows.filter(isConfident)
   const results = await previewWrites(
     tx,
     source,
-    told.map(({ key, inputHash, written, record, confidence }) => {
+    confident.map(({ key, inputHash, written, record, confidence }) => {
       const { values } = coerceRecord(source, record, confidence)
       return { key, inputHash, values, written, confidence }
     }),

@@ -51,21 +51,21 @@ export async function retryFailedRows(
   const reasons = new Map<string, { source: string; state: RetryState; reason: string; rows: number }>()
   const lookups = new Set<number>()
   for (const source of options.sources) {
-    let after = ''
+    let afterKey = ''
     for (;;) {
       options.signal.throwIfAborted()
-      const { read, ready, ...rest } = await retryPage(deps, source, options, after)
-      counts.rows += ready.length
+      const { read, ready: retryable, ...rest } = await retryPage(deps, source, options, afterKey)
+      counts.rows += retryable.length
       counts.row_missing += rest.gone
       counts.complete += rest.complete
-      for (const { state, reason, asks, lookup } of ready) {
+      for (const { state, reason, asks, lookup } of retryable) {
         const name = JSON.stringify([source.name, state, reason])
-        const one = reasons.get(name) ?? { source: source.name, state, reason: reason ?? '', rows: 0 }
-        reasons.set(name, { ...one, rows: one.rows + 1 })
+        const entry = reasons.get(name) ?? { source: source.name, state, reason: reason ?? '', rows: 0 }
+        reasons.set(name, { ...entry, rows: entry.rows + 1 })
         if (!asks) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)
       }
-      after = read.at(-1)?.key ?? ''
+      afterKey = read.at(-1)?.key ?? ''
       if (read.length < RETRY_BATCH_SIZE) break
     }
   }
@@ -85,20 +85,20 @@ function retryPage(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: RetryOptions,
-  after: string,
+  afterKey: string,
 ): Promise<RetryPage> {
   return inTransaction(
     deps.db,
     async (tx) => {
-      const read = await store.listRetryRows(tx, source.name, options, after, RETRY_BATCH_SIZE)
+      const read = await store.listRetryRows(tx, source.name, options, afterKey, RETRY_BATCH_SIZE)
       const keys = read.map((row) => row.key)
-      const there = new Map(
+      const lacksByKey = new Map(
         (await readCandidatesByKey(tx, source, keys, deps.service)).map((row) => [row.key, row.lacks]),
       )
-      const ready = read.filter((row) => there.get(row.key) === true)
-      if (!options.dryRun) await store.makeRowsDue(tx, source.name, ready)
-      const gone = read.filter((row) => !there.has(row.key)).length
-      return { read, ready, gone, complete: read.length - gone - ready.length }
+      const retryable = read.filter((row) => lacksByKey.get(row.key) === true)
+      if (!options.dryRun) await store.makeRowsDue(tx, source.name, retryable)
+      const missing = read.filter((row) => !lacksByKey.has(row.key)).length
+      return { read, ready: retryable, gone: missing, complete: read.length - missing - retryable.length }
     },
     deps.policy.sourceTimeoutMs,
   )

@@ -166,8 +166,8 @@ export async function readLastFillRates(
   db: Database,
   source: Source,
 ): Promise<StatusReport['fill_rate'][string]> {
-  const last = await measured.latestFillRateSample(db, source.name)
-  if (last === null) return 'unknown: it is counted by runs, and there was none yet'
-  const columns = source.outputs.map(({ column }) => ({ column, filled: last.filled[column] ?? 0 }))
-  return { eligible: last.eligible, columns, measured_at: last.at }
+  const lastSample = await measured.latestFillRateSample(db, source.name)
+  if (lastSample === null) return 'unknown: it is counted by runs, and there was none yet'
+  const columns = source.outputs.map(({ column }) => ({ column, filled: lastSample.filled[column] ?? 0 }))
+  return { eligible: lastSample.eligible, columns, measured_at: lastSample.at }
 }

@@ -29,12 +29,12 @@ export function setTriggers(
 ): Promise<TriggerStatus> {
   return inTransaction(db, async (tx) => {
     await sql`set local lock_timeout = ${sql.lit(TRIGGER_LOCK_TIMEOUT_MS)}`.execute(tx)
-    const changed = action === 'install' || (await removeTriggers(tx, source))
+    const hasChanged = action === 'install' || (await removeTriggers(tx, source))
     if (action === 'install') await installTriggers(tx, source)
     return {
       table: source.mapping.table,
       columns: listFollowedColumns(source).map((column) => column.name),
-      changed,
+      changed: hasChanged,
       followed: source.mapping.follow,
     }
   })

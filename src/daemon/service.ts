@@ -155,9 +155,9 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
     signal,
     wakeSignal: new WakeSignal(),
     tick: async () => {
-      const { dropped, more } = await dropOld(deps, deps.config.keep, sweep)
-      if (Object.values(dropped).some((count) => count > 0))
-        deps.log.debug({ ...dropped }, 'deleted expired data')
+      const { deleted, more } = await dropOld(deps, deps.config.keep, sweep)
+      if (Object.values(deleted).some((count) => count > 0))
+        deps.log.debug({ ...deleted }, 'deleted expired data')
       await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
       return 1
     },

@@ -49,8 +49,8 @@ const batchSizes = new WeakMap<Source, BatchSize>()
  * The batch size of a source in this process, shared by everything that writes to it: it is the table that is slow.
  */
 export function sharedBatchSize(source: Source, most: number): BatchSize {
-  const known = batchSizes.get(source)
-  if (known !== undefined) return known
+  const existing = batchSizes.get(source)
+  if (existing !== undefined) return existing
   const pace = new BatchSize(most)
   batchSizes.set(source, pace)
   return pace

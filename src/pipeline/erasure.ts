@@ -36,13 +36,13 @@ export interface ResultSubject {
  */
 export function findResultSubjects(
   bodies: readonly DeliveryBody[],
-  known: readonly DeliveryJob[],
+  jobs: readonly DeliveryJob[],
 ): ResultSubject[] {
   return bodies.flatMap(({ eventId, job, jobId, body }) => {
     const parsed = parseEvent(Buffer.from(body))
     if (!parsed.ok) return []
     const { results } = parsed.event
-    const matched = findJobCandidates({ job, jobId }, known).map((candidate) => ({
+    const candidates = findJobCandidates({ job, jobId }, jobs).map((candidate) => ({
       members: candidate.job.members,
       places: matchToMembers(candidate, results),
     }))
@@ -51,7 +51,7 @@ export function findResultSubjects(
       index,
       identifiers: findIdentifiers(item.raw),
       member:
-        matched.flatMap(({ members, places }) => {
+        candidates.flatMap(({ members, places }) => {
           const member = members[places[index] ?? -1]
           // A lookup that still exists has a kind, with or without an address.
           return member === undefined ? [] : [{ id: member.id, isErased: member.kind === null }]
@@ -65,18 +65,20 @@ export function findResultSubjects(
 export async function redactResults<Of extends DeliveryBody>(
   tx: Tx,
   bodies: readonly Of[],
-  erased: readonly Pick<ResultSubject, 'eventId' | 'index'>[],
+  erasedResults: readonly Pick<ResultSubject, 'eventId' | 'index'>[],
 ): Promise<{ bodies: Of[]; results: number }> {
-  const redacted = bodies.map((one) => {
-    const places = new Set(erased.filter(({ eventId }) => eventId === one.eventId).map(({ index }) => index))
-    const body = redactBody(one.body, places)
-    return body === null ? one : { ...one, body }
+  const redacted = bodies.map((entry) => {
+    const erasedIndexes = new Set(
+      erasedResults.filter(({ eventId }) => eventId === entry.eventId).map(({ index }) => index),
+    )
+    const body = redactBody(entry.body, erasedIndexes)
+    return body === null ? entry : { ...entry, body }
   })
   await deliveries.redactDeliveries(
     tx,
-    redacted.filter((one, n) => one !== bodies[n]),
+    redacted.filter((entry, n) => entry !== bodies[n]),
   )
-  return { bodies: redacted, results: erased.length }
+  return { bodies: redacted, results: erasedResults.length }
 }
 
 /**
@@ -86,22 +88,28 @@ export async function redactResults<Of extends DeliveryBody>(
 export async function dropErased<Of extends DeliveryBody>(
   tx: Tx,
   bodies: readonly Of[],
-  known: readonly DeliveryJob[],
+  jobs: readonly DeliveryJob[],
 ): Promise<readonly Of[]> {
   if (!(await suppressions.hasSuppressions(tx))) return bodies
-  const results = findResultSubjects(bodies, known)
-  const named = results.flatMap((result) => result.identifiers)
-  const flags = await suppressions.areSuppressed(tx, named)
-  const suppressed = new Set(named.filter((_, n) => flags[n]).map((one) => `${one.kind}\n${one.key}`))
-  const erased = results.filter(
+  const results = findResultSubjects(bodies, jobs)
+  const identifiers = results.flatMap((result) => result.identifiers)
+  const suppressedFlags = await suppressions.areSuppressed(tx, identifiers)
+  const suppressed = new Set(
+    identifiers
+      .filter((_, n) => suppressedFlags[n])
+      .map((identifier) => `${identifier.kind}\n${identifier.key}`),
+  )
+  const erasedResults = results.filter(
     (result) =>
       result.member?.isErased === true ||
-      result.identifiers.some((one) => suppressed.has(`${one.kind}\n${one.key}`)),
+      result.identifiers.some((identifier) => suppressed.has(`${identifier.kind}\n${identifier.key}`)),
   )
-  if (erased.length === 0) return bodies
-  const ids = erased.flatMap(({ member }) => (member === null || member.isErased ? [] : [member.id]))
-  if (ids.length > 0) await eraseLookups(tx, ids)
-  return (await redactResults(tx, bodies, erased)).bodies
+  if (erasedResults.length === 0) return bodies
+  const lookupIds = erasedResults.flatMap(({ member }) =>
+    member === null || member.isErased ? [] : [member.id],
+  )
+  if (lookupIds.length > 0) await eraseLookups(tx, lookupIds)
+  return (await redactResults(tx, bodies, erasedResults)).bodies
 }
 
 export interface SubjectIdentifier {
@@ -115,26 +123,30 @@ const RESULTS_FIELD = 'results'
  * Replaces some results of a delivery's body by null, by index: the positions stay, because the order of results may
  * identify them. The rest keeps every digit. Null if the body has no such results.
  */
-export function redactBody(body: string, erased: ReadonlySet<number>): string | null {
-  if (erased.size === 0) return null
+export function redactBody(body: string, erasedIndexes: ReadonlySet<number>): string | null {
+  if (erasedIndexes.size === 0) return null
   const event = parseExactJson(body.charCodeAt(0) === 0xfeff ? body.slice(1) : body)
   if (!isObject(event)) return null
   const results = event[RESULTS_FIELD]
   if (Array.isArray(results))
-    return JSON.stringify({ ...event, results: results.map((item, n) => (erased.has(n) ? null : item)) })
+    return JSON.stringify({
+      ...event,
+      results: results.map((item, n) => (erasedIndexes.has(n) ? null : item)),
+    })
   if (!isObject(results)) return null
   // A map of identifier to result: the identifier may be the address.
-  const kept = Object.entries(results).map(([id, item], n) =>
-    erased.has(n) ? [`erased:${n}`, null] : [id, item],
+  const entries = Object.entries(results).map(([id, item], n) =>
+    erasedIndexes.has(n) ? [`erased:${n}`, null] : [id, item],
   )
-  return JSON.stringify({ ...event, results: Object.fromEntries(kept) })
+  return JSON.stringify({ ...event, results: Object.fromEntries(entries) })
 }
 
 /** Finds every person identifier among the strings of a value: email addresses and profile URLs. */
 export function findIdentifiers(value: unknown): SubjectIdentifier[] {
   const found = new Map<string, SubjectIdentifier>()
   forEachString(value, (text) => {
-    for (const one of parseIdentifiers(text)) found.set(`${one.kind}\n${one.key}`, one)
+    for (const identifier of parseIdentifiers(text))
+      found.set(`${identifier.kind}\n${identifier.key}`, identifier)
   })
   return [...found.values()]
 }
@@ -173,15 +185,15 @@ export function subjectHashes(record: unknown): string[] {
 export async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<void> {
   if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return
   await inTransaction(db, async (tx) => {
-    const erased = new Set(
+    const suppressedHashes = new Set(
       await suppressions.findHashes(
         tx,
         unstored.flatMap(({ hashes = [] }) => hashes),
       ),
     )
-    const ids = unstored
-      .filter(({ hashes = [] }) => hashes.some((hash) => erased.has(hash)))
+    const lookupIds = unstored
+      .filter(({ hashes = [] }) => hashes.some((hash) => suppressedHashes.has(hash)))
       .map(({ id }) => id)
-    if (ids.length > 0) await eraseLookups(tx, ids)
+    if (lookupIds.length > 0) await eraseLookups(tx, lookupIds)
   })
 }

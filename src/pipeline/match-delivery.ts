@@ -44,57 +44,56 @@ export function matchToMembers(
 export function settleDelivery(
   event: Pick<WebhookEvent, 'status' | 'results'>,
   candidates: readonly JobCandidate[],
-  rules: FreshnessPolicy,
+  freshness: FreshnessPolicy,
   now: number,
 ): DeliverySettlement | null {
-  let best: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
+  let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   for (const candidate of candidates) {
-    const places = matchToMembers(candidate, event.results)
-    if (best === null || countMatched(places) > countMatched(best.places)) best = { candidate, places }
+    const memberIndexes = matchToMembers(candidate, event.results)
+    if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
+      bestMatch = { candidate, places: memberIndexes }
   }
-  if (best === null) return null
-  const { places } = best
-  const { job, isCertain } = best.candidate
+  if (bestMatch === null) return null
+  const { places: memberIndexes } = bestMatch
+  const { job, isCertain } = bestMatch.candidate
   const answers: DeliveredResult[] = []
-  event.results.forEach((item, at) => {
-    const member = job.members[places[at] ?? -1]
+  event.results.forEach((item, index) => {
+    const member = job.members[memberIndexes[index] ?? -1]
     if (!member) return
     const isCompany = member.kind === 'domain'
     // A company may be under its own field, or beside the identifier.
-    const reading = isCompany ? parseResult(item.data ?? item.raw, 'company') : parseResult(item.data)
-    if (reading.fault !== null) return
-    if (reading.found)
-      answers.push(
-        answer(member.id, { type: 'found', record: reading.record, confidence: reading.confidence }),
-      )
+    const parsed = isCompany ? parseResult(item.data ?? item.raw, 'company') : parseResult(item.data)
+    if (parsed.fault !== null) return
+    if (parsed.found)
+      answers.push(answer(member.id, { type: 'found', record: parsed.record, confidence: parsed.confidence }))
     else if (event.status === 'completed') answers.push(answer(member.id, { type: 'not_found' }))
   })
-  const isForJob = isCertain || countMatched(places) > 0
+  const isForJob = isCertain || countMatched(memberIndexes) > 0
   return {
     job,
     answers,
     isForJob,
     status: isForJob && isTerminalStatus(event.status) ? event.status : null,
-    unmatched: places.length - countMatched(places),
+    unmatched: memberIndexes.length - countMatched(memberIndexes),
   }
 
   function answer(id: number, result: Parameters<typeof afterResult>[0]): DeliveredResult {
-    return { id, job: job.id, ...afterResult(result, rules, now) }
+    return { id, job: job.id, ...afterResult(result, freshness, now) }
   }
 }
 
-const countMatched = (places: readonly (number | null)[]): number =>
-  places.filter((place) => place !== null).length
+const countMatched = (memberIndexes: readonly (number | null)[]): number =>
+  memberIndexes.filter((memberIndex) => memberIndex !== null).length
 
 /** Keeps one answer per lookup: a record beats a miss, otherwise the first stays, as if applied one by one. */
 export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResult[] {
-  const merged = new Map<number, DeliveredResult>()
+  const byLookup = new Map<number, DeliveredResult>()
   for (const answer of answers) {
-    const before = merged.get(answer.id)
-    if (before === undefined || (before.state !== 'found' && answer.state === 'found'))
-      merged.set(answer.id, answer)
+    const existing = byLookup.get(answer.id)
+    if (existing === undefined || (existing.state !== 'found' && answer.state === 'found'))
+      byLookup.set(answer.id, answer)
   }
-  return [...merged.values()]
+  return [...byLookup.values()]
 }
 
 /** How a delivery refers to its job. */
@@ -119,14 +118,14 @@ export interface JobCandidate {
  * use one twice. If URL and body name different jobs, neither is certain. The body is signed and the URL is not, so
  * the body's job comes first.
  */
-export function findJobCandidates(delivery: DeliveryAddress, known: readonly DeliveryJob[]): JobCandidate[] {
-  const { job: address, jobId } = delivery
-  const addressed = address === null ? undefined : known.find((job) => job.id === address)
-  if (addressed && isConsistent(addressed, jobId)) return [{ job: addressed, isCertain: true }]
-  const named = jobId === null ? [] : known.filter((job) => job.jobId === jobId)
-  const isCertain = address === null && named.length === 1
+export function findJobCandidates(delivery: DeliveryAddress, jobs: readonly DeliveryJob[]): JobCandidate[] {
+  const { job: urlKey, jobId } = delivery
+  const urlJob = urlKey === null ? undefined : jobs.find((job) => job.id === urlKey)
+  if (urlJob && isConsistent(urlJob, jobId)) return [{ job: urlJob, isCertain: true }]
+  const namedJobs = jobId === null ? [] : jobs.filter((job) => job.jobId === jobId)
+  const isCertain = urlKey === null && namedJobs.length === 1
   const isOpen = (job: DeliveryJob): boolean => job.members.some((member) => member.open)
-  return [...named, ...(addressed ? [addressed] : [])]
+  return [...namedJobs, ...(urlJob ? [urlJob] : [])]
     .toSorted((a, b) => Number(isOpen(b)) - Number(isOpen(a)))
     .map((job) => ({ job, isCertain }))
 }
@@ -136,20 +135,20 @@ export async function lockCandidateJobs(
   tx: Tx,
   deliveries: readonly DeliveryAddress[],
 ): Promise<DeliveryJob[]> {
-  const byAddress = await lockJobsForDeliveries(
+  const byUrl = await lockJobsForDeliveries(
     tx,
     deliveries.flatMap((delivery) => delivery.job ?? []),
     [],
   )
-  const addressed = new Map(byAddress.map((job) => [job.id, job]))
+  const urlJobs = new Map(byUrl.map((job) => [job.id, job]))
   // If the URL decides, other jobs with the same id need not be read: a service may give all jobs one id.
   const jobIds = deliveries.flatMap(({ job, jobId }) => {
-    const its = job === null ? undefined : addressed.get(job)
-    return jobId === null || (its && isConsistent(its, jobId)) ? [] : [jobId]
+    const urlJob = job === null ? undefined : urlJobs.get(job)
+    return jobId === null || (urlJob && isConsistent(urlJob, jobId)) ? [] : [jobId]
   })
-  if (jobIds.length === 0) return byAddress
-  const byName = await lockJobsForDeliveries(tx, [], jobIds)
-  return [...byAddress, ...byName.filter((job) => !addressed.has(job.id))]
+  if (jobIds.length === 0) return byUrl
+  const byJobId = await lockJobsForDeliveries(tx, [], jobIds)
+  return [...byUrl, ...byJobId.filter((job) => !urlJobs.has(job.id))]
 }
 
 const isConsistent = (job: DeliveryJob, jobId: string | null): boolean =>

@@ -43,15 +43,15 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
 
 /** Takes items from each list as evenly as their lengths allow, up to `max` in all. Pure. */
 export function sampleEvenly<Item>(lists: readonly (readonly Item[])[], most: number): Item[] {
-  const shares = new Map<readonly Item[], number>()
-  let left = most
+  const shareByList = new Map<readonly Item[], number>()
+  let remaining = most
   const shortestFirst = lists.toSorted((a, b) => a.length - b.length)
   for (const [n, list] of shortestFirst.entries()) {
-    const share = Math.min(list.length, Math.floor(left / (lists.length - n)))
-    shares.set(list, share)
-    left -= share
+    const share = Math.min(list.length, Math.floor(remaining / (lists.length - n)))
+    shareByList.set(list, share)
+    remaining -= share
   }
-  return lists.flatMap((list) => list.slice(0, shares.get(list)))
+  return lists.flatMap((list) => list.slice(0, shareByList.get(list)))
 }
 
 export interface PreviewedRow {

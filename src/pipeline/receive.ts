@@ -27,7 +27,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * Postgres does not store the delivery: the sender must then retry.
  */
 export function createWebhookReceiver(db: Database, secrets: readonly string[]): ReceiveWebhook {
-  const store = createBatcher(
+  const insert = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
       const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
       return new Set(await deliveries.insertDeliveries(db, [...unique.values()]))
@@ -37,8 +37,8 @@ export function createWebhookReceiver(db: Database, secrets: readonly string[]):
   return async (post) => {
     if (!verifyWebhook(post.body, post.signature, secrets)) return 'bad_signature'
     const delivery = toReceivedDelivery(post)
-    const fresh = await store(delivery)
-    return fresh.has(delivery.eventId) ? 'accepted' : 'duplicate'
+    const inserted = await insert(delivery)
+    return inserted.has(delivery.eventId) ? 'accepted' : 'duplicate'
   }
 }
 

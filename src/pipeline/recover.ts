@@ -30,8 +30,8 @@ export async function recoverAbandoned(
   deps: Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<RunPolicy, 'attempts'> },
   ownRuns: number | readonly number[] | null,
 ): Promise<RecoverResult> {
-  const own = ownRuns === null ? [] : [ownRuns].flat()
-  const interrupted = await runs.interruptExpired(deps.db, own)
+  const ownIds = ownRuns === null ? [] : [ownRuns].flat()
+  const interrupted = await runs.interruptExpired(deps.db, ownIds)
   const expiredLeases = await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
   await lookups.pruneInFlightMarks(deps.db)
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)

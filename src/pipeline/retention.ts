@@ -37,24 +37,24 @@ export interface RetentionCursor {
  */
 export async function enforceRetention(
   { db }: Pick<Deps, 'db'>,
-  keep: RetentionPolicy,
-  sweep: RetentionCursor,
-): Promise<{ readonly dropped: DeletedCounts; readonly more: boolean }> {
+  policy: RetentionPolicy,
+  cursor: RetentionCursor,
+): Promise<{ readonly deleted: DeletedCounts; readonly more: boolean }> {
   const records =
-    keep.recordsMs === null
+    policy.recordsMs === null
       ? { dropped: 0, next: null }
-      : await store.deleteRecords(db, keep.recordsMs, sweep.after, BATCH_SIZE)
-  sweep.after = records.next ?? 0
-  const runsMs = Math.max(keep.deliveriesMs, keep.changesMs ?? 0)
-  const dropped: DeletedCounts = {
+      : await store.deleteRecords(db, policy.recordsMs, cursor.after, BATCH_SIZE)
+  cursor.after = records.next ?? 0
+  const runsMs = Math.max(policy.deliveriesMs, policy.changesMs ?? 0)
+  const deleted: DeletedCounts = {
     records: records.dropped,
-    deliveries: await store.deleteDeliveries(db, keep.deliveriesMs, BATCH_SIZE),
-    jobs: await store.deleteJobs(db, keep.deliveriesMs, BATCH_SIZE),
-    changes: keep.changesMs === null ? 0 : await store.deleteChanges(db, keep.changesMs, BATCH_SIZE),
+    deliveries: await store.deleteDeliveries(db, policy.deliveriesMs, BATCH_SIZE),
+    jobs: await store.deleteJobs(db, policy.deliveriesMs, BATCH_SIZE),
+    changes: policy.changesMs === null ? 0 : await store.deleteChanges(db, policy.changesMs, BATCH_SIZE),
     runs: await store.deleteRuns(db, runsMs, BATCH_SIZE),
-    scheduledRuns: await store.deleteScheduledRuns(db, keep.deliveriesMs, BATCH_SIZE),
-    budgets: await budgets.deleteBudgets(db, Math.max(keep.deliveriesMs, SCHEDULED_RUNS_MS), BATCH_SIZE),
+    scheduledRuns: await store.deleteScheduledRuns(db, policy.deliveriesMs, BATCH_SIZE),
+    budgets: await budgets.deleteBudgets(db, Math.max(policy.deliveriesMs, SCHEDULED_RUNS_MS), BATCH_SIZE),
   }
-  const full = Object.values(dropped).some((count) => count === BATCH_SIZE)
-  return { dropped, more: full || records.next !== null }
+  const isFull = Object.values(deleted).some((count) => count === BATCH_SIZE)
+  return { deleted, more: isFull || records.next !== null }
 }

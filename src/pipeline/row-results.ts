@@ -19,15 +19,15 @@ export function partitionAnswered(
   answered: readonly writeBackQueue.AnsweredRow[],
 ): { settled: writeBackQueue.FinishedRow[]; fitted: FittedRow[] } {
   const settled: writeBackQueue.FinishedRow[] = []
-  const fitted: FittedRow[] = []
+  const toWrite: FittedRow[] = []
   for (const row of answered) {
-    const answer = afterAnswer(row, source.mapping.minConfidence, hasCascade(source.mapping))
-    if (answer === null) fitted.push(fitRow(source, row))
-    else if (answer.state === Row.waiting)
-      settled.push({ ...baseResult(row), ...answer, nextAt: null, missed: true })
-    else settled.push({ ...baseResult(row), ...answer })
+    const nextState = afterAnswer(row, source.mapping.minConfidence, hasCascade(source.mapping))
+    if (nextState === null) toWrite.push(fitRow(source, row))
+    else if (nextState.state === Row.waiting)
+      settled.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
+    else settled.push({ ...baseResult(row), ...nextState })
   }
-  return { settled, fitted }
+  return { settled, fitted: toWrite }
 }
 
 function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
@@ -48,14 +48,14 @@ const baseResult = (row: writeBackQueue.AnsweredRow) => ({
 
 /** The state of a row after its write or previewed write. */
 export function toFinishedRow(
-  { row, write, skipped: unfit }: FittedRow,
+  { row, write, skipped: recordSkips }: FittedRow,
   result: WriteResult,
 ): writeBackQueue.FinishedRow {
   // Reasons from the record, and from the outputs' own SQL expressions: no such foreign key, text too long.
-  const skipped = [...unfit, ...result.skipped]
+  const skipped = [...recordSkips, ...result.skipped]
   // A field that the record lacks or the mapping omits is no conflict; a value that did not fit its column is.
-  const misfits = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
-  const settled = afterWrite(result.outcome, describeWrite(result, write, misfits))
+  const conflicts = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
+  const settled = afterWrite(result.outcome, describeWrite(result, write, conflicts))
   if (settled === null)
     return {
       ...baseResult(row),
@@ -73,16 +73,16 @@ export function toFinishedRow(
     cells: {
       written: after ? Object.keys(after).length : 0,
       protected: result.kept,
-      skipped: misfits.length + rejected,
+      skipped: conflicts.length + rejected,
     },
   }
 }
 
 const NO_CONFLICT_REASONS = new Set(['absent', 'below_confidence', 'unmapped', 'group_incomplete'])
 
-function describeWrite(result: WriteResult, write: WriteRow, misfits: FittedRow['skipped']): string | null {
+function describeWrite(result: WriteResult, write: WriteRow, conflicts: FittedRow['skipped']): string | null {
   if (result.reason !== null) return result.reason
-  if (misfits.length > 0) return misfits.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
+  if (conflicts.length > 0) return conflicts.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
   if (result.outcome !== 'unchanged') return null
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
   return result.kept > 0 ? 'its columns already hold values' : null
@@ -101,9 +101,9 @@ export const isTouchColumn = (source: Source, column: string): boolean =>
 /** Sorts columns as the configuration lists them; a change stores them in jsonb's own order. */
 export function sortByConfig(source: Source, columns: readonly string[]): string[] {
   const configured = [...source.outputs, ...source.touches].map((cell) => cell.column)
-  const place = (column: string): number => {
-    const at = configured.indexOf(column)
-    return at === -1 ? configured.length : at
+  const positionOf = (column: string): number => {
+    const index = configured.indexOf(column)
+    return index === -1 ? configured.length : index
   }
-  return columns.toSorted((a, b) => place(a) - place(b))
+  return columns.toSorted((a, b) => positionOf(a) - positionOf(b))
 }

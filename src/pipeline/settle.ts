@@ -79,7 +79,7 @@ function isDeliveryError(error: unknown): boolean {
 
 /** Settles deliveries one at a time, so that a faulty one is quarantined alone and blocks no other. */
 async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
-  let sum = NOTHING_SETTLED
+  let total = NOTHING_SETTLED
   for (let n = 0; n < DELIVERIES_PER_TICK; n++) {
     let eventId: string | null = null
     const one = await settleClaimed(deps, 1, (claimed) => {
@@ -93,16 +93,16 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
       return { ...NOTHING_SETTLED, deliveries: 1 }
     })
     if (one.deliveries === 0) break
-    sum = {
-      deliveries: sum.deliveries + one.deliveries,
-      answered: sum.answered + one.answered,
-      orphaned: sum.orphaned + one.orphaned,
-      lagsMs: [...sum.lagsMs, ...one.lagsMs],
-      outcomes: [...sum.outcomes, ...one.outcomes],
-      quarantinedResults: sum.quarantinedResults + one.quarantinedResults,
+    total = {
+      deliveries: total.deliveries + one.deliveries,
+      answered: total.answered + one.answered,
+      orphaned: total.orphaned + one.orphaned,
+      lagsMs: [...total.lagsMs, ...one.lagsMs],
+      outcomes: [...total.outcomes, ...one.outcomes],
+      quarantinedResults: total.quarantinedResults + one.quarantinedResults,
     }
   }
-  return sum
+  return total
 }
 
 /** @param onClaim called with the first delivery's id before it is processed */
@@ -116,14 +116,14 @@ function settleClaimed(
     const [first] = claimed
     if (first === undefined) return NOTHING_SETTLED
     onClaim(first.eventId)
-    const known = await lockCandidateJobs(tx, claimed)
-    const kept = await dropErased(tx, claimed, known)
-    const settled = kept.map((delivery) => settleParsed(deps, delivery, known))
+    const deliveryJobs = await lockCandidateJobs(tx, claimed)
+    const redacted = await dropErased(tx, claimed, deliveryJobs)
+    const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
 
-    const done = settled.flatMap((one) => one.matched ?? [])
-    const answers = mergeAnswers(done.flatMap((one) => one.settlement.answers))
+    const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
+    const answers = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
     await completeFromDelivery(tx, answers)
-    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(done), deps.policy.bulkGraceMs)
+    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(matchedDeliveries), deps.policy.bulkGraceMs)
     await deliveries.closeDeliveries(tx, settled)
     return {
       deliveries: claimed.length,
@@ -148,14 +148,14 @@ interface SettledDelivery extends deliveries.SettledDelivery {
 function settleParsed(
   deps: Pick<Deps, 'policy' | 'now'>,
   delivery: deliveries.ClaimedDelivery,
-  known: readonly jobs.DeliveryJob[],
+  deliveryJobs: readonly jobs.DeliveryJob[],
 ): SettledDelivery {
   const { eventId } = delivery
   const parsed = parseEvent(Buffer.from(delivery.body))
   if (!parsed.ok)
     return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed
-  const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, known)
+  const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, deliveryJobs)
   const settlement = settleDelivery(event, candidates, deps.policy, deps.now())
   if (settlement === null)
     return {
@@ -181,17 +181,19 @@ function settleParsed(
 }
 
 /** What the deliveries of a batch mean for their jobs, once per job. */
-function toDeliveredJobs(done: readonly MatchedDelivery[]): jobs.DeliveredJob[] {
-  return [...Map.groupBy(done, (one) => one.settlement.job.id).values()].map((its) => {
-    const [{ settlement }] = its as [MatchedDelivery]
+function toDeliveredJobs(matchedDeliveries: readonly MatchedDelivery[]): jobs.DeliveredJob[] {
+  return [...Map.groupBy(matchedDeliveries, (one) => one.settlement.job.id).values()].map((jobDeliveries) => {
+    const [{ settlement }] = jobDeliveries as [MatchedDelivery]
     const { id, members } = settlement.job
-    const answered = new Set(its.flatMap((one) => one.settlement.answers.map((answer) => answer.id)))
+    const answered = new Set(
+      jobDeliveries.flatMap((one) => one.settlement.answers.map((answer) => answer.id)),
+    )
     const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
-    const statuses = its.flatMap((one) => one.settlement.status ?? [])
+    const statuses = jobDeliveries.flatMap((one) => one.settlement.status ?? [])
     const status: TerminalStatus | null = statuses.includes('completed') ? 'completed' : (statuses[0] ?? null)
     return {
       id,
-      jobId: its.find((one) => one.jobId !== null)?.jobId ?? null,
+      jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
       ...afterDelivery(status, unanswered),
       isOpen: unanswered > 0,
     }

@@ -45,59 +45,59 @@ export async function submitJobs(
     minimum: deps.policy.bulkMinimum,
   })
   if (webhookUrl === null || bulkFrom === null) return NOTHING_SUBMITTED
-  const open = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
-  if (open === 0) return NOTHING_SUBMITTED
-  const there = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
-  if (!there.enough && !there.again) return NOTHING_SUBMITTED
+  const allowed = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
+  if (allowed === 0) return NOTHING_SUBMITTED
+  const submittable = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
+  if (!submittable.enough && !submittable.again) return NOTHING_SUBMITTED
 
   const priority = toPriority(run.trigger)
   // Take slots first: a lease that waits for a slot would expire before its job is posted, and single calls would
   // take the slots while this one waits for permits.
   await deps.slots.wait(priority, options.signal, true)
-  const slots = deps.slots.take(open, priority, true)
-  let held = slots
-  const give = (count: number): void => {
-    held -= count
+  const slots = deps.slots.take(allowed, priority, true)
+  let heldSlots = slots
+  const releaseSlots = (count: number): void => {
+    heldSlots -= count
     deps.slots.release(count)
   }
   let permits: Permits | null = null
   try {
     if (slots === 0) return NOTHING_SUBMITTED
-    permits = await deps.limiter.acquire(open, priority, options.signal).catch((error: unknown) => {
+    permits = await deps.limiter.acquire(allowed, priority, options.signal).catch((error: unknown) => {
       if (options.signal.aborted) return null
       throw error
     })
     if (permits === null) return NOTHING_SUBMITTED
-    const granted = permits
+    const grantedPermits = permits
     const token = randomUUID()
-    const outgoing = await leaseJobs(deps, run, {
-      limit: granted.count,
+    const outgoingJobs = await leaseJobs(deps, run, {
+      limit: grantedPermits.count,
       token,
       least: bulkFrom,
-      again: there.again,
-      leaseMs: submitLeaseMs(granted.count, slots, deps.policy.callTimeoutMs),
+      again: submittable.again,
+      leaseMs: submitLeaseMs(grantedPermits.count, slots, deps.policy.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
       // is in doubt.
       await releaseWithin(LEASE_MS, () => jobs.releaseJobs(deps.db, token))
       throw error
     })
-    give(Math.max(0, slots - outgoing.length))
+    releaseSlots(Math.max(0, slots - outgoingJobs.length))
     // With fewer slots than jobs, each slot posts several jobs in turn, and is released when none is left.
-    const inSlots = pLimit(slots)
-    const store = createBatcher((ended: SubmissionResult[]) => recordSubmissions(deps, ended))
-    const posts = outgoing.map((job) => {
-      const call = granted.use()
-      return inSlots(async () => {
+    const limitToSlots = pLimit(slots)
+    const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results))
+    const posts = outgoingJobs.map((job) => {
+      const call = grantedPermits.use()
+      return limitToSlots(async () => {
         const { event, stop, throttled } = await postJob(deps, job, webhookUrl(job.id), call)
-        await store({
+        await recordResult({
           id: job.id,
           token,
           isGlobalRejection: stop !== null,
           mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
           ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
         })
-        if (inSlots.pendingCount === 0) give(1)
+        if (limitToSlots.pendingCount === 0) releaseSlots(1)
         return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
       })
     })
@@ -112,7 +112,7 @@ export async function submitJobs(
     }
   } finally {
     permits?.release()
-    give(held)
+    releaseSlots(heldSlots)
   }
 }
 
@@ -137,20 +137,20 @@ async function leaseJobs(
     readonly leaseMs: number
   },
 ): Promise<jobs.OutgoingJob[]> {
-  const { limit, token, least, leaseMs } = options
-  const again = options.again
+  const { limit, token, least: minimum, leaseMs } = options
+  const retries = options.again
     ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, limit, token, leaseMs })
     : []
-  if (again.length === limit) return again
-  const made = await jobs.createJobs(deps.db, {
+  if (retries.length === limit) return retries
+  const created = await jobs.createJobs(deps.db, {
     run: run.id,
-    ids: Array.from({ length: limit - again.length }, () => randomUUID()),
-    least,
+    ids: Array.from({ length: limit - retries.length }, () => randomUUID()),
+    least: minimum,
     token,
     leaseMs,
     deadlineMs: deps.policy.bulkDeadlineMs,
   })
-  return [...again, ...made]
+  return [...retries, ...created]
 }
 
 async function postJob(
@@ -191,7 +191,7 @@ const NOT_ACCEPTED_STATUSES: ReadonlySet<number> = new Set([403, 429, 500, 503])
 export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
   const reason = describeFailure(error)
   const { retryAfterMs, status } = error
-  const mayBeTaken = status === null ? error.maybeSent : !NOT_ACCEPTED_STATUSES.has(status)
+  const mayBeAccepted = status === null ? error.maybeSent : !NOT_ACCEPTED_STATUSES.has(status)
   const mayBeBilled = status === 500
   switch (error.action) {
     case 'reject':
@@ -200,11 +200,11 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
     case 'rotate_key':
       return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'release':
-      return error instanceof AbortedError && mayBeTaken
+      return error instanceof AbortedError && mayBeAccepted
         ? { type: 'unconfirmed', reason }
         : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'retry':
-      return mayBeTaken
+      return mayBeAccepted
         ? { type: 'unconfirmed', reason }
         : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
   }
@@ -217,26 +217,26 @@ interface SubmissionResult extends jobs.SubmittedJob {
   readonly mayBeBilled: boolean
 }
 
-async function recordSubmissions(deps: CallDeps, ended: SubmissionResult[]): Promise<void> {
-  const rejected = ended.filter((job) => job.state === Job.rejected)
-  const ids = (refusesUs: boolean): string[] =>
-    rejected.filter((job) => job.isGlobalRejection === refusesUs).map((job) => job.id)
-  const doubted = ended.filter((job) => job.mayBeBilled).map((job) => job.id)
-  const told = (): Promise<void> =>
+async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): Promise<void> {
+  const rejected = results.filter((job) => job.state === Job.rejected)
+  const rejectedKeys = (isGlobalRejection: boolean): string[] =>
+    rejected.filter((job) => job.isGlobalRejection === isGlobalRejection).map((job) => job.id)
+  const unconfirmed = results.filter((job) => job.mayBeBilled).map((job) => job.id)
+  const persist = (): Promise<void> =>
     // Usually all were accepted, and one statement suffices.
-    rejected.length + doubted.length === 0
-      ? jobs.recordJobSubmissions(deps.db, ended)
+    rejected.length + unconfirmed.length === 0
+      ? jobs.recordJobSubmissions(deps.db, results)
       : inTransaction(deps.db, async (tx) => {
-          await jobs.recordJobSubmissions(tx, ended)
-          await lookups.addUnconfirmedCalls(tx, doubted)
-          await lookups.requeueSingly(tx, ids(false), {
+          await jobs.recordJobSubmissions(tx, results)
+          await lookups.addUnconfirmedCalls(tx, unconfirmed)
+          await lookups.requeueSingly(tx, rejectedKeys(false), {
             reason: 'its bulk submission was rejected',
             mayBeBilled: false,
             attempts: null,
           })
-          await lookups.requeueMembers(tx, ids(true), 'the service rejected the key')
+          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service rejected the key')
         })
-  await retryWhileUnavailable(told, {
+  await retryWhileUnavailable(persist, {
     conflicts: Number.POSITIVE_INFINITY,
     onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres'),
   })

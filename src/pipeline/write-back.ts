@@ -31,11 +31,11 @@ export async function writeBackBatch(
   deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
   source: Source,
 ): Promise<WriteBackResult> {
-  const began = performance.now()
-  const did = await writeWithRetries(deps, source)
-  if (did.rows > 0)
-    deps.metrics?.recordWriteBack(source.name, { ms: performance.now() - began, cells: did.cells })
-  return did
+  const startedAt = performance.now()
+  const result = await writeWithRetries(deps, source)
+  if (result.rows > 0)
+    deps.metrics?.recordWriteBack(source.name, { ms: performance.now() - startedAt, cells: result.cells })
+  return result
 }
 
 /** What a batch holds, to handle it when the batch is cancelled. */
@@ -48,18 +48,18 @@ async function writeWithRetries(deps: Pick<Deps, 'db' | 'policy'>, source: Sourc
   const pace = sharedBatchSize(source, ROWS_PER_TICK)
   for (let attempt = 1; ; attempt++) {
     const limit = pace.rows
-    const held: ClaimedBatch = { claimed: [], fitted: [] }
+    const batch: ClaimedBatch = { claimed: [], fitted: [] }
     try {
-      const { tookMs, ...did } = await writeClaimed(deps, source, limit, held)
-      const { length } = held.claimed
+      const { tookMs, ...result } = await writeClaimed(deps, source, limit, batch)
+      const { length } = batch.claimed
       if (length > 0) pace.onBatch(length, tookMs)
-      return { ...did, more: length >= limit / 2 && did.rows > 0 }
+      return { ...result, more: length >= limit / 2 && result.rows > 0 }
     } catch (error) {
       if (!(error instanceof TableBusyError)) throw error
-      const [first, ...others] = held.fitted
-      if (error.isTableLock) return await deferRows(deps, source, held.claimed, error)
+      const [first, ...others] = batch.fitted
+      if (error.isTableLock) return await deferRows(deps, source, batch.claimed, error)
       if (first === undefined || others.length > 0) {
-        pace.halve(held.claimed.length)
+        pace.halve(batch.claimed.length)
         return { ...NOTHING_WRITTEN, more: true }
       }
       if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES) await sleep(20 * attempt * attempt)
@@ -76,19 +76,19 @@ function writeClaimed(
   deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   limit: number,
-  held: ClaimedBatch,
+  batch: ClaimedBatch,
 ): Promise<Omit<WriteBackResult, 'more'> & { readonly tookMs: number }> {
   return inTransaction(
     deps.db,
     async (tx) => {
       const claimed = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
-      held.claimed = claimed
+      batch.claimed = claimed
       if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
       const { settled, fitted } = partitionAnswered(source, claimed)
-      held.fitted = fitted
-      const began = performance.now()
+      batch.fitted = fitted
+      const startedAt = performance.now()
       const outcomes = await writeToSource(tx, source, fitted, deps.policy.sourceTimeoutMs)
-      const tookMs = performance.now() - began
+      const tookMs = performance.now() - startedAt
       const written: changes.NewChange[] = []
       const locked: string[] = []
       for (const one of fitted) {
@@ -176,13 +176,13 @@ async function rejectRow(
     keptColumns: [],
   } as const
   const settled = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
-  const isClosed = await inTransaction(deps.db, async (tx) => {
+  const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
     await writeBackQueue.finishRows(tx, source.name, [settled])
     await writeBackQueue.dequeueWritten(tx, [one.row.lookup])
     return true
   })
-  return { ...NOTHING_WRITTEN, rows: isClosed ? 1 : 0, more: true }
+  return { ...NOTHING_WRITTEN, rows: isFinished ? 1 : 0, more: true }
 }
 
 /** Fillrate's previous values of the columns written now; null: none. */
@@ -190,6 +190,6 @@ function previouslyWritten(
   written: Record<string, unknown> | null,
   after: Record<string, unknown>,
 ): Record<string, unknown> | null {
-  const claims = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
-  return claims.length > 0 ? Object.fromEntries(claims) : null
+  const previous = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
+  return previous.length > 0 ? Object.fromEntries(previous) : null
 }

@@ -32,31 +32,32 @@ type ExplainDeps = Pick<Deps, 'db' | 'policy' | 'service' | 'now'>
 
 /**
  * Explains one row. Reads only.
- * @param typed the key, as the user typed it
+ * @param keyText the key, as the user typed it
  * @throws ConfigProblems if the text cannot be a key, or no row has or ever had it
  */
-export async function explainRow(deps: ExplainDeps, source: Source, typed: string): Promise<RowHistory> {
+export async function explainRow(deps: ExplainDeps, source: Source, keyText: string): Promise<RowHistory> {
   const { db } = deps
-  const now = await readRowValues(deps, source, typed)
-  const { key } = now
+  const current = await readRowValues(deps, source, keyText)
+  const { key } = current
   const row = await store.findRowHistory(db, source.name, key)
   const changes = await store.listChangeHistory(db, source.name, key)
-  if (!now.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
+  if (!current.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
 
-  const inside = now.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
-  const choice = inside.inputs === null ? null : chooseLookup(source.mapping.kind, inside.inputs)
+  const evaluation = current.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
+  const choice = evaluation.inputs === null ? null : chooseLookup(source.mapping.kind, evaluation.inputs)
   const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])
   const job = lookup?.job == null ? null : await store.findJobHistory(db, lookup.job)
   const run = row?.run == null ? null : await runs.findRun(db, row.run)
-  const inputsChanged = inside.inputHash !== null && row !== null && row.input_hash !== inside.inputHash
-  const asked = choice?.lookup ?? null
+  const inputsChanged =
+    evaluation.inputHash !== null && row !== null && row.input_hash !== evaluation.inputHash
+  const proposed = choice?.lookup ?? null
   const next = decideNextStep(
     {
-      exclusion: now.exists ? findExclusion(inside) : 'deleted',
-      hasBlanks: inside.lacks,
-      lookupKind: asked?.kind ?? null,
+      exclusion: current.exists ? findExclusion(evaluation) : 'deleted',
+      hasBlanks: evaluation.lacks,
+      lookupKind: proposed?.kind ?? null,
       isSuppressed:
-        inside.inputs !== null && (await findSuppressedRows(db, source, [inside.inputs])).size > 0,
+        evaluation.inputs !== null && (await findSuppressedRows(db, source, [evaluation.inputs])).size > 0,
       inputsChanged,
       isFromOtherService:
         row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
@@ -73,14 +74,14 @@ export async function explainRow(deps: ExplainDeps, source: Source, typed: strin
     key,
     table: `${source.table.schema}.${source.table.name}`,
     row: {
-      exists: now.exists,
-      excluded_by: inside.leftOutBy,
-      join_count: inside.joinCount,
-      problem: inside.problem,
-      inputs: toMappedInputs(source, inside.inputs),
-      lookup_request: asked === null ? null : { kind: asked.kind, input: { ...asked.input } },
+      exists: current.exists,
+      excluded_by: evaluation.leftOutBy,
+      join_count: evaluation.joinCount,
+      problem: evaluation.problem,
+      inputs: toMappedInputs(source, evaluation.inputs),
+      lookup_request: proposed === null ? null : { kind: proposed.kind, input: { ...proposed.input } },
       input_notes: choice?.notes ?? [],
-      columns: toColumnStates(source, now, row?.written ?? null, changes),
+      columns: toColumnStates(source, current, row?.written ?? null, changes),
     },
     state:
       row === null ? null : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged }),
@@ -95,9 +96,12 @@ export async function explainRow(deps: ExplainDeps, source: Source, typed: strin
   }
 }
 
-function toRowStatus(row: store.RowHistoryRow, more: Pick<RowStatus, 'alive' | 'inputs_changed'>): RowStatus {
+function toRowStatus(
+  row: store.RowHistoryRow,
+  extra: Pick<RowStatus, 'alive' | 'inputs_changed'>,
+): RowStatus {
   const { state, reason, notes, run, picked_at, settled_at, due_at } = row
-  return { state, reason, notes, run, ...more, picked_at, settled_at, due_at }
+  return { state, reason, notes, run, ...extra, picked_at, settled_at, due_at }
 }
 
 function withoutRecord(lookup: store.LookupHistory): LookupSummary {
@@ -105,11 +109,11 @@ function withoutRecord(lookup: store.LookupHistory): LookupSummary {
   return rest
 }
 
-async function readRowValues(deps: ExplainDeps, source: Source, typed: string): ReturnType<typeof readRow> {
+async function readRowValues(deps: ExplainDeps, source: Source, keyText: string): ReturnType<typeof readRow> {
   try {
-    return await inTransaction(deps.db, (tx) => readRow(tx, source, typed), deps.policy.sourceTimeoutMs)
+    return await inTransaction(deps.db, (tx) => readRow(tx, source, keyText), deps.policy.sourceTimeoutMs)
   } catch (error) {
-    throw error instanceof InvalidKeyError ? invalidKeyProblem(source, typed, error) : error
+    throw error instanceof InvalidKeyError ? invalidKeyProblem(source, keyText, error) : error
   }
 }
 
@@ -134,15 +138,15 @@ async function evaluateInSource(
   key: string,
 ): Promise<SourceEvaluation> {
   try {
-    const inside = await inTransaction(db, (tx) => evaluateRow(tx, source, key), policy.sourceTimeoutMs)
-    const found = { ...inside, problem: null, lacks: false }
-    if (inside.leftOutBy !== null || inside.joinCount > 1) return found
+    const evaluation = await inTransaction(db, (tx) => evaluateRow(tx, source, key), policy.sourceTimeoutMs)
+    const result = { ...evaluation, problem: null, lacks: false }
+    if (evaluation.leftOutBy !== null || evaluation.joinCount > 1) return result
     const [row] = await inTransaction(
       db,
       (tx) => readCandidatesByKey(tx, source, [key], service),
       policy.sourceTimeoutMs,
     )
-    return { ...found, lacks: row?.lacks ?? false }
+    return { ...result, lacks: row?.lacks ?? false }
   } catch (error) {
     if (!isRowError(error)) throw error
     return { ...NOT_IN_SOURCE, problem: describeRowError(error) }
@@ -154,13 +158,13 @@ function findExclusion({ leftOutBy, problem, joinCount }: SourceEvaluation): Row
   return leftOutBy ?? (joinCount > 1 ? 'copies' : null)
 }
 
-const invalidKeyProblem = (source: Source, typed: string, cause: InvalidKeyError): ConfigProblems =>
+const invalidKeyProblem = (source: Source, keyText: string, cause: InvalidKeyError): ConfigProblems =>
   new ConfigProblems(
     'the command',
     [
       {
         place: 'KEY',
-        found: quoteText(typed),
+        found: quoteText(keyText),
         expected: `a key of the source ${source.name}: ${cause.expected}`,
         todo: `Use a key of ${source.mapping.table}; \`fillrate failures\` lists some.`,
       },

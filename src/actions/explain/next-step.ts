@@ -38,8 +38,8 @@ export function decideNextStep(situation: RowSituation, now: number): NextStep {
   if (row === null || situation.inputsChanged || situation.isFromOtherService) return nextPick(situation)
   if (row.due_at !== null && row.due_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costNote(situation)}`, at: null }
-  const { why, todo } = NEXT_BY_STATE[situation.isUndone ? 'undone' : row.state]
-  if (row.due_at !== null) return { what: why, at: row.due_at }
+  const { why: reason, todo } = NEXT_BY_STATE[situation.isUndone ? 'undone' : row.state]
+  if (row.due_at !== null) return { what: reason, at: row.due_at }
   return { what: `nothing before its inputs change${todo}`, at: null }
 }
 
@@ -52,12 +52,12 @@ const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['exclusion']>, s
 }
 
 function nextPick({ row, lookupKind, isSuppressed, inputsChanged }: RowSituation): NextStep {
-  const reason = inputsChanged ? 'its inputs have changed' : 'it was finished with another service'
-  const why = row === null ? '' : `, because ${reason}`
-  if (lookupKind === null) return { what: `the next run finishes it as invalid_input${why}`, at: null }
+  const cause = inputsChanged ? 'its inputs have changed' : 'it was finished with another service'
+  const reason = row === null ? '' : `, because ${cause}`
+  if (lookupKind === null) return { what: `the next run finishes it as invalid_input${reason}`, at: null }
   if (isSuppressed)
     return { what: 'nothing: its identifier was erased and is never requested again', at: null }
-  return { what: `the next run picks it${why}, and looks it up by ${lookupKind}`, at: null }
+  return { what: `the next run picks it${reason}, and looks it up by ${lookupKind}`, at: null }
 }
 
 /** A row that is due may be written from a stored record. */
@@ -67,15 +67,15 @@ const costNote = ({ lookup }: RowSituation): string =>
 function nextWhileWaiting({ lookup, job, isRunAlive, row }: RowSituation, now: number): NextStep {
   if (row?.dry === true && !isRunAlive)
     return { what: 'picked by a dry run, which writes nothing: the next run takes it over', at: null }
-  const whose = isRunAlive ? `run ${row?.run}` : 'the next run, because its own has ended'
-  if (lookup === null) return { what: `picked again by ${whose}`, at: null }
+  const runName = isRunAlive ? `run ${row?.run}` : 'the next run, because its own has ended'
+  if (lookup === null) return { what: `picked again by ${runName}`, at: null }
   switch (lookup.state) {
     case Lookup.pending: {
-      const later = ifFuture(lookup.not_before, now)
-      const why = later === null || lookup.reason === null ? '' : ` (${lookup.reason})`
+      const retryAt = ifFuture(lookup.not_before, now)
+      const reason = retryAt === null || lookup.reason === null ? '' : ` (${lookup.reason})`
       return {
-        what: `requested${lookup.reason === null ? '' : ' again'} by ${whose}${why}`,
-        at: later,
+        what: `requested${lookup.reason === null ? '' : ' again'} by ${runName}${reason}`,
+        at: retryAt,
       }
     }
     case Lookup.leased:

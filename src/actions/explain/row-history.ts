@@ -116,24 +116,24 @@ export function toMappedInputs(
 /** The current columns, and where each value comes from. */
 export function toColumnStates(
   source: Source,
-  now: RowValues,
+  current: RowValues,
   written: Values | null,
   changes: readonly ChangeHistory[],
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
-  return now.cells.map(({ column, value, blank, touched }) => {
+  return current.cells.map(({ column, value, blank, touched }) => {
     // `touch` columns are not in `last_written`: use the latest change instead.
-    const latest = changes.find((change) => column in change.after && change.undone_by === null)
-    const claimed = touched ? latest?.after[column] : written?.[column]
-    const ours = claimed !== undefined && !blank && isDeepStrictEqual(claimed, value)
-    const by = changes.find((change) => isDeepStrictEqual(change.after[column], value))
+    const latestChange = changes.find((change) => column in change.after && change.undone_by === null)
+    const lastWrittenValue = touched ? latestChange?.after[column] : written?.[column]
+    const isOurs = lastWrittenValue !== undefined && !blank && isDeepStrictEqual(lastWrittenValue, value)
+    const writer = changes.find((change) => isDeepStrictEqual(change.after[column], value))
     return {
       column,
       value,
       blank,
       policy: policies.get(column) ?? null,
-      written_by_fillrate: ours,
-      written_by: ours ? (by?.run ?? null) : null,
+      written_by_fillrate: isOurs,
+      written_by: isOurs ? (writer?.run ?? null) : null,
     }
   })
 }

@@ -61,9 +61,9 @@ export async function planSource(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: FunnelOptions,
-  questions: LookupEstimate,
+  estimate: LookupEstimate,
 ): Promise<{ funnel: SourcePlan; sample: DiffRow[] }> {
-  const count = {
+  const counts = {
     rows: 0,
     complete: 0,
     fresh: 0,
@@ -78,30 +78,32 @@ export async function planSource(
   let after: string | null = null
   do {
     const page: PlannedPage = await planPage(deps, source, options, after)
-    count.rows += page.scanned
-    for (const one of ['complete', 'fresh', 'held'] as const) count[one] += page.dispositions[one] ?? 0
-    const answered: AnsweredCandidate[] = []
-    for (const [place, way] of page.chains.entries()) {
-      const { candidate } = way
-      if (options.limit !== null && count.picked >= options.limit) count.beyond_limit++
-      else if (!candidate.lacks) count.complete++
+    counts.rows += page.scanned
+    for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
+    const answeredCandidates: AnsweredCandidate[] = []
+    for (const [index, chain] of page.chains.entries()) {
+      const { candidate } = chain
+      if (options.limit !== null && counts.picked >= options.limit) counts.beyond_limit++
+      else if (!candidate.lacks) counts.complete++
       else {
-        count.picked++
-        const end = page.suppressed.has(place) ? 'suppressed' : resolveChain(way, page, questions)
-        if (end === 'valid_input' || end === 'suppressed') count[end]++
-        else if (end === 'invalid_input') invalid[way.reason] = (invalid[way.reason] ?? 0) + 1
+        counts.picked++
+        const outcome = page.suppressed.has(index) ? 'suppressed' : resolveChain(chain, page, estimate)
+        if (outcome === 'valid_input' || outcome === 'suppressed') counts[outcome]++
+        else if (outcome === 'invalid_input') invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
         else {
-          count.valid_input++
-          answered.push({ candidate, lookup: end })
+          counts.valid_input++
+          answeredCandidates.push({ candidate, lookup: outcome })
         }
       }
     }
-    sample.push(...(await sampleStoredRecords(deps, source, answered, options.sample - sample.length)))
+    sample.push(
+      ...(await sampleStoredRecords(deps, source, answeredCandidates, options.sample - sample.length)),
+    )
     after = page.next
     options.signal.throwIfAborted()
   } while (after !== null)
-  const before = await countFilteredOut(deps, source, options, count.rows)
-  return { funnel: { source: source.name, ...before, ...count, invalid_input: invalid }, sample }
+  const before = await countFilteredOut(deps, source, options, counts.rows)
+  return { funnel: { source: source.name, ...before, ...counts, invalid_input: invalid }, sample }
 }
 
 /** A row's usable lookups, in the order in which they would be requested. */
@@ -149,29 +151,29 @@ async function planPage(
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
   const chains = page.candidates.map((candidate) => toLookupChain(source, candidate))
-  const wanted = [
-    ...new Map(chains.flatMap((way) => way.lookups).map((one) => [lookupKey(one), one])).values(),
+  const distinct = [
+    ...new Map(chains.flatMap((chain) => chain.lookups).map((one) => [lookupKey(one), one])).values(),
   ]
-  const those = (flags: readonly boolean[]): Set<string> =>
-    new Set(wanted.filter((_, n) => flags[n]).map(lookupKey))
+  const flagged = (flags: readonly boolean[]): Set<string> =>
+    new Set(distinct.filter((_, n) => flags[n]).map(lookupKey))
   return {
     dispositions: page.dispositions,
     next: page.next,
     scanned: page.scanned,
     chains,
-    billable: those(await lookups.needCall(db, wanted, live, service)),
-    knownMisses: those(
-      hasCascade(source.mapping) ? await storedAnswers.findKnownMisses(db, wanted, service) : [],
+    billable: flagged(await lookups.needCall(db, distinct, live, service)),
+    knownMisses: flagged(
+      hasCascade(source.mapping) ? await storedAnswers.findKnownMisses(db, distinct, service) : [],
     ),
     suppressed: await findSuppressedRows(db, source, page.candidates),
   }
 }
 
 function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
-  const first = chooseForCandidate(source, candidate)
-  const reason = first.lookup === null ? describeUnusable(first.notes) : ''
-  if (first.lookup === null || !hasCascade(source.mapping))
-    return { candidate, lookups: toList(first), reason }
+  const bestChoice = chooseForCandidate(source, candidate)
+  const reason = bestChoice.lookup === null ? describeUnusable(bestChoice.notes) : ''
+  if (bestChoice.lookup === null || !hasCascade(source.mapping))
+    return { candidate, lookups: toList(bestChoice), reason }
   const missedKinds = candidate.missed?.kinds ?? []
   const all = [...listIdentifiers(source, candidate)].flatMap(toList)
   return { candidate, lookups: all.filter((lookup) => !missedKinds.includes(lookup.kind)), reason }
@@ -182,18 +184,18 @@ const toList = ({ lookup }: Pick<LookupChoice, 'lookup'>): lookups.LookupSpec[] 
 
 /** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
 function resolveChain(
-  { candidate, lookups: way }: LookupChain,
+  { candidate, lookups: chain }: LookupChain,
   page: PlannedPage,
-  questions: LookupEstimate,
+  estimate: LookupEstimate,
 ): 'invalid_input' | 'valid_input' | lookups.LookupSpec {
-  if (way.length === 0) return candidate.missed === null ? 'invalid_input' : 'valid_input'
-  for (const [n, lookup] of way.entries()) {
+  if (chain.length === 0) return candidate.missed === null ? 'invalid_input' : 'valid_input'
+  for (const [n, lookup] of chain.entries()) {
     const id = lookupKey(lookup)
     const costs = page.billable.has(id)
-    questions.add(lookup, costs)
+    estimate.add(lookup, costs)
     if (page.knownMisses.has(id)) continue
-    for (const next of way.slice(n + 1)) {
-      if (page.billable.has(lookupKey(next))) questions.addFallback(next)
+    for (const next of chain.slice(n + 1)) {
+      if (page.billable.has(lookupKey(next))) estimate.addFallback(next)
     }
     return costs ? 'valid_input' : lookup
   }
@@ -233,24 +235,34 @@ const SAMPLE_BATCH_SIZE = 200
 export async function sampleStoredRecords(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
-  answered: readonly AnsweredCandidate[],
-  most: number,
+  answeredCandidates: readonly AnsweredCandidate[],
+  max: number,
 ): Promise<DiffRow[]> {
   const sample: DiffRow[] = []
-  for (let from = 0; from < answered.length && sample.length < most; from += SAMPLE_BATCH_SIZE) {
-    const asking = answered.slice(from, from + SAMPLE_BATCH_SIZE).map(({ candidate, lookup }) => ({
-      row: candidate.key,
-      inputHash: candidate.input_hash,
-      kind: lookup.kind,
-      key: lookup.key,
-    }))
-    const rehearsed = await inTransaction(
+  for (
+    let offset = 0;
+    offset < answeredCandidates.length && sample.length < max;
+    offset += SAMPLE_BATCH_SIZE
+  ) {
+    const requests = answeredCandidates
+      .slice(offset, offset + SAMPLE_BATCH_SIZE)
+      .map(({ candidate, lookup }) => ({
+        row: candidate.key,
+        inputHash: candidate.input_hash,
+        kind: lookup.kind,
+        key: lookup.key,
+      }))
+    const previewed = await inTransaction(
       deps.db,
       async (tx) =>
-        previewWriteBack(tx, source, await storedAnswers.findRecords(tx, source.name, asking, deps.service)),
+        previewWriteBack(
+          tx,
+          source,
+          await storedAnswers.findRecords(tx, source.name, requests, deps.service),
+        ),
       deps.policy.sourceTimeoutMs,
     )
-    sample.push(...rehearsed.flatMap(({ diff }) => diff ?? []))
+    sample.push(...previewed.flatMap(({ diff }) => diff ?? []))
   }
-  return sample.slice(0, most)
+  return sample.slice(0, max)
 }

@@ -32,9 +32,9 @@ export class LookupEstimate {
    * @param costs it would be requested
    */
   add(lookup: LookupSpec, costs: boolean): void {
-    const added = this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
-    if ((added & IS_WANTED) !== 0) this.#distinct++
-    if ((added & IS_REQUESTED) !== 0) this.#requestsByKind[lookup.kind]++
+    const addedFlags = this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
+    if ((addedFlags & IS_WANTED) !== 0) this.#distinct++
+    if ((addedFlags & IS_REQUESTED) !== 0) this.#requestsByKind[lookup.kind]++
   }
 
   /** Adds a lookup that is requested if those before it find nothing. */
@@ -64,16 +64,16 @@ export class LookupEstimate {
     if (this.#used * 4 > this.#flags.length * 3) this.#grow()
     const [high, low] = hashLookup(lookup)
     const slot = this.#slotOf(high, low)
-    const before = this.#flags[slot] ?? 0
-    if (before === 0) {
+    const flagsBefore = this.#flags[slot] ?? 0
+    if (flagsBefore === 0) {
       this.#used++
       this.#hashes[2 * slot] = high
       this.#hashes[2 * slot + 1] = low
     }
-    const after = before | flags
-    this.#flags[slot] = after
-    this.#fallbackOnly += Number(isFallbackOnly(after)) - Number(isFallbackOnly(before))
-    return after & ~before
+    const flagsAfter = flagsBefore | flags
+    this.#flags[slot] = flagsAfter
+    this.#fallbackOnly += Number(isFallbackOnly(flagsAfter)) - Number(isFallbackOnly(flagsBefore))
+    return flagsAfter & ~flagsBefore
   }
 
   /** The slot of a hash, or the free slot for it. */

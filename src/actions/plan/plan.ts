@@ -68,7 +68,7 @@ export async function createPlan(
   options: PlanOptions,
 ): Promise<Plan> {
   const { knownLimit, sample = null } = options
-  const questions = new LookupEstimate()
+  const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
   const samples: DiffRow[][] = []
   const paused = await pauses.filterPaused(
@@ -76,18 +76,18 @@ export async function createPlan(
     options.sources.map((source) => source.name),
   )
   for (const source of options.sources.filter(({ name }) => !paused.includes(name))) {
-    const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, questions)
+    const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
     sources.push(planned.funnel)
     samples.push(planned.sample)
   }
 
-  const { distinct, requests: requested, maxRequests } = questions
-  const byKind = questions.countsByKind()
+  const { distinct, requests: requested, maxRequests } = estimate
+  const byKind = estimate.countsByKind()
   const calls = estimateCalls(byKind, options, deps.policy.bulkMinimum)
-  const soFar = await readMatchRate(deps.db, deps.service)
+  const history = await readMatchRate(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
   const cost = Math.min(requested, budget)
-  const matchRate = soFar.requested === 0 ? null : soFar.found / soFar.requested
+  const matchRate = history.requested === 0 ? null : history.found / history.requested
   return {
     sources,
     paused,
@@ -100,7 +100,7 @@ export async function createPlan(
       beyond_budget: requested - cost,
       match_rate: matchRate,
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
-      found_range: estimateMatches(cost, soFar),
+      found_range: estimateMatches(cost, history),
     },
     time: {
       limit: knownLimit?.limit ?? null,
@@ -132,18 +132,18 @@ export function estimateCalls(
     picking: false,
     minimum,
   })
-  const rest = toAsk.email % JOB_SIZE
-  const full = (toAsk.email - rest) / JOB_SIZE
-  const inBulk = bulkFrom === null ? 0 : full + (rest >= Math.min(bulkFrom, JOB_SIZE) ? 1 : 0)
+  const remainder = toAsk.email % JOB_SIZE
+  const full = (toAsk.email - remainder) / JOB_SIZE
+  const inBulk = bulkFrom === null ? 0 : full + (remainder >= Math.min(bulkFrom, JOB_SIZE) ? 1 : 0)
   const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * JOB_SIZE)
   const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
   return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
 }
 
 /** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
-export function estimateDurationMs(calls: number, known: KnownLimit | null): number | null {
-  if (known === null || known.windowMs === null || known.limit === 0) return null
-  return Math.max(0, Math.ceil(calls / known.limit) - 1) * known.windowMs
+export function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
+  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
 }
 
 export interface CountRange {
@@ -160,16 +160,17 @@ const Z_95 = 1.96
  */
 export function estimateMatches(
   lookups: number,
-  soFar: { readonly found: number; readonly requested: number },
+  history: { readonly found: number; readonly requested: number },
 ): CountRange | null {
-  if (soFar.requested === 0) return null
+  if (history.requested === 0) return null
   if (lookups === 0) return { min: 0, max: 0 }
-  const share = soFar.found / soFar.requested
-  const n = 1 / (1 / soFar.requested + 1 / lookups)
+  const share = history.found / history.requested
+  const n = 1 / (1 / history.requested + 1 / lookups)
   const middle = (share + Z_95 ** 2 / (2 * n)) / (1 + Z_95 ** 2 / n)
-  const half = (Z_95 / (1 + Z_95 ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z_95 ** 2 / (4 * n ** 2))
+  const halfWidth =
+    (Z_95 / (1 + Z_95 ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z_95 ** 2 / (4 * n ** 2))
   return {
-    min: Math.max(0, Math.floor(lookups * (middle - half))),
-    max: Math.min(lookups, Math.ceil(lookups * (middle + half))),
+    min: Math.max(0, Math.floor(lookups * (middle - halfWidth))),
+    max: Math.min(lookups, Math.ceil(lookups * (middle + halfWidth))),
   }
 }

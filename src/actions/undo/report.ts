@@ -112,11 +112,11 @@ export class UndoSummary {
     },
   ): UndoReport {
     const { total, undoneBefore, durationMs, ...rest } = end
-    const seen = { ...this.#changes, undone_before: undoneBefore, not_configured: this.notConfigured }
-    const remaining = total - Object.values(seen).reduce((sum, n) => sum + n, 0)
+    const counts = { ...this.#changes, undone_before: undoneBefore, not_configured: this.notConfigured }
+    const remaining = total - Object.values(counts).reduce((sum, n) => sum + n, 0)
     return {
       ...rest,
-      changes: { total, ...seen, remaining },
+      changes: { total, ...counts, remaining },
       cells: { ...this.#cells },
       columns: [...this.#columns.values()],
       kept: this.#kept,

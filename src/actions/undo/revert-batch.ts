@@ -47,7 +47,7 @@ export interface UndoContext {
  */
 export function revertBatch(
   deps: Pick<Deps, 'db' | 'policy'>,
-  undoing: UndoContext,
+  context: UndoContext,
   { source, changes: batch }: RevertBatch,
 ): Promise<RevertResult> {
   return inTransaction(
@@ -55,30 +55,38 @@ export function revertBatch(
     async (tx) => {
       const ids = batch.map((change) => change.id)
       const open = await changes.lockUndoable(tx, ids)
-      const mine = batch.filter((change) => open.has(change.id))
-      if (mine.length === 0) return { outcomes: [], lockedChanges: [] }
-      const keys = mine.map((change) => change.key)
-      const claims = await lockRows(tx, source.name, keys)
-      const later = await changes.findColumnsWrittenLater(tx, source.name, mine)
-      const limitMs = statementTimeoutMs(mine.length, deps.policy.sourceTimeoutMs)
+      const undoable = batch.filter((change) => open.has(change.id))
+      if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
+      const keys = undoable.map((change) => change.key)
+      const lastWritten = await lockRows(tx, source.name, keys)
+      const laterColumns = await changes.findColumnsWrittenLater(tx, source.name, undoable)
+      const limitMs = statementTimeoutMs(undoable.length, deps.policy.sourceTimeoutMs)
       const results = await withTableTimeouts(tx, limitMs, () =>
-        restoreBatch(tx, source, withLaterColumns(mine, later)),
+        restoreBatch(tx, source, withLaterColumns(undoable, laterColumns)),
       )
-      const undone: changes.RevertingChange[] = []
-      const takenBack: RevertedRow[] = []
-      for (const [n, change] of mine.entries()) {
+      const revertingChanges: changes.RevertingChange[] = []
+      const revertedRows: RevertedRow[] = []
+      for (const [n, change] of undoable.entries()) {
         const { key, before, after } = results[n] ?? {}
         if (key !== change.key || !before || !after) continue
         const columns = Object.keys(after)
         const { id, lookup, writtenBefore } = change
-        const claimed = pickColumns(columns, claims.get(key) ?? {})
-        undone.push({ undoes: id, run: undoing.run, key, lookup, before, after, writtenBefore: claimed })
+        const previousClaim = pickColumns(columns, lastWritten.get(key) ?? {})
+        revertingChanges.push({
+          undoes: id,
+          run: context.run,
+          key,
+          lookup,
+          before,
+          after,
+          writtenBefore: previousClaim,
+        })
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
-        takenBack.push({ key, columns, written: pickColumns(columns, writtenBefore ?? {}) ?? {}, cells })
+        revertedRows.push({ key, columns, written: pickColumns(columns, writtenBefore ?? {}) ?? {}, cells })
       }
-      await changes.insertReverting(tx, source.name, undone)
-      await revertRows(tx, source.name, undoing, afterUndo(undoing), takenBack)
-      return toRevertResult(tx, source, mine, results)
+      await changes.insertReverting(tx, source.name, revertingChanges)
+      await revertRows(tx, source.name, context, afterUndo(context), revertedRows)
+      return toRevertResult(tx, source, undoable, results)
     },
     deps.policy.sourceTimeoutMs,
   )
@@ -92,10 +100,10 @@ export function previewRevert(
   return inTransaction(
     deps.db,
     async (tx) => {
-      const later = await changes.findColumnsWrittenLater(tx, source.name, batch)
+      const laterColumns = await changes.findColumnsWrittenLater(tx, source.name, batch)
       const limitMs = statementTimeoutMs(batch.length, deps.policy.sourceTimeoutMs)
-      const rehearse = () => previewRestore(tx, source, withLaterColumns(batch, later))
-      return toRevertResult(tx, source, batch, await withTableTimeouts(tx, limitMs, rehearse))
+      const preview = () => previewRestore(tx, source, withLaterColumns(batch, laterColumns))
+      return toRevertResult(tx, source, batch, await withTableTimeouts(tx, limitMs, preview))
     },
     deps.policy.sourceTimeoutMs,
   )
@@ -103,9 +111,9 @@ export function previewRevert(
 
 const withLaterColumns = (
   batch: readonly changes.UndoableChange[],
-  later: ReadonlyMap<number, readonly string[]>,
+  laterColumns: ReadonlyMap<number, readonly string[]>,
 ): (changes.UndoableChange & { readonly writtenLater: readonly string[] })[] =>
-  batch.map((change) => ({ ...change, writtenLater: later.get(change.id) ?? [] }))
+  batch.map((change) => ({ ...change, writtenLater: laterColumns.get(change.id) ?? [] }))
 
 async function toRevertResult(
   tx: Parameters<typeof changes.findLaterWriters>[0],
@@ -113,27 +121,27 @@ async function toRevertResult(
   batch: readonly changes.UndoableChange[],
   results: readonly UndoResult[],
 ): Promise<RevertResult> {
-  const kept = results.flatMap(({ key, keptColumns: columns }, n) =>
+  const protectedCells = results.flatMap(({ key, keptColumns: columns }, n) =>
     columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
   )
-  const later = await changes.findLaterWriters(tx, source.name, kept)
+  const laterWriters = await changes.findLaterWriters(tx, source.name, protectedCells)
   const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
   const outcomes = results.flatMap((result, n): RevertOutcome[] => {
     const { key, outcome, reason, keptColumns } = result
     if (outcome === 'locked') return []
-    const all = sortByConfig(source, Object.keys(batch[n]?.after ?? {}))
-    const one = {
+    const allColumns = sortByConfig(source, Object.keys(batch[n]?.after ?? {}))
+    const base = {
       source,
       key,
       reason,
       kept: sortByConfig(source, keptColumns),
-      writtenBy: later.get(key) ?? null,
+      writtenBy: laterWriters.get(key) ?? null,
     }
     if (outcome === 'restored')
-      return [{ ...one, outcome, restored: all.filter((column) => !keptColumns.includes(column)) }]
-    if (outcome !== 'unchanged') return [{ ...one, outcome, restored: [] }]
-    if (keptColumns.length > 0) return [{ ...one, outcome: 'kept', restored: [] }]
-    return [{ ...one, outcome: 'rejected', reason: 'a trigger prevented the update', restored: [] }]
+      return [{ ...base, outcome, restored: allColumns.filter((column) => !keptColumns.includes(column)) }]
+    if (outcome !== 'unchanged') return [{ ...base, outcome, restored: [] }]
+    if (keptColumns.length > 0) return [{ ...base, outcome: 'kept', restored: [] }]
+    return [{ ...base, outcome: 'rejected', reason: 'a trigger prevented the update', restored: [] }]
   })
   return { outcomes, lockedChanges }
 }
@@ -158,7 +166,7 @@ export function toRevertBatches(
   page: readonly UndoableChange[],
   sources: ReadonlyMap<string, Source>,
 ): { readonly batches: readonly RevertBatch[]; readonly unknown: readonly UndoableChange[] } {
-  const seen = new Map<string, number>()
+  const changesPerRow = new Map<string, number>()
   const rounds: Map<string, { readonly source: Source; readonly changes: UndoableChange[] }>[] = []
   const unknown: UndoableChange[] = []
   for (const change of page) {
@@ -168,14 +176,14 @@ export function toRevertBatches(
       continue
     }
     const row = rowIdentity(source, change.key)
-    const newer = seen.get(row) ?? 0
-    seen.set(row, newer + 1)
-    const round = (rounds[newer] ??= new Map())
-    const batch = round.get(source.name) ?? { source, changes: [] }
+    const newerChanges = changesPerRow.get(row) ?? 0
+    changesPerRow.set(row, newerChanges + 1)
+    const roundBySource = (rounds[newerChanges] ??= new Map())
+    const batch = roundBySource.get(source.name) ?? { source, changes: [] }
     batch.changes.push(change)
-    round.set(source.name, batch)
+    roundBySource.set(source.name, batch)
   }
-  return { batches: rounds.flatMap((round) => [...round.values()]), unknown }
+  return { batches: rounds.flatMap((roundBySource) => [...roundBySource.values()]), unknown }
 }
 
 /** Identifies a row: the same for two sources that share table and key. */

@@ -34,31 +34,31 @@ export class RevertQueue {
   async revert({ source, changes }: RevertBatch): Promise<void> {
     const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(rowIdentity(source, key))
     this.#defer({ source, changes: changes.filter(isBlocked) })
-    let open = changes.filter((change) => !isBlocked(change))
-    const pace = sharedBatchSize(source, CHANGES_PER_BATCH)
-    for (let attempt = 1; open.length > 0;) {
-      const part = { source, changes: open.slice(0, pace.rows) }
-      const began = performance.now()
+    let remaining = changes.filter((change) => !isBlocked(change))
+    const batchSize = sharedBatchSize(source, CHANGES_PER_BATCH)
+    for (let attempt = 1; remaining.length > 0;) {
+      const batch = { source, changes: remaining.slice(0, batchSize.rows) }
+      const startedAt = performance.now()
       try {
-        const { outcomes, lockedChanges } = await this.#options.revert(part)
-        pace.onBatch(part.changes.length, performance.now() - began)
+        const { outcomes, lockedChanges } = await this.#options.revert(batch)
+        batchSize.onBatch(batch.changes.length, performance.now() - startedAt)
         for (const outcome of outcomes) this.#options.onOutcome(outcome)
         this.#defer({ source, changes: lockedChanges })
       } catch (error) {
         if (!(error instanceof TableBusyError)) throw error
-        if (error.isTableLock) return this.#defer({ source, changes: open })
-        if (part.changes.length > 1) {
-          pace.halve(part.changes.length)
+        if (error.isTableLock) return this.#defer({ source, changes: remaining })
+        if (batch.changes.length > 1) {
+          batchSize.halve(batch.changes.length)
           continue
         }
         if (error.raisedMessage !== null && attempt++ < MAX_SINGLE_ROW_TRIES) {
           await sleep(20 * attempt * attempt)
           continue
         }
-        this.#giveUpRow(part, error)
+        this.#giveUpRow(batch, error)
       }
       attempt = 1
-      open = open.slice(part.changes.length)
+      remaining = remaining.slice(batch.changes.length)
     }
   }
 
@@ -66,14 +66,17 @@ export class RevertQueue {
   async retryLocked(signal: AbortSignal): Promise<void> {
     const { leftWaitMs } = this.#options.policy
     let count = this.#deferredCount
-    for (let movedAt = performance.now(); count > 0 && performance.now() - movedAt < leftWaitMs;) {
+    for (
+      let lastProgressAt = performance.now();
+      count > 0 && performance.now() - lastProgressAt < leftWaitMs;
+    ) {
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       const batches = this.#deferred
       this.#deferred = []
       this.#blockedRows = new Set()
       for (const batch of batches) await this.revert(batch)
-      if (this.#deferredCount < count) movedAt = performance.now()
+      if (this.#deferredCount < count) lastProgressAt = performance.now()
       count = this.#deferredCount
     }
   }
@@ -91,12 +94,12 @@ export class RevertQueue {
   /**
    * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
    */
-  #giveUpRow(part: RevertBatch, busy: TableBusyError): void {
-    if (busy.raisedMessage === null && busy.reason === 'locked') return this.#defer(part)
-    const reason = describeTableBusy(busy, this.#options.policy.sourceTimeoutMs)
-    for (const { key } of part.changes)
+  #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): void {
+    if (tableBusy.raisedMessage === null && tableBusy.reason === 'locked') return this.#defer(batch)
+    const reason = describeTableBusy(tableBusy, this.#options.policy.sourceTimeoutMs)
+    for (const { key } of batch.changes)
       this.#options.onOutcome({
-        source: part.source,
+        source: batch.source,
         key,
         outcome: 'rejected',
         reason,

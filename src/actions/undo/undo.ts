@@ -35,43 +35,43 @@ export interface UndoOptions {
  * @throws ConfigProblems if there is no such run, or if it is still running
  */
 export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Promise<UndoReport> {
-  const began = performance.now()
+  const startedAt = performance.now()
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
-  const undone = await findEndedRun(db, undoes)
-  const writesAgain = undone.options.undoes !== undefined && undone.options.writesAgain !== true
-  const found = await changes.summarizeRunChanges(db, undoes)
-  const tally = new UndoSummary()
+  const undoneRun = await findEndedRun(db, undoes)
+  const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writesAgain !== true
+  const totals = await changes.summarizeRunChanges(db, undoes)
+  const summary = new UndoSummary()
 
   const report = async (run: number | null, interrupted: boolean): Promise<UndoReport> => {
     // Another undo of the same run may have run concurrently.
-    const now = run === null ? found : await changes.summarizeRunChanges(db, undoes)
-    const mine = run === null ? 0 : (await changes.summarizeRunChanges(db, run)).total
-    return tally.report({
+    const currentTotals = run === null ? totals : await changes.summarizeRunChanges(db, undoes)
+    const ownChanges = run === null ? 0 : (await changes.summarizeRunChanges(db, run)).total
+    return summary.report({
       run,
       undoes,
       writes_again: writesAgain,
       dry_run: dryRun,
       status: interrupted ? 'interrupted' : 'completed',
-      undone_by: now.undoneBy.filter((by) => by !== run),
+      undone_by: currentTotals.undoneBy.filter((by) => by !== run),
       waiting: await waiting.countWaitingRows(db, undoes),
-      total: now.total,
-      undoneBefore: now.undone - mine,
-      durationMs: performance.now() - began,
+      total: currentTotals.total,
+      undoneBefore: currentTotals.undone - ownChanges,
+      durationMs: performance.now() - startedAt,
     })
   }
-  if (found.total === found.undone) return report(null, false)
+  if (totals.total === totals.undone) return report(null, false)
   if (dryRun) {
-    await forEachBatch(deps, options, found, tally, (batch) => previewRevert(deps, batch))
+    await forEachBatch(deps, options, totals, summary, (batch) => previewRevert(deps, batch))
     return report(null, signal.aborted)
   }
-  const run = { sources: Object.keys(found.bySource), options: { undoes, writesAgain } }
-  return runMaintenance(deps, run, signal, async ({ id, attempt, signal: ending }) => {
+  const run = { sources: Object.keys(totals.bySource), options: { undoes, writesAgain } }
+  return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     const undoing = { run: id, undoes, writesAgain }
-    await forEachBatch(deps, { ...options, signal: ending }, found, tally, (batch) =>
+    await forEachBatch(deps, { ...options, signal: stopping }, totals, summary, (batch) =>
       attempt(() => revertBatch(deps, undoing, batch)),
     )
-    return report(id, ending.aborted)
+    return report(id, stopping.aborted)
   })
 }
 
@@ -95,22 +95,22 @@ async function forEachBatch(
   { db, sources, policy }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'>,
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.RunChanges,
-  tally: UndoSummary,
+  summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
-  const past = new RevertQueue({ revert, onOutcome: (outcome) => tally.add(outcome), policy })
-  let below: number | null = null
+  const queue = new RevertQueue({ revert, onOutcome: (outcome) => summary.add(outcome), policy })
+  let belowId: number | null = null
   while (!signal.aborted) {
-    const page: changes.UndoableChange[] = await changes.listUndoable(db, run, below, CHANGES_PER_BATCH)
+    const page: changes.UndoableChange[] = await changes.listUndoable(db, run, belowId, CHANGES_PER_BATCH)
     if (page.length === 0) break
-    const { batches, unknown } = toRevertBatches(page, sources)
+    const { batches, unknown: unconfigured } = toRevertBatches(page, sources)
     for (const batch of batches) {
-      await past.revert(batch)
-      onProgress?.(tally.processed, total - undone)
+      await queue.revert(batch)
+      onProgress?.(summary.processed, total - undone)
     }
-    tally.notConfigured += unknown.length
-    below = page.at(-1)?.id ?? null
+    summary.notConfigured += unconfigured.length
+    belowId = page.at(-1)?.id ?? null
   }
-  await past.retryLocked(signal)
-  onProgress?.(tally.processed, total - undone)
+  await queue.retryLocked(signal)
+  onProgress?.(summary.processed, total - undone)
 }

@@ -41,12 +41,12 @@ export async function callService(
   signal: AbortSignal,
 ): Promise<CallOutcome> {
   try {
-    const answer = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup)
-    switch (answer.outcome) {
+    const response = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup)
+    switch (response.outcome) {
       case 'accepted':
-        return { event: null, asyncJobId: answer.jobId }
+        return { event: null, asyncJobId: response.jobId }
       case 'found':
-        return outcome({ type: 'found', record: answer.record, confidence: answer.confidence })
+        return outcome({ type: 'found', record: response.record, confidence: response.confidence })
       case 'not_found':
         return outcome({ type: 'not_found' })
     }
@@ -103,7 +103,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
       // Calls that may be billed count as attempts, whoever is at fault: otherwise an outage that bills would never
       // end.
       const isCounted = doubt === 'lost' || doubt === 'done'
-      const fault = {
+      const details = {
         reason,
         retryAfterMs: error.retryAfterMs,
         inDoubt: doubt !== 'none',
@@ -111,7 +111,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
         isDown: breaker.state !== 'closed' && !isCounted,
       }
       return outcome(
-        { type: 'transient_error', ...fault, ...breaker.countAttempts(lookup, isCounted) },
+        { type: 'transient_error', ...details, ...breaker.countAttempts(lookup, isCounted) },
         malformedResponse(error),
       )
     }

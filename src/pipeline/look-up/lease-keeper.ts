@@ -44,8 +44,8 @@ export class LeaseKeeper {
 
   /** One lookup under this token is finished. */
   untrack(token: string): void {
-    const held = this.#tracked.get(token)
-    if (held !== undefined && --held.unfinished <= 0) this.#tracked.delete(token)
+    const lease = this.#tracked.get(token)
+    if (lease !== undefined && --lease.unfinished <= 0) this.#tracked.delete(token)
   }
 
   stop(): void {
@@ -56,20 +56,20 @@ export class LeaseKeeper {
     const now = performance.now()
     this.#abortExpiring(now)
     // Most lookups finish before they need an extension, which would write each of them once more.
-    const old = [...this.#tracked].filter(
+    const aging = [...this.#tracked].filter(
       ([, { extendedAt, lostController }]) =>
         now - extendedAt > EXTEND_INTERVAL_MS / 2 && !lostController.signal.aborted,
     )
-    if (old.length === 0 || this.#isExtending) return
+    if (aging.length === 0 || this.#isExtending) return
     this.#isExtending = true
     try {
-      const tokens = old.map(([token]) => token)
+      const tokens = aging.map(([token]) => token)
       const extended = await store.extendLookupLeases(this.#deps.db, tokens, LEASE_MS)
-      for (const [token, held] of old) {
-        const of = extended.get(token)
+      for (const [token, lease] of aging) {
+        const result = extended.get(token)
         // If only a part was extended, keep the age: extend again, and abort in the end. If nothing is leased any
         // more, the response is already stored or the lease is lost.
-        if (of !== undefined && of.extended === of.leased) held.extendedAt = now
+        if (result !== undefined && result.extended === result.leased) lease.extendedAt = now
       }
     } catch (error) {
       this.#deps.log.warn({ reason: (error as Error).message }, 'leases not extended; retrying')
@@ -79,19 +79,19 @@ export class LeaseKeeper {
   }
 
   #abortExpiring(now: number): void {
-    const late = [...this.#tracked.values()].filter(
+    const expiring = [...this.#tracked.values()].filter(
       ({ extendedAt, lostController }) =>
         now - extendedAt > MAX_LEASE_AGE_MS && !lostController.signal.aborted,
     )
-    if (late.length === 0) return
+    if (expiring.length === 0) return
     this.#deps.log.warn(
       {
-        tokens: late.length,
-        lateMs: Math.round(now - Math.min(...late.map(({ extendedAt }) => extendedAt))),
+        tokens: expiring.length,
+        lateMs: Math.round(now - Math.min(...expiring.map(({ extendedAt }) => extendedAt))),
       },
       'leases could not be extended in time; aborting their calls',
     )
-    for (const { lostController } of late)
+    for (const { lostController } of expiring)
       lostController.abort(new Error('the leases could not be extended in time'))
   }
 }

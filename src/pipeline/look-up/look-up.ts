@@ -2,7 +2,7 @@ import { afterCall } from '../../domain/lookup.ts'
 import { toPriority } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
-import * as keptAnswers from '../../store/complete-lookups.ts'
+import * as malformedResponses from '../../store/complete-lookups.ts'
 import { retryWhileUnavailable } from '../../store/connectivity.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as store from '../../store/lookup-leases.ts'
@@ -49,58 +49,58 @@ export async function lookUpBatch(
   run: RunningRun,
   options: LookUpOptions,
 ): Promise<LookUpResult> {
-  const count = { requested: 0, answered: 0, retried: 0, throttled: 0 }
+  const counts = { requested: 0, answered: 0, retried: 0, throttled: 0 }
   const leases = new LeaseKeeper(deps)
   const priority = toPriority(run.trigger)
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   let stop: ServiceError | null = null
   /** The first error that is not the service's. It ends the tick; other responses are still stored. */
   let failure: { readonly error: unknown } | null = null
   /** Slots of finished calls that were reused for the next call. */
-  let handedOn = 0
-  const keep = createBatcher(async (answers: keptAnswers.MalformedResponse[]) => {
+  let reusedSlots = 0
+  const storeMalformed = createBatcher(async (results: malformedResponses.MalformedResponse[]) => {
     // For inspection only: a run does not fail for it.
-    await keptAnswers.storeMalformedResponses(deps.db, answers).catch((error: unknown) => {
+    await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
       deps.log.warn({ reason: (error as Error).message }, 'malformed response not stored')
     })
   })
 
   // Paid responses are stored, however long that takes and however many conflicts it meets.
-  const waiting = {
+  const retryOptions = {
     conflicts: Number.POSITIVE_INFINITY,
     onWait: (error: Error, ms: number): void =>
       deps.log.warn({ reason: error.message, ms }, 'responses wait for Postgres'),
   }
 
   /** How many more calls may start. */
-  const room = (): number =>
+  const capacity = (): number =>
     stop !== null || failure !== null || options.signal.aborted
       ? 0
-      : Math.min(options.limit - count.requested - underWay.size, allowedByBreaker(deps, deps.now()))
+      : Math.min(options.limit - counts.requested - inFlight.size, allowedByBreaker(deps, deps.now()))
 
-  const supply = new LookupQueue(deps, run, leases, room)
+  const queue = new LookupQueue(deps, run, leases, capacity)
 
-  const settle = createBatcher(
-    async (answers: store.LookupResult[]) => {
-      const free = deps.slots.mayContinue(priority) ? Math.min(answers.length, room(), supply.size) : 0
+  const completeInBatch = createBatcher(
+    async (results: store.LookupResult[]) => {
+      const free = deps.slots.mayContinue(priority) ? Math.min(results.length, capacity(), queue.size) : 0
       const permits = free > 0 ? deps.limiter.acquireNow(free) : null
-      const coming = supply.take(permits?.count ?? 0)
+      const nextLookups = queue.take(permits?.count ?? 0)
       try {
         const { started, unstored } = await retryWhileUnavailable(
-          () => store.completeLookups(deps.db, answers, coming),
-          waiting,
+          () => store.completeLookups(deps.db, results, nextLookups),
+          retryOptions,
         ).catch(async (error: unknown) => {
-          await supply.release(coming)
+          await queue.release(nextLookups)
           throw error
         })
-        supply.dropLost(coming, started)
-        if (permits !== null) begin(started, permits)
-        handedOn += started.length
-        await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), waiting)
+        queue.dropLost(nextLookups, started)
+        if (permits !== null) startCalls(started, permits)
+        reusedSlots += started.length
+        await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
       } finally {
         permits?.release()
       }
-      deps.metrics?.recordLookups(answers.map((answer) => answer.state))
+      deps.metrics?.recordLookups(results.map((answer) => answer.state))
       options.onStored?.()
     },
     {
@@ -109,17 +109,17 @@ export async function lookUpBatch(
     },
   )
 
-  function begin(lookups: readonly store.LeasedLookup[], permits: Permits): void {
+  function startCalls(lookups: readonly store.LeasedLookup[], permits: Permits): void {
     for (const lookup of lookups) {
-      const task = handle(lookup, permits.use())
-        .catch((error: unknown) => setAside(lookup, error))
+      const task = request(lookup, permits.use())
+        .catch((error: unknown) => recordFailure(lookup, error))
         .finally(() => {
-          underWay.delete(task)
+          inFlight.delete(task)
           leases.untrack(lookup.token)
-          if (handedOn > 0) handedOn--
+          if (reusedSlots > 0) reusedSlots--
           else deps.slots.release(1)
         })
-      underWay.add(task)
+      inFlight.add(task)
     }
   }
 
@@ -127,7 +127,7 @@ export async function lookUpBatch(
    * Handles an error of our own in the middle of a call. The attempt may be billed: if the lookup stayed leased, it
    * would be requested again without end and the error would go unseen.
    */
-  async function setAside(lookup: store.LeasedLookup, error: unknown): Promise<void> {
+  async function recordFailure(lookup: store.LeasedLookup, error: unknown): Promise<void> {
     failure ??= { error }
     deps.log.error({ lookup: lookup.id, err: error }, 'lookup failed, or its response was not stored')
     const reason = `not requested or not stored: ${(error as Error).name}`
@@ -140,32 +140,32 @@ export async function lookUpBatch(
     } as const
     const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
     const { id, token } = lookup
-    const one = { id, token, requestedAt: new Date(deps.now()), ...fields }
-    await retryWhileUnavailable(() => store.completeLookups(deps.db, [one]), waiting).catch(
-      (second: unknown) => {
-        deps.log.error({ lookup: id, err: second }, 'lookup stays leased until its lease expires')
+    const result = { id, token, requestedAt: new Date(deps.now()), ...fields }
+    await retryWhileUnavailable(() => store.completeLookups(deps.db, [result]), retryOptions).catch(
+      (storeError: unknown) => {
+        deps.log.error({ lookup: id, err: storeError }, 'lookup stays leased until its lease expires')
       },
     )
   }
 
-  async function handle(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
+  async function request(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
     const requestedAt = new Date(deps.now())
     options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
-    const asked = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
-    if (asked.event === null) {
-      const { asyncJobId } = asked
+    const outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
+    if (outcome.event === null) {
+      const { asyncJobId } = outcome
       await retryWhileUnavailable(
         () => jobs.createFromAsyncAnswer(deps.db, lookup, asyncJobId, run.id, deps.policy.bulkDeadlineMs),
-        waiting,
+        retryOptions,
       )
     } else {
-      stop ??= asked.stop
-      if (asked.throttled) count.throttled++
-      if (asked.event.type === 'transient_error' || asked.event.type === 'not_sent') count.retried++
-      else if (asked.event.type !== 'released') count.answered++
-      if (asked.malformed !== null) await keep({ lookup: lookup.id, ...asked.malformed })
-      const fields = afterCall(lookup, asked.event, deps.policy, deps.now(), deps.random())
-      await settle({
+      stop ??= outcome.stop
+      if (outcome.throttled) counts.throttled++
+      if (outcome.event.type === 'transient_error' || outcome.event.type === 'not_sent') counts.retried++
+      else if (outcome.event.type !== 'released') counts.answered++
+      if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
+      const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
+      await completeInBatch({
         id: lookup.id,
         token: lookup.token,
         requestedAt,
@@ -173,13 +173,13 @@ export async function lookUpBatch(
         hashes: subjectHashes(fields.record),
       })
     }
-    count.requested++
+    counts.requested++
   }
 
   try {
-    while (room() > 0) {
+    while (capacity() > 0) {
       const slots = deps.slots.free(priority)
-      const free = Math.min(slots, room())
+      const free = Math.min(slots, capacity())
       if (slots === 0) {
         await deps.slots.wait(priority, options.signal)
         continue
@@ -190,26 +190,26 @@ export async function lookUpBatch(
       })
       if (permits === null) break
       // Other ticks may have taken the slots while this one waited for permits.
-      const taken = deps.slots.take(permits.count, priority)
-      let unused = taken
+      const takenSlots = deps.slots.take(permits.count, priority)
+      let unusedSlots = takenSlots
       try {
-        if (taken === 0) continue
-        const next = await supply.markNext(taken)
-        options.onLeased?.(next.length)
-        if (next.length === 0) break
-        unused -= next.length
-        begin(next, permits)
+        if (takenSlots === 0) continue
+        const nextLookups = await queue.markNext(takenSlots)
+        options.onLeased?.(nextLookups.length)
+        if (nextLookups.length === 0) break
+        unusedSlots -= nextLookups.length
+        startCalls(nextLookups, permits)
       } finally {
         permits.release()
-        deps.slots.release(unused)
+        deps.slots.release(unusedSlots)
       }
     }
   } finally {
     // Also waits for tasks that start while others end.
-    while (underWay.size > 0) await Promise.all(underWay)
-    await supply.close()
+    while (inFlight.size > 0) await Promise.all(inFlight)
+    await queue.close()
     leases.stop()
   }
   if (failure !== null) throw (failure as { error: unknown }).error
-  return { ...count, stop }
+  return { ...counts, stop }
 }

@@ -24,11 +24,11 @@ export class LookupQueue {
   /** The last query found nothing more. */
   #isExhausted = false
 
-  constructor(deps: LookupQueueDeps, run: RunningRun, leases: LeaseKeeper, room: () => number) {
+  constructor(deps: LookupQueueDeps, run: RunningRun, leases: LeaseKeeper, capacity: () => number) {
     this.#deps = deps
     this.#run = run
     this.#leases = leases
-    this.#capacity = room
+    this.#capacity = capacity
   }
 
   /** Buffered lookups. */
@@ -37,37 +37,37 @@ export class LookupQueue {
   }
 
   /** Leased but not yet marked in flight. Pass them to `complete` or `markInFlight` before calling the service. */
-  take(most: number): store.LeasedLookup[] {
-    const taken = this.#buffer.shift(most)
+  take(max: number): store.LeasedLookup[] {
+    const taken = this.#buffer.shift(max)
     this.#prefetch()
     return taken
   }
 
   /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */
-  async markNext(most: number): Promise<readonly store.LeasedLookup[]> {
+  async markNext(max: number): Promise<readonly store.LeasedLookup[]> {
     if (this.size === 0) await this.#leasing
     if (this.#failure !== null) throw this.#failure.error
     if (this.size === 0) {
-      const ahead = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - most)
+      const target = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - max)
       // Return only what this lease marked in flight; buffered lookups are not marked yet.
-      return this.#buffer.splitOff(await this.#lease(most + Math.max(0, ahead), most), most)
+      return this.#buffer.splitOff(await this.#lease(max + Math.max(0, target), max), max)
     }
     while (this.size > 0) {
-      const coming = this.take(most)
-      const begun = await store.markInFlight(this.#deps.db, coming).catch(async (error: unknown) => {
-        await this.release(coming)
+      const candidates = this.take(max)
+      const marked = await store.markInFlight(this.#deps.db, candidates).catch(async (error: unknown) => {
+        await this.release(candidates)
         throw error
       })
-      this.dropLost(coming, begun)
-      if (begun.length > 0) return begun
+      this.dropLost(candidates, marked)
+      if (marked.length > 0) return marked
     }
     return []
   }
 
   /** Untracks lookups that are missing in `marked`: lost to another process meanwhile, or erased. */
-  dropLost(lookups: readonly store.LeasedLookup[], begun: readonly store.LeasedLookup[]): void {
-    const kept = new Set(begun)
-    for (const lookup of lookups) if (!kept.has(lookup)) this.#leases.untrack(lookup.token)
+  dropLost(lookups: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
+    const stillLeased = new Set(marked)
+    for (const lookup of lookups) if (!stillLeased.has(lookup)) this.#leases.untrack(lookup.token)
   }
 
   /** Releases lookups that were certainly not requested. */
@@ -102,12 +102,12 @@ export class LookupQueue {
   }
 
   /** @param startImmediately number of lookups, from the first, that are marked in flight with the lease */
-  async #lease(limit: number, asking: number): Promise<store.LeasedLookup[]> {
+  async #lease(limit: number, startImmediately: number): Promise<store.LeasedLookup[]> {
     const { db } = this.#deps
     const token = randomUUID()
     const emails = this.#emailFilter()
-    const began = performance.now()
-    const options = { run: this.#run.id, limit, asking, token, leaseMs: LEASE_MS, emails }
+    const startedAt = performance.now()
+    const options = { run: this.#run.id, limit, asking: startImmediately, token, leaseMs: LEASE_MS, emails }
     const lease = async (): Promise<store.LeasedLookup[]> => {
       // Probe with an untried lookup first: an input that always fails would keep the circuit open by itself.
       const untried =
@@ -121,19 +121,19 @@ export class LookupQueue {
       await releaseWithin(LEASE_MS, () => store.releaseByToken(db, token))
       throw error
     })
-    this.#leases.track(token, leased.length, began)
+    this.#leases.track(token, leased.length, startedAt)
     return leased
   }
 
   /** Which emails to lease for single calls. Other kinds never go in bulk. */
   #emailFilter(): boolean | number {
-    const { bulkFrom, singly } = routeEmails({
+    const { bulkFrom, singly: singleCalls } = routeEmails({
       option: this.#run.options.route,
       bulkPossible: this.#deps.webhookUrl !== null,
       picking: this.#run.picking,
       minimum: this.#deps.policy.bulkMinimum,
     })
-    return singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now'
+    return singleCalls === 'when_fewer' ? (bulkFrom ?? true) : singleCalls === 'now'
   }
 }
 
@@ -165,8 +165,8 @@ export class PrefetchBuffer {
   }
 
   /** Takes the next lookups, up to `max`. */
-  shift(most: number): LeasedLookup[] {
-    const taken = this.#lookups.splice(0, most)
+  shift(max: number): LeasedLookup[] {
+    const taken = this.#lookups.splice(0, max)
     this.#taken += taken.length
     return taken
   }
@@ -175,28 +175,28 @@ export class PrefetchBuffer {
    * Takes the first of freshly leased lookups, which are already marked in flight, and buffers the others.
    * @returns the first `max`
    */
-  splitOff(leased: readonly LeasedLookup[], most: number): readonly LeasedLookup[] {
-    const asked = leased.slice(0, most)
-    this.#taken += asked.length
-    this.#lookups.push(...leased.slice(most))
-    return asked
+  splitOff(leased: readonly LeasedLookup[], max: number): readonly LeasedLookup[] {
+    const started = leased.slice(0, max)
+    this.#taken += started.length
+    this.#lookups.push(...leased.slice(max))
+    return started
   }
 
   /** Removes and returns everything. */
   drain(): LeasedLookup[] {
-    const left = this.#lookups
+    const rest = this.#lookups
     this.#lookups = []
-    return left
+    return rest
   }
 
   /** How many lookups to lease ahead; 0 while at least half of the target is buffered. */
   refillSize(now: number): number {
-    const passed = now - this.#since
-    const ahead = Math.min(MAX_PREFETCH, Math.floor((this.#taken / Math.max(passed, 1)) * PREFETCH_MS))
-    if (passed > 2 * PREFETCH_MS) {
+    const elapsedMs = now - this.#since
+    const target = Math.min(MAX_PREFETCH, Math.floor((this.#taken / Math.max(elapsedMs, 1)) * PREFETCH_MS))
+    if (elapsedMs > 2 * PREFETCH_MS) {
       this.#taken /= 2
-      this.#since += passed / 2
+      this.#since += elapsedMs / 2
     }
-    return this.size * 2 >= ahead ? 0 : ahead - this.size
+    return this.size * 2 >= target ? 0 : target - this.size
   }
 }

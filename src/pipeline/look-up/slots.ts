@@ -28,9 +28,9 @@ export class PrioritySemaphore {
   }
 
   /** @param reserved slots for live sync alone; never all of them */
-  constructor(capacity: number, kept = 0) {
+  constructor(capacity: number, reserved = 0) {
     this.capacity = capacity
-    this.#reserved = Math.min(kept, capacity - 1)
+    this.#reserved = Math.min(reserved, capacity - 1)
   }
 
   /** Slots that this priority may take now; 0 while a more urgent one waits. */
@@ -42,8 +42,8 @@ export class PrioritySemaphore {
 
   /** Whether a finished call's slot may be reused at once: nothing more urgent waits. */
   mayContinue(priority: Priority, isBulk = false): boolean {
-    const before = ORDER.slice(0, ORDER.indexOf(toRank(priority, isBulk)))
-    return before.every((other) => this.#waiters[other].size === 0)
+    const moreUrgent = ORDER.slice(0, ORDER.indexOf(toRank(priority, isBulk)))
+    return moreUrgent.every((other) => this.#waiters[other].size === 0)
   }
 
   /** @returns how many slots were taken */
@@ -69,13 +69,13 @@ export class PrioritySemaphore {
     if (signal.aborted || this.free(priority, isBulk) > 0) return
     const waiting = this.#waiters[toRank(priority, isBulk)]
     await new Promise<void>((resolve) => {
-      const done = (): void => {
-        signal.removeEventListener('abort', done)
-        waiting.delete(done)
+      const finish = (): void => {
+        signal.removeEventListener('abort', finish)
+        waiting.delete(finish)
         resolve()
       }
-      signal.addEventListener('abort', done, { once: true })
-      waiting.add(done)
+      signal.addEventListener('abort', finish, { once: true })
+      waiting.add(finish)
     })
   }
 }

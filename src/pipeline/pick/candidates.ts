@@ -66,9 +66,9 @@ export async function readCandidates(
     readonly dry?: boolean
   },
 ): Promise<CandidatePage> {
-  const { after, size, where, changedSince, service, dry = false } = options
+  const { after, size, where, changedSince, service, dry: isDryRun = false } = options
   const page = pageQuery(source, { after, limit: size, where, changedSince, ...lastWrittenSql(source) })
-  const live = sql`${[...options.live]}::bigint[]`
+  const runningIds = sql`${[...options.live]}::bigint[]`
   // `offset 0` forces one primary-key lookup per row. The planner, which takes a freshly filled table for a small
   // one, would otherwise read all rows of the source for each page.
   const { rows } = await sql<
@@ -77,7 +77,7 @@ export async function readCandidates(
     with page as materialized (${page}),
     classified as (
       select page.*, ${missedLookupsSql(source, service)} as missed, case
-               when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${live}) or (${dry} and ${awaitsDeliverySql('r')})) then 'held'
+               when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${runningIds}) or (${isDryRun} and ${awaitsDeliverySql('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
@@ -95,12 +95,12 @@ export async function readCandidates(
     select classified.*, counted.* from classified cross join counted
      where disposition in ('eligible', 'abandoned') or n = scanned
      order by n`.execute(db)
-  const last = rows.at(-1)
-  const scanned = last?.scanned ?? 0
+  const lastRow = rows.at(-1)
+  const scanned = lastRow?.scanned ?? 0
   return {
     candidates: rows.filter((row) => row.disposition === 'eligible' || row.disposition === 'abandoned'),
-    dispositions: last?.dispositions ?? {},
-    next: last && scanned === size ? last.key : null,
+    dispositions: lastRow?.dispositions ?? {},
+    next: lastRow && scanned === size ? lastRow.key : null,
     scanned,
   }
 }

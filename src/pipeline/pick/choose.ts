@@ -37,11 +37,15 @@ export function chooseForCandidate(source: Source, candidate: PickCandidate): Lo
 /** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
 export function* listIdentifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
   const inputs = { email, linkedin_url, name, company, domain }
-  for (let after: LookupKind | null = null; ;) {
-    const choice: ChosenLookup = chooseLookup(source.mapping.kind, inputs, after === null ? {} : { after })
+  for (let previous: LookupKind | null = null; ;) {
+    const choice: ChosenLookup = chooseLookup(
+      source.mapping.kind,
+      inputs,
+      previous === null ? {} : { after: previous },
+    )
     yield choice
     if (choice.lookup === null) return
-    after = choice.lookup.kind
+    previous = choice.lookup.kind
   }
 }
 
@@ -67,9 +71,9 @@ const KIND_NAMES: Readonly<Record<LookupKind, string>> = {
 
 /** Describes a miss, with the identifiers requested. */
 export function describeMiss(kinds: readonly LookupKind[]): string {
-  const by = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
-  const last = by.at(-1) ?? ''
-  return `the service found no match ${by.length < 2 ? last : `${by.slice(0, -1).join(', ')} or ${last}`}`
+  const descriptions = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
+  const lastDescription = descriptions.at(-1) ?? ''
+  return `the service found no match ${descriptions.length < 2 ? lastDescription : `${descriptions.slice(0, -1).join(', ')} or ${lastDescription}`}`
 }
 
 /** The distinct lookups of some rows, in row order. */
@@ -96,9 +100,11 @@ export async function findSuppressedRows(
   rows: readonly RawInputs[],
 ): Promise<ReadonlySet<number>> {
   if (!(await suppressions.hasSuppressions(db))) return new Set()
-  const all = rows.flatMap((row, at) =>
-    [...listIdentifiers(source, row)].flatMap(({ lookup }) => (lookup === null ? [] : [{ at, ...lookup }])),
+  const identified = rows.flatMap((row, rowIndex) =>
+    [...listIdentifiers(source, row)].flatMap(({ lookup }) =>
+      lookup === null ? [] : [{ rowIndex, ...lookup }],
+    ),
   )
-  const flags = await suppressions.areSuppressed(db, all)
-  return new Set(all.filter((_, n) => flags[n]).map(({ at }) => at))
+  const suppressedFlags = await suppressions.areSuppressed(db, identified)
+  return new Set(identified.filter((_, n) => suppressedFlags[n]).map(({ rowIndex }) => rowIndex))
 }

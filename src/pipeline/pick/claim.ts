@@ -43,33 +43,35 @@ export async function claimCandidates(
   },
   candidates: readonly PickCandidate[],
 ): Promise<ClaimResult> {
-  const all = candidates.map((candidate) => chooseForCandidate(source, candidate))
-  const places = await findSuppressedRows(tx, source, candidates)
-  const suppressed = new Set(all.filter((_, n) => places.has(n)))
-  const askable = all.filter((one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one))
+  const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
+  const suppressedIndexes = await findSuppressedRows(tx, source, candidates)
+  const suppressed = new Set(choices.filter((_, n) => suppressedIndexes.has(n)))
+  const requestable = choices.filter(
+    (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one),
+  )
   const spent = await budgets.readBudgetUsage(tx, run.id)
-  const paid = await findPaidLookups(tx, askable, run.id, spent)
-  const affordable = new Set(await selectAffordable(tx, askable, run, spent, paid))
-  const questions = [...distinctLookups([...affordable]).values()]
-  const wanted = await lookups.upsertLookups(tx, questions, run.id, run.live, run.service)
-  const admitted = wanted.filter((lookup) => lookup.admitted)
-  const byId = new Map(wanted.map((lookup) => [lookupKey(lookup), lookup]))
+  const paidKeys = await findPaidLookups(tx, requestable, run.id, spent)
+  const affordable = new Set(await selectAffordable(tx, requestable, run, spent, paidKeys))
+  const lookupsToClaim = [...distinctLookups([...affordable]).values()]
+  const upserted = await lookups.upsertLookups(tx, lookupsToClaim, run.id, run.live, run.service)
+  const claimed = upserted.filter((lookup) => lookup.admitted)
+  const byId = new Map(upserted.map((lookup) => [lookupKey(lookup), lookup]))
 
-  const unaffordable = new Set(askable.filter((one) => !affordable.has(one)))
+  const unaffordable = new Set(requestable.filter((one) => !affordable.has(one)))
   const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
-  const picked = all
+  const picked = choices
     .filter((one) => !unaffordable.has(one))
     .map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
-  const taken = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
+  const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
     dry: run.isDryRun,
     service: run.service,
   })
-  await chargeLookups(tx, run, admitted.filter((lookup) => !paid.has(lookupKey(lookup))).length)
+  await chargeLookups(tx, run, claimed.filter((lookup) => !paidKeys.has(lookupKey(lookup))).length)
   return {
-    picked: taken.length,
-    claimedLookups: admitted.length,
+    picked: takenRows.length,
+    claimedLookups: claimed.length,
     skipped: [...unaffordable].map((one) => one.candidate),
-    alreadyAnswered: wanted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted')
+    alreadyAnswered: upserted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted')
       .length,
   }
 }
@@ -85,8 +87,8 @@ export function adoptAbandonedLookups(
   live: readonly number[],
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
-    const left = await budgets.remainingBudget(tx, run.id, run.budget.limit)
-    const { adopted, cost } = await lookups.adoptLookups(tx, run.id, live, left)
+    const remaining = await budgets.remainingBudget(tx, run.id, run.budget.limit)
+    const { adopted, cost } = await lookups.adoptLookups(tx, run.id, live, remaining)
     await chargeLookups(tx, run, cost)
     return adopted
   })
@@ -113,13 +115,13 @@ async function findPaidLookups(
   spent: budgets.BudgetUsage,
 ): Promise<ReadonlySet<string>> {
   if (!spent.isShared) return new Set()
-  const list = [...distinctLookups(chosen).entries()]
-  const flags = await lookups.findAlreadyPaid(
+  const entries = [...distinctLookups(chosen).entries()]
+  const paidFlags = await lookups.findAlreadyPaid(
     tx,
-    list.map(([, lookup]) => lookup),
+    entries.map(([, lookup]) => lookup),
     run,
   )
-  return new Set(list.filter((_, n) => flags[n]).map(([id]) => id))
+  return new Set(entries.filter((_, n) => paidFlags[n]).map(([id]) => id))
 }
 
 async function selectAffordable(
@@ -127,21 +129,21 @@ async function selectAffordable(
   chosen: readonly LookupChoice[],
   run: { readonly live: readonly number[]; readonly budget: RunBudget; readonly service: number },
   spent: budgets.BudgetUsage,
-  paid: ReadonlySet<string>,
+  paidKeys: ReadonlySet<string>,
 ): Promise<readonly LookupChoice[]> {
   const { limit } = run.budget
   const distinct = distinctLookups(chosen)
   if (limit === null || distinct.size <= limit - spent.lookups) return chosen
-  const list = [...distinct.entries()].filter(([id]) => !paid.has(id))
+  const entries = [...distinct.entries()].filter(([id]) => !paidKeys.has(id))
   const costs = await lookups.needCall(
     tx,
-    list.map(([, lookup]) => lookup),
+    entries.map(([, lookup]) => lookup),
     run.live,
     run.service,
   )
-  let left = limit - spent.lookups
-  const refused = new Set(list.filter((_, n) => costs[n] && left-- <= 0).map(([id]) => id))
-  return chosen.filter((one) => one.lookup !== null && !refused.has(lookupKey(one.lookup)))
+  let remaining = limit - spent.lookups
+  const unaffordable = new Set(entries.filter((_, n) => costs[n] && remaining-- <= 0).map(([id]) => id))
+  return chosen.filter((one) => one.lookup !== null && !unaffordable.has(lookupKey(one.lookup)))
 }
 
 function toPickedRow(

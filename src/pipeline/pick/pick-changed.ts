@@ -66,9 +66,9 @@ export async function pickChangedKeys(
       )
       return NOTHING
     }
-    const half = Math.ceil(keys.length / 2)
-    const first = await pickChangedKeys(deps, run, source, keys.slice(0, half), options)
-    const second = await pickChangedKeys(deps, run, source, keys.slice(half), options)
+    const middle = Math.ceil(keys.length / 2)
+    const first = await pickChangedKeys(deps, run, source, keys.slice(0, middle), options)
+    const second = await pickChangedKeys(deps, run, source, keys.slice(middle), options)
     return {
       picked: first.picked + second.picked,
       claimed: first.claimed + second.claimed,
@@ -88,29 +88,31 @@ async function claimKeys(
   keys: readonly string[],
   { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
 ): Promise<PickedKeys> {
-  const alive = await runs.listRunning(tx)
-  const own = alive.findIndex((one) => one.id === run.id)
-  if (own === -1) return { ...NOTHING, skippedKeys: keys }
+  const running = await runs.listRunning(tx)
+  const ownIndex = running.findIndex((one) => one.id === run.id)
+  if (ownIndex === -1) return { ...NOTHING, skippedKeys: keys }
   // Sorted by urgency: the runs after this one have to yield their rows.
-  const live = alive.slice(0, own + 1).map((one) => one.id)
-  const found = await withTableTimeouts(tx, timeoutMs, () => readChangedRows(tx, source, run, live, keys))
+  const runningIds = running.slice(0, ownIndex + 1).map((one) => one.id)
+  const found = await withTableTimeouts(tx, timeoutMs, () =>
+    readChangedRows(tx, source, run, runningIds, keys),
+  )
   if (finishMissing) {
-    const there = new Set(found.map((one) => one.key))
-    const gone = keys.filter((key) => !there.has(key))
-    await writeBackQueue.finishRows(tx, source.name, gone.map(toMissingRow))
+    const present = new Set(found.map((one) => one.key))
+    const missing = keys.filter((key) => !present.has(key))
+    await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
   }
   const candidates = found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned')
   if (candidates.length === 0) return NOTHING
-  const taken = await claimCandidates(
+  const claimed = await claimCandidates(
     tx,
     source,
-    { id: run.id, live, budget: run.budget, isDryRun: false, service: run.service },
+    { id: run.id, live: runningIds, budget: run.budget, isDryRun: false, service: run.service },
     candidates,
   )
   return {
-    picked: taken.picked,
-    claimed: taken.claimedLookups,
-    skippedKeys: taken.skipped.map((candidate) => candidate.key),
+    picked: claimed.picked,
+    claimed: claimed.claimedLookups,
+    skippedKeys: claimed.skipped.map((candidate) => candidate.key),
   }
 }
 
@@ -121,16 +123,16 @@ async function readChangedRows(
   tx: Tx,
   source: Source,
   run: LiveRunPick,
-  live: readonly number[],
+  runningIds: readonly number[],
   keys: readonly string[],
 ): Promise<PickCandidate[]> {
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
-  const waiting = sql`r.state = ${sql.lit(Row.waiting)}`
+  const isWaitingSql = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
       select page.*, ${missedLookupsSql(source, run.service)} as missed, case
-               when ${waiting} and r.run_id = any(${[...live]}::bigint[])
+               when ${isWaitingSql} and r.run_id = any(${[...runningIds]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
-               when ${waiting} then 'abandoned'
+               when ${isWaitingSql} then 'abandoned'
                when not page.lacks then 'complete'
                when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
                     or ${isFromOtherServiceSql(run.service)} then 'eligible'

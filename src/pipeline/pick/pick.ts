@@ -99,26 +99,31 @@ export async function pickPage(
   pass: PickPass,
   options: PickOptions,
 ): Promise<PickResult> {
-  const live = (await runs.listRunning(deps.db)).map((one) => one.id)
-  const room = await rowsAllowed(deps, run, pass, options.limit)
-  if (room <= 0) pass.phase = 'done'
+  const runningIds = (await runs.listRunning(deps.db)).map((one) => one.id)
+  const allowed = await rowsAllowed(deps, run, pass, options.limit)
+  if (allowed <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
   const { sourceTimeoutMs } = deps.policy
   const size = pass.pageSize.rows
-  const outcome = await inTransaction(
+  const page = await inTransaction(
     deps.db,
     async (tx) => {
-      const { candidates, gone, next, scanned } = await withTableTimeouts(tx, sourceTimeoutMs, () =>
-        readPhase(tx, run, live, pass, options, Math.min(room, size)),
+      const {
+        candidates,
+        gone: missing,
+        next,
+        scanned,
+      } = await withTableTimeouts(tx, sourceTimeoutMs, () =>
+        readPhase(tx, run, runningIds, pass, options, Math.min(allowed, size)),
       )
-      if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
+      if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
       if (candidates.length === 0) return { picked: 0, claimedLookups: 0, skipped: [], next, scanned }
       // With a limit, a page may hold more candidates than rows are allowed: the rest of the page is read again.
-      const some = candidates.slice(0, room)
-      const taken = await claimCandidates(tx, pass.source, { ...run, live }, some)
-      const cut = some.length < candidates.length
-      return { ...taken, next: cut ? (some.at(-1)?.key ?? null) : next, scanned }
+      const selected = candidates.slice(0, allowed)
+      const claimed = await claimCandidates(tx, pass.source, { ...run, live: runningIds }, selected)
+      const isCut = selected.length < candidates.length
+      return { ...claimed, next: isCut ? (selected.at(-1)?.key ?? null) : next, scanned }
     },
     sourceTimeoutMs,
   ).catch(async (error: unknown) => {
@@ -135,29 +140,29 @@ export async function pickPage(
         ? { after, limit: size, where: options.where, changedSince }
         : {
             keys: await inTransaction(deps.db, (tx) =>
-              listPhaseKeys(tx, run, live, pass, Math.min(room, size)),
+              listPhaseKeys(tx, run, runningIds, pass, Math.min(allowed, size)),
             ),
           }
     throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
   })
-  if (outcome === null) return { ...NOTHING, done: false }
+  if (page === null) return { ...NOTHING, done: false }
   pass.pageSize.onBatch(size, 0)
-  const { claimedLookups, scanned, skipped } = outcome
-  const isAgain = pass.phase === 'requeued'
-  const picked = isAgain ? 0 : outcome.picked
+  const { claimedLookups, scanned, skipped } = page
+  const isRepick = pass.phase === 'requeued'
+  const picked = isRepick ? 0 : page.picked
   // Abandoned rows were counted in their own phase.
   if (pass.phase === 'scan') run.budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
   if (pass.phase === 'due') run.budget.skip(skipped.length)
-  const before = run.budget.rowsTaken(pass.source.name)
-  if (before !== null) run.budget.setRowsTaken(pass.source.name, before + picked)
+  const takenBefore = run.budget.rowsTaken(pass.source.name)
+  if (takenBefore !== null) run.budget.setRowsTaken(pass.source.name, takenBefore + picked)
   pass.scanned += scanned
-  pass.after = outcome.next
+  pass.after = page.next
   pass.skipped += skipped.length
   pass.skippedInPhase += skipped.length
-  if (outcome.next === null) await advancePhase(deps, run, pass, options)
+  if (page.next === null) await advancePhase(deps, run, pass, options)
   return {
     picked,
-    repicked: isAgain ? outcome.picked : 0,
+    repicked: isRepick ? page.picked : 0,
     claimed: claimedLookups,
     scanned,
     done: (pass.phase as PickPass['phase']) === 'done',
@@ -192,22 +197,22 @@ export async function repick(
   },
 ): Promise<Omit<PickResult, 'done'>> {
   const pass = emptyPass(source, 'requeued')
-  const sum = { ...NOTHING }
+  const total = { ...NOTHING }
   while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
-    const did = await pickPage(deps, run, pass, { limit: options.limit ?? null, where: null })
-    for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) sum[count] += did[count]
+    const result = await pickPage(deps, run, pass, { limit: options.limit ?? null, where: null })
+    for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) total[count] += result[count]
   }
-  return sum
+  return total
 }
 
 async function readPhase(
   tx: Tx,
   run: PickContext,
-  live: readonly number[],
+  runningIds: readonly number[],
   pass: PickPass,
   options: PickOptions,
-  room: number,
+  allowed: number,
 ): Promise<{
   candidates: Awaited<ReturnType<typeof readCandidatesByKey>>
   gone: writeBackQueue.FinishedRow[]
@@ -221,20 +226,20 @@ async function readPhase(
       size: pass.pageSize.rows,
       where,
       changedSince: pass.changedSince,
-      live,
+      live: runningIds,
       dry: run.isDryRun,
       service: run.service,
     })
     return { ...page, gone: [] }
   }
-  const keys = await listPhaseKeys(tx, run, live, pass, room)
+  const keys = await listPhaseKeys(tx, run, runningIds, pass, allowed)
   const candidates = await readCandidatesByKey(tx, pass.source, keys, run.service)
-  const there = new Set(candidates.map((candidate) => candidate.key))
-  const waits = pass.phase !== 'due'
+  const present = new Set(candidates.map((candidate) => candidate.key))
+  const isWaiting = pass.phase !== 'due'
   return {
-    candidates: waits ? candidates : candidates.filter((candidate) => candidate.lacks),
-    gone: waits ? keys.filter((key) => !there.has(key)).map((key) => toMissingRow(key)) : [],
-    next: keys.length === room ? (keys.at(-1) ?? null) : null,
+    candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
+    gone: isWaiting ? keys.filter((key) => !present.has(key)).map((key) => toMissingRow(key)) : [],
+    next: keys.length === allowed ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
   }
 }
@@ -242,18 +247,18 @@ async function readPhase(
 function listPhaseKeys(
   tx: Tx,
   run: PickContext,
-  live: readonly number[],
+  runningIds: readonly number[],
   pass: PickPass,
-  room: number,
+  allowed: number,
 ): Promise<string[]> {
   const { source, after } = pass
   switch (pass.phase) {
     case 'requeued':
-      return rows.listRequeuedRows(tx, source.name, run.id, after ?? '', room)
+      return rows.listRequeuedRows(tx, source.name, run.id, after ?? '', allowed)
     case 'abandoned':
-      return rows.listAbandonedRows(tx, source.name, live, after ?? '', room, run.isDryRun)
+      return rows.listAbandonedRows(tx, source.name, runningIds, after ?? '', allowed, run.isDryRun)
     default:
-      return rows.listDueRows(tx, source.name, after ?? '', room)
+      return rows.listDueRows(tx, source.name, after ?? '', allowed)
   }
 }
 
@@ -263,21 +268,21 @@ async function advancePhase(
   pass: PickPass,
   options: PickOptions,
 ): Promise<void> {
-  const leftOut = pass.skippedInPhase
+  const skipped = pass.skippedInPhase
   pass.after = null
   pass.skippedInPhase = 0
   if (pass.phase === 'requeued') {
-    budget.setPendingSkips(pass.source.name, leftOut)
+    budget.setPendingSkips(pass.source.name, skipped)
     pass.phase = 'abandoned'
   } else if (pass.phase === 'abandoned') {
-    budget.setAbandonedSkips(pass.source.name, leftOut)
+    budget.setAbandonedSkips(pass.source.name, skipped)
     pass.phase = pass.changedSince === null ? 'scan' : 'due'
   } else if (pass.phase === 'due') {
     pass.phase = 'scan'
   } else {
     pass.phase = 'done'
-    const whole = options.limit === null && pass.skipped === 0 && !isDryRun
-    if (pass.cursorPass !== null && whole)
+    const isComplete = options.limit === null && pass.skipped === 0 && !isDryRun
+    if (pass.cursorPass !== null && isComplete)
       await passes.saveCursor(deps.db, pass.source.name, mappingHash(pass.source, service), pass.cursorPass)
   }
 }

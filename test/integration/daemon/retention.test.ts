@@ -120,7 +120,7 @@ test('retention can be unlimited', async () => {
     { ...keep, recordsMs: null, changesMs: null },
     { after: 0 },
   )
-  expect(did.dropped).toMatchObject({ records: 0, changes: 0 })
+  expect(did.deleted).toMatchObject({ records: 0, changes: 0 })
   expect(await counts()).toMatchObject({ lookups: before['lookups'], changes: before['changes'] })
 })
 
@@ -135,7 +135,7 @@ test('a backlog is deleted in small batches, and unfinished entries stay', async
   const sweep = { after: 0 }
   for (let more = true; more;) {
     const did = await enforceRetention({ db: database.db }, keep, sweep)
-    dropped.push(did.dropped.deliveries)
+    dropped.push(did.deleted.deliveries)
     more = did.more
   }
   expect(dropped).toEqual([500, 500, 99])
