@@ -31,23 +31,23 @@ export interface Table {
   readonly sql: string
   readonly kind: TableKind
   readonly columns: readonly Column[]
-  /** Columns of the primary key, in its own order. Empty: none. */
+  /** Columns of the primary key, in its own order; empty if there is none. */
   readonly primaryKey: readonly string[]
-  /** Columns of each whole, valid unique index, the primary key's among them, in the index's order. */
+  /** Columns of each complete, valid unique index, the primary key's included, in the index's order. */
   readonly uniqueKeys: ReadonlyArray<readonly string[]>
-  /** For each of `uniqueKeys`, the operators that its columns are kept in order and found by. */
+  /** For each of `uniqueKeys`, the operators that order and look up its columns. */
   readonly keyOperators: ReadonlyArray<readonly KeyOperators[]>
-  /** Some constraint is checked only at commit, unless it is told to be checked at once. */
+  /** Some constraint is checked only at commit unless set to immediate. */
   readonly hasDeferred: boolean
-  /** Triggers of the user's may change a row once more after it was updated, beyond what RETURNING shows. */
+  /** The user's triggers may change a row again after its update, which RETURNING does not show. */
   readonly hasAfterTriggers: boolean
-  /** Other tables inherit from it, without being its partitions: a key is unique in each of them alone. */
+  /** Tables other than partitions inherit from it: a unique key holds in each of them alone. */
   readonly isInherited: boolean
-  /** Of the whole database: `UTF8`. */
+  /** The database's encoding: `UTF8`. */
   readonly encoding: string
 }
 
-/** A table, view or the like as it stands now, or null. What has no schema is looked for on the search path. */
+/** A table, view or similar as it is now, or null. A name without a schema is resolved by the search path. */
 export async function readTable(db: Db, name: string): Promise<Table | null> {
   const { schema, table } = parseTableName(name)
   const [found] = await query<FoundTable>(db, tableQuery, [schema, table])
@@ -69,7 +69,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
   }
 }
 
-/** Names of all tables that a user made and this role can see, schema and table apart, for "did you mean". */
+/** The user's tables that this role can see, schema and table apart, for suggestions. */
 export const listTables = (db: Db): Promise<ReadonlyArray<{ schema: string; table: string }>> =>
   query(
     db,
@@ -133,7 +133,7 @@ const tableQuery = `
   select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
          exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
-         -- other tables; Fillrate's own record keys.
+         -- other tables; Fillrate's own triggers only record keys.
          exists (select from pg_trigger g
                   where g.tgrelid in (select c.oid union all select p.relid from pg_partition_tree(c.oid) p)
                     and not g.tgisinternal and g.tgenabled <> 'D' and g.tgtype & 82 = 16

@@ -8,7 +8,7 @@ export function jsonColumnSql(cell: Pick<MappedCell, 'attribute' | 'type'>, alia
   return cell.type.fit.kind === 'jsonb' && !cell.type.isDomain ? column : `${column}::jsonb`
 }
 
-/** SQL for what a cell holds: the column, or the value at the path inside it. */
+/** SQL for a cell's current value: the column, or the value at the path inside it. */
 export function currentCellSql(cell: MappedCell, alias = 't'): string {
   if (cell.path.length > 0) return `(${jsonColumnSql(cell, alias)} #> ${quoteList(cell.path)})`
   const column = `${alias}.${quoteName(cell.attribute)}`
@@ -16,15 +16,15 @@ export function currentCellSql(cell: MappedCell, alias = 't'): string {
 }
 
 /**
- * SQL for a cell as jsonb, NULL where there is nothing. Written so that it is the same in every session: a
- * `timestamptz` in the session's own zone would look changed to the next one.
+ * SQL for a cell as jsonb; NULL if it holds nothing. The same in every session: a `timestamptz` in the session's own zone
+ * would look changed to the next session.
  */
 export const cellJsonSql = (cell: MappedCell, alias = 't'): string =>
   valueJsonSql(cell, currentCellSql(cell, alias))
 
 /**
- * The same for a value that is not in the cell yet. Of scalars it is a JSON scalar; of every other type but jsonb the
- * text as Postgres writes it, because JSON keeps neither the bounds of an array nor a row, a range or an hstore.
+ * SQL for a value of a cell as jsonb. Scalars become JSON scalars; every other type but jsonb becomes text as Postgres
+ * writes it, because JSON keeps neither the bounds of an array nor a row, a range or an hstore.
  */
 export function valueJsonSql(cell: MappedCell, value: string): string {
   if (cell.path.length > 0) return value
@@ -37,13 +37,13 @@ export function valueJsonSql(cell: MappedCell, value: string): string {
       return `to_jsonb(${value}::text)`
     case 'timestamptz':
       return `to_jsonb(regexp_replace(to_jsonb(${value} at time zone 'UTC') #>> '{}', '(\\d)( BC)?$', '\\1Z\\2'))`
-    // A long number goes as text, because on its way through JavaScript it would be rounded to a double.
+    // A long number becomes text, because JavaScript would round it to a double.
     case 'numeric':
       return `(case when length(${value}::text) > 15 then to_jsonb(${value}::text) else to_jsonb(${value}) end)`
     case 'integer':
       if (fit.bits < 64) return `to_jsonb(${value})`
       return `(case when length(${value}::text) > 15 then to_jsonb(${value}::text) else to_jsonb(${value}) end)`
-    // JSON numbers know no negative zero.
+    // JSON has no negative zero.
     case 'float':
       return `(case when ${value}::text = '-0' then to_jsonb('-0'::text) else to_jsonb(${value}) end)`
     default:
@@ -51,13 +51,13 @@ export function valueJsonSql(cell: MappedCell, value: string): string {
   }
 }
 
-/** What looks like a time with its zone, and is written in another way where the session's zone is another. */
+/** Matches a time with its zone, which is written differently in a session with another time zone. */
 const ZONED_TIME = String.raw`\d[+-]\d\d`
 
 /**
- * SQL for whether a cell holds what was kept of it, in jsonb as `cellJson` gave it. Never NULL.
- * The column's type may have become another since (numeric to text, jsonb to json): then the texts are held against
- * each other.
+ * SQL: whether a cell still holds what Fillrate last wrote, stored as `cellJsonSql` gave it. Never NULL.
+ * If the column's type has changed since (numeric to text, jsonb to json), compares the texts.
+ * @param kept SQL for the stored value, jsonb
  * @param current SQL for what the cell holds
  */
 export function holdsLastWrittenSql(cell: MappedCell, kept: string, current = currentCellSql(cell)): string {
@@ -69,16 +69,16 @@ export function holdsLastWrittenSql(cell: MappedCell, kept: string, current = cu
   if (fit.kind === 'json') forms.push(`${current}::text = ${kept}::text`)
   if (fit.kind === 'array' || fit.kind === 'other')
     forms.push(`case when ${text} ~ '${ZONED_TIME}' then ${current}::text = ${text}::${cast}::text end`)
-  // Arrays were kept as JSON once.
+  // Earlier versions stored arrays as JSON.
   if (fit.kind === 'array')
     forms.push(`case when jsonb_typeof(${kept}) = 'array' then to_jsonb(${current}) = ${kept} end`)
   return `coalesce(${forms.join(' or ')}, false)`
 }
 
 /**
- * SQL for the value that was kept of a cell, as the column's base type.
- * @param kept SQL for what was kept, jsonb
- * @param isOldJson SQL for whether a json column was jsonb then, so that a JSON text stands for itself
+ * SQL for a cell's stored value, as the column's base type.
+ * @param kept SQL for the stored value, jsonb
+ * @param isOldJson SQL: whether a json column was jsonb then, so that a JSON text is the value itself
  */
 export function restoredValueSql(cell: MappedCell, kept: string, isOldJson: string): string {
   const { cast, fit } = cell.type
@@ -96,7 +96,7 @@ export function restoredValueSql(cell: MappedCell, kept: string, isOldJson: stri
   }
 }
 
-/** SQL for a value out of the batch's jsonb, cast to what the column holds. */
+/** SQL for a value of the batch's jsonb, cast to the column's type. */
 export function castJsonSql(values: string, key: string, cast: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
@@ -118,13 +118,13 @@ export function castJsonSql(values: string, key: string, cast: string, fit: Fit)
   }
 }
 
-/** Postgres has no `jsonb` of a json text in which this escape stands, nor a text. */
+/** A json text with this escape cannot be converted to jsonb or text. */
 const NUL_ESCAPE = String.raw`'\u0000'`
 
-/** SQL for whether a json text can be read as jsonb. */
+/** SQL: whether a json text can be converted to jsonb. */
 export const isReadableJsonSql = (json: string): string => `strpos(${json}::text, ${NUL_ESCAPE}) = 0`
 
-/** SQL for whether two values of a cell differ. Types without an equality of their own are compared as text. */
+/** SQL: whether two values of a cell differ. Types without an equality operator are compared as text. */
 export function differsSql(value: string, current: string, fit: Fit): string {
   const asText = `${value}::text is distinct from ${current}::text`
   switch (fit.kind) {
@@ -151,15 +151,15 @@ export function differsSql(value: string, current: string, fit: Fit): string {
 const isBlankTextSql = (text: string): string => `btrim(${text}, ${quoteLiteral(BLANK_CHARACTERS)}) = ''`
 
 /**
- * SQL for whether an output's cell is blank: NULL, an empty text or one of white space, an empty array; inside
- * json also JSON null or a missing parent. `0`, `false`, `N/A` and `{}` are values. Never NULL itself.
+ * SQL: whether an output's cell is blank: NULL, empty or white-space text, an empty array; inside json also JSON null or
+ * a missing parent. `0`, `false`, `N/A` and `{}` are values. Never NULL itself.
  */
 export function isBlankSql(output: MappedOutput, alias = 't'): string {
   const cell = currentCellSql(output, alias)
   return isBlankValueSql(cell, output.fit, output.mapping.as === 'json')
 }
 
-/** SQL for whether a value of this fit, typed as its column or as what it was cast to, shows nothing. */
+/** SQL: whether a value of this fit is blank, typed as its column or as its cast. */
 export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): string {
   switch (fit.kind) {
     case 'text': {
@@ -173,7 +173,7 @@ export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): str
       return `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
     case 'array':
       return `(${value} is null or cardinality(${value}) = 0)`
-    // As text where it can't be jsonb: Postgres makes neither jsonb nor text of a NUL in it.
+    // Compared as json where it cannot be jsonb: Postgres converts a NUL escape neither to jsonb nor to text.
     case 'json':
       return (
         `(${value} is null or case json_typeof(${value}) when 'null' then true ` +
@@ -192,8 +192,8 @@ export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): str
 }
 
 /**
- * SQL for whether the cell can be reached: every parent that is there is an object or JSON null. Where one is a
- * text, a number or an array, to make room for the key would destroy it, whatever the policy.
+ * SQL: whether the cell can be reached: every existing parent is an object or JSON null. To make room for the key in a
+ * text, a number or an array would destroy it, whatever the policy.
  */
 export function isReachableSql(cell: Pick<MappedOutput, 'attribute' | 'path' | 'type'>, alias = 't'): string {
   if (cell.path.length === 0) return 'true'
@@ -203,9 +203,8 @@ export function isReachableSql(cell: Pick<MappedOutput, 'attribute' | 'path' | '
 }
 
 /**
- * Everything that shows nothing: Unicode's White_Space, and the characters without width (zero-width space,
- * joiners, word joiner, byte order mark, Mongolian vowel separator). Postgres's own `\s` knows them only in some
- * locales.
+ * Characters that show nothing: Unicode's White_Space, and those without width (zero-width space, joiners, word joiner,
+ * byte order mark, Mongolian vowel separator). Postgres's own `\s` includes them in some locales only.
  */
 export const BLANK_CHARACTERS =
   '\t\n\u000b\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a' +

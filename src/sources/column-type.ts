@@ -1,13 +1,13 @@
-/** How a value must look to be held by a column, from the catalogue; domains are looked through. */
+/** What a column can hold, from the catalogue; domains are resolved to their base type. */
 export type Fit =
   | {
       readonly kind: 'text'
       /** In characters. */
       readonly maxLength: number | null
-      /** Of `name` and `"char"`, which hold so many bytes. */
+      /** Of `name` and `"char"`: the limit is in bytes. */
       readonly maxBytes?: number
     }
-  /** `bit(n)`, which holds exactly so many, and `bit varying(n)`. */
+  /** `bit(n)`, of exactly that length, and `bit varying(n)`. */
   | { readonly kind: 'bits'; readonly length: number | null; readonly exact: boolean }
   | { readonly kind: 'integer'; readonly bits: 16 | 32 | 64 }
   | { readonly kind: 'float'; readonly bits: 32 | 64 }
@@ -15,22 +15,22 @@ export type Fit =
   | { readonly kind: 'boolean' | 'date' | 'timestamp' | 'timestamptz' | 'uuid' | 'json' | 'jsonb' }
   | { readonly kind: 'enum'; readonly labels: readonly string[] }
   | { readonly kind: 'array'; readonly element: Fit }
-  /** A type that Fillrate does not know: text is handed to it, and the database says whether it fits. */
+  /** An unknown type: values go as text, and the database checks them. */
   | { readonly kind: 'other' }
 
 export interface ColumnType {
-  /** As `format_type` says it: `character varying(80)`, `crm.stage`. */
+  /** As `format_type` writes it: `character varying(80)`, `crm.stage`. */
   readonly name: string
   /**
-   * What a value is cast to: the type under the domains. Without its length for text, because an explicit cast
-   * cuts what is too long without a word.
+   * The type to cast a value to: the base type of domains. Without the length for text, because an explicit cast
+   * truncates silently.
    */
   readonly cast: string
   readonly isDomain: boolean
   readonly fit: Fit
 }
 
-/** A type as pg_type and pg_attribute describe it, after all domains. */
+/** A base type as pg_type and pg_attribute describe it. */
 export interface RawType {
   readonly typname: string
   readonly typtype: string
@@ -39,7 +39,7 @@ export interface RawType {
   readonly element: Omit<RawType, 'element' | 'typmod'> | null
 }
 
-/** Reads the fit of a type. The meaning of `typmod` is from Postgres's own utils/adt (varchar.c, numeric.c). */
+/** Parses what a type can hold. The meaning of `typmod` is from Postgres's utils/adt (varchar.c, numeric.c). */
 export function parseFit(type: RawType): Fit {
   if (type.element)
     return { kind: 'array', element: parseFit({ ...type.element, typmod: type.typmod, element: null }) }
@@ -84,7 +84,7 @@ export function parseFit(type: RawType): Fit {
   }
 }
 
-/** The scale is an eleven-bit signed number since Postgres 15; before that, a small positive one. */
+/** The scale is an 11-bit signed number since Postgres 15, and a small positive one before. */
 function parseNumericFit(typmod: number): Fit {
   if (typmod < 4) return { kind: 'numeric', precision: null, scale: 0 }
   const packed = typmod - 4
@@ -92,14 +92,13 @@ function parseNumericFit(typmod: number): Fit {
 }
 
 /**
- * What a value is cast to before its length is looked at: these types' own casts cut what is too long, or fill up what
- * is too short, without a word.
+ * The type to cast a value to before its length is checked: these types' own casts truncate or pad silently.
  */
 export function wideCast({ cast, fit }: ColumnType): string {
   if (fit.kind === 'bits') return 'bit varying'
   return fit.kind === 'text' && fit.maxBytes !== undefined ? 'text' : cast
 }
 
-/** Whether the fit is one of text, whose explicit cast must not carry a length. */
+/** Whether the type is text, whose explicit cast must not carry a length. */
 export const isTextFit = (fit: Fit): boolean =>
   fit.kind === 'text' || (fit.kind === 'array' && isTextFit(fit.element))

@@ -1,9 +1,9 @@
 import { CompiledQuery, type QueryExecutorProvider } from 'kysely'
 
-/** A Kysely database or a Transaction, whatever its schema: this folder works on tables that no type describes. */
+/** A Kysely database or transaction of any schema: this folder works on tables that no type describes. */
 export type Db = QueryExecutorProvider
 
-/** Runs SQL text as it is, with `$1` parameters, and gives its rows. */
+/** Runs SQL text as it is, with `$1` parameters, and returns its rows. */
 export async function query<Row>(
   db: Db,
   text: string,
@@ -15,8 +15,8 @@ export async function query<Row>(
 }
 
 /**
- * Runs a statement that may fail without spoiling the transaction that it may be in.
- * @returns the error that the database gave, or null
+ * Runs a statement that may fail, without aborting the transaction that it may be in.
+ * @returns the error that the database raised, or null
  */
 export async function tryQuery(db: Db, text: string, parameters: readonly unknown[] = []): Promise<unknown> {
   const inTransaction = 'isTransaction' in db && db.isTransaction === true

@@ -6,11 +6,11 @@ import { listNames } from '../util/text.ts'
 import { pageQuery, type SourcePageOptions } from './page.ts'
 import type { SourceProblem } from './problems.ts'
 
-/** Rows above which reading all of them, page after page, is worth a word. */
+/** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
 
 /**
- * Looks at an open source's data and plans, for what does not stop a run and its owner would want to know. Reads one
+ * Checks an open source's data and plans for problems that do not stop a run but that its owner should know. Reads one
  * row.
  */
 export async function describeSource(db: Db, source: Source): Promise<SourceProblem[]> {
@@ -40,7 +40,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
 
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainPage(db, source, page)
-  // Where all rows are expected on one page, to read the table once is the best there is.
+  // If one page holds all rows, reading the whole table once is the best plan.
   if (first !== null && scansWholeTable(source, first) && hasManyPages(first))
     findings.push(
       add(
@@ -51,7 +51,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
       ),
     )
   const { changedAt } = source.mapping
-  // A time far ahead, because the planner must see that few rows are wanted.
+  // A time far ahead, because the planner must see that few rows match.
   const ahead = { ...page, changedSince: new Date('9999-01-01') }
   const changed = changedAt === null ? null : await explainPage(db, source, ahead)
   if (changedAt !== null && changed !== null && scansWholeTable(source, changed))
@@ -83,7 +83,7 @@ interface Plan {
   readonly Plans?: readonly Plan[]
 }
 
-/** A page's plan; null where the table is so small that no plan is worth a word. */
+/** A page's plan; null if the table is too small for the plan to matter. */
 async function explainPage(db: Db, source: Source, options: SourcePageOptions): Promise<Plan | null> {
   const [size] = await query<{ rows: number }>(
     db,
@@ -96,7 +96,7 @@ async function explainPage(db: Db, source: Source, options: SourcePageOptions): 
   return rows[0]?.['QUERY PLAN'][0]?.Plan ?? null
 }
 
-/** Whether the plan scans the table whole, or sorts as much. */
+/** Whether the plan scans the whole table, or sorts that much. */
 const scansWholeTable = (source: Source, plan: Plan): boolean =>
   (plan['Node Type'] === 'Seq Scan' && plan['Relation Name'] === source.table.name) ||
   (plan['Node Type'] === 'Sort' && plan['Plan Rows'] >= LARGE_TABLE_ROWS) ||
@@ -106,7 +106,7 @@ const hasManyPages = (plan: Plan): boolean =>
   (plan['Node Type'] === 'Limit' && (plan.Plans?.[0]?.['Plan Rows'] ?? 0) > 2 * plan['Plan Rows']) ||
   (plan.Plans ?? []).some(hasManyPages)
 
-/** An expression as CREATE INDEX takes it: anything but a column's name stands in parentheses of its own. */
+/** An expression as CREATE INDEX takes it: anything but a column's name in parentheses. */
 function indexExpression(expression: string): string {
   const onTable = expression.replaceAll(/\bt\./g, '')
   return /^(?:\w+|"[^"]+")$/.test(onTable) ? onTable : `(${onTable})`

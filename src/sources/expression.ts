@@ -1,23 +1,23 @@
 import { listNames, suggestion } from '../util/text.ts'
 
-/** What is wrong with an expression, and at which index of its text. */
+/** An error in an expression, at an index of its text. */
 export interface ExpressionFault {
   readonly message: string
   readonly at: number
 }
 
-/** An expression ready to stand in a statement. */
+/** An expression ready to be put into a statement. */
 interface RenderedExpression {
   readonly sql: string
-  /** Index in the configured text for an index in `sql`. */
+  /** Maps an index in `sql` to the index in the configured text. */
   readonly origin: (index: number) => number
 }
 
 const CLOSERS: Readonly<Record<string, string>> = { ')': '(', ']': '[' }
 
 /**
- * Looks at an SQL expression without the database: whether it can leave the parentheses that it is put in, and
- * whether it uses only the placeholders that are given here. What it means is the database's to say.
+ * Checks an SQL expression without the database: whether it could leave the parentheses that it is put in, and whether
+ * it uses only the given placeholders. Its meaning is left to the database.
  * @param placeholders names that may follow a `$`, such as `value`
  */
 export function findFault(text: string, placeholders: readonly string[]): ExpressionFault | null {
@@ -43,12 +43,12 @@ export function findFault(text: string, placeholders: readonly string[]): Expres
   return null
 }
 
-/** Words that would end the FROM clause: with one of them, joins would become another statement. */
+/** Words that would end the FROM clause: with one of them, `joins` would become another statement. */
 const CLAUSE_WORDS = new Set(
   'where group order having limit offset fetch for window union intersect except returning set'.split(' '),
 )
 
-/** Looks at `joins`: like an expression, and nothing in it may end the FROM clause that it belongs to. */
+/** Checks `joins`: as an expression, and for words that would end the FROM clause. */
 export function findJoinFault(text: string): ExpressionFault | null {
   const fault = findFault(text, [])
   if (fault) return fault
@@ -63,9 +63,9 @@ export function findJoinFault(text: string): ExpressionFault | null {
 }
 
 /**
- * The expression with its placeholders replaced where they are code, and not where they stand in a string, a
- * quoted name or a comment. Comments become blanks, so that none can swallow what follows the expression.
- * @param references what each placeholder stands for, in SQL: a reference to the batch, never a value
+ * Replaces an expression's placeholders where they are code, not inside a string, a quoted name or a comment. Comments
+ * become blanks, so that none can swallow what follows the expression.
+ * @param references SQL for each placeholder: a reference to the batch, never a value
  */
 export function renderExpression(
   text: string,
@@ -92,7 +92,7 @@ export function renderExpression(
   }
 }
 
-/** The line of a text that holds a fault, with a caret under the place. */
+/** The line of a text that has an error, with a caret under it. */
 export function withCaret(text: string, at: number): string {
   const start = text.lastIndexOf('\n', at - 1) + 1
   const end = text.indexOf('\n', at)
@@ -116,7 +116,7 @@ function describeUnfinished(text: string): string {
   return text.includes('"') && !text.includes("'") ? 'a quoted name' : 'a string'
 }
 
-/** A piece of SQL text. Together the tokens of a text are the text. */
+/** A piece of SQL text. The tokens of a text, joined, are the text. */
 export interface Token {
   readonly kind: 'space' | 'comment' | 'word' | 'quoted' | 'string' | 'number' | 'placeholder' | 'symbol'
   readonly text: string
@@ -126,14 +126,14 @@ export interface Token {
 
 export interface TokenizeResult {
   readonly tokens: readonly Token[]
-  /** A string, a quoted name or a comment that has no end. */
+  /** A string, a quoted name or a comment without an end. */
   readonly unfinished: Token | null
 }
 
 const IDENTIFIER_START = String.raw`[A-Za-z_\u0080-\uffff]`
 const IDENTIFIER_PART = String.raw`[\w$\u0080-\uffff]`
 
-/** In the order in which Postgres's own scanner prefers them (src/backend/parser/scan.l). */
+/** In the order of precedence of Postgres's own scanner (src/backend/parser/scan.l). */
 const TOKEN_PATTERNS: ReadonlyArray<readonly [Token['kind'], RegExp]> = [
   ['space', /\s+/y],
   ['comment', /--[^\n\r]*/y],
@@ -150,10 +150,10 @@ const TOKEN_PATTERNS: ReadonlyArray<readonly [Token['kind'], RegExp]> = [
   ['number', /(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y],
 ]
 
-/** Opened and never closed: only tried where none of the above matches. */
+/** Opened and never closed: tried only where no other pattern matches. */
 const UNFINISHED = /[eEbBxXnN]?'|(?:[uU]&)['"]|"|\$\w*\$|\/\*/y
 
-/** Splits SQL text into tokens as Postgres does, so that what stands in a string or a comment is taken for neither. */
+/** Splits SQL text into tokens as Postgres does, so that the content of strings and comments is not taken for code. */
 export function tokenize(text: string): TokenizeResult {
   const tokens: Token[] = []
   let at = 0
@@ -169,7 +169,7 @@ export function tokenize(text: string): TokenizeResult {
 function matchToken(text: string, start: number): Token | null {
   const open = isOpened(text, start)
   for (const [kind, pattern] of TOKEN_PATTERNS) {
-    // An opening quote whose end is missing must not be read as the word before it: e'…
+    // An opening quote without an end must not be read as the word before it: e'…
     if (open && kind !== 'string' && kind !== 'quoted') continue
     pattern.lastIndex = start
     const found = pattern.exec(text)?.[0]
@@ -183,7 +183,7 @@ function isOpened(text: string, start: number): boolean {
   return UNFINISHED.test(text)
 }
 
-/** A comment between slashes and stars. In Postgres they nest, which no regular expression can follow. */
+/** A block comment. In Postgres they nest, which a regular expression cannot follow. */
 function matchComment(text: string, start: number): Token | null {
   if (!text.startsWith('/*', start)) return null
   let depth = 0

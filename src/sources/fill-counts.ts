@@ -7,11 +7,11 @@ import { quoteName } from './quote.ts'
 export interface FillCounts {
   /** Rows that belong to the source. */
   readonly eligible: number
-  /** For each output, in the configured order, how many of them hold a value. */
+  /** For each output, in the configured order, the number of rows with a value. */
   readonly columns: ReadonlyArray<{ readonly column: string; readonly filled: number }>
 }
 
-/** Counts the rows of a source and, column by column, those that are not blank. Reads the table once. */
+/** Counts the rows of a source, and per column those that are not blank. Reads the table once. */
 export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   const counts = source.outputs.map(
     (output, i) => `count(*) filter (where not ${isBlankSql(output)})::float8 as c${i}`,
@@ -28,7 +28,7 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   }
 }
 
-/** How many rows a source's table holds. Reads all of it. */
+/** The number of rows in a source's table. Reads the whole table. */
 export async function countTableRows(db: Db, source: Source): Promise<number> {
   const [row] = await query<{ count: number }>(
     db,
@@ -37,7 +37,7 @@ export async function countTableRows(db: Db, source: Source): Promise<number> {
   return row?.count ?? 0
 }
 
-/** How many of them belong to the source: by its filter and joins, and with a key. Reads all of it. */
+/** The number of rows that belong to the source: by its filter and joins, and with a key. Reads the whole table. */
 export async function countEligibleRows(db: Db, source: Source): Promise<number> {
   const keyed = source.keyColumns
     .filter((column) => !column.notNull)

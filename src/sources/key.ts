@@ -3,40 +3,40 @@ import { cellJsonSql } from './cell.ts'
 import { quoteName } from './quote.ts'
 import type { KeyColumn, Source } from './source-model.ts'
 
-/** A key as text is one column's text, or a JSON array of several columns' texts. */
+/** SQL for a key as text: one column's text, or a JSON array of several columns' texts. */
 export const keyTextSql = (source: Pick<Source, 'keyColumns'>, alias = 't'): string => {
   const columns = source.keyColumns.map((column) => keyColumnTextSql(column, alias))
   return columns.length === 1 ? (columns[0] ?? '') : `array_to_json(array[${columns.join(', ')}])::text`
 }
 
-/** Times are written as JSON writes them: their text depends on the session, and one row would have two keys. */
+/** Times are written as JSON writes them: their text depends on the session, which would give one row two keys. */
 function keyColumnTextSql({ name, columnType }: KeyColumn, alias: string): string {
   if (!/^(?:date|timestamp|timestamptz)$/.test(columnType.fit.kind))
     return `${alias}.${quoteName(name)}::text`
   return `(${cellJsonSql({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
 }
 
-/** SQL for one column's value out of an SQL text that holds a key. */
+/** SQL for one column's value, from SQL text that holds a key. */
 function keyPartSql(source: Pick<Source, 'keyColumns'>, column: KeyColumn, text: string): string {
   if (source.keyColumns.length === 1) return `(${text})::${column.columnType.cast}`
   return `((${text})::jsonb ->> ${source.keyColumns.indexOf(column)})::${column.columnType.cast}`
 }
 
-/** SQL for a relation of one row that holds nothing but a key, out of an SQL text: a key that no row may have. */
+/** SQL for a relation of one row with the key's columns, from SQL text that holds a key; no row needs to have it. */
 export const keyFromTextSql = (source: Pick<Source, 'keyColumns'>, text: string): string =>
   `(select ${source.keyColumns.map((column) => `${keyPartSql(source, column, text)} as ${quoteName(column.name)}`).join(', ')})`
 
-/** SQL that is true for the row that a key's text names. */
+/** SQL: whether a row has the key in an SQL text. */
 export const keyMatchesSql = (source: Pick<Source, 'keyColumns'>, text: string, alias = 't'): string =>
   source.keyColumns
     .map((column) => keyEqualsSql(column, keyPartSql(source, column, text), alias))
     .join(' and ')
 
-/** SQL for whether one column of the key holds a value of its type. */
+/** SQL: whether a key column equals a value of its type. */
 export const keyEqualsSql = (column: KeyColumn, value: string, alias = 't'): string =>
   `${alias}.${quoteName(column.name)} ${column.operators.equal} ${value}`
 
-/** The order of pages, which an index of the table gives. */
+/** SQL for the order of pages, which is that of an index of the table. */
 export const keyOrderSql = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
   source.keyOrder.map((column) => orderBySql(column, `${alias}.${quoteName(column.name)}`)).join(', ')
 
@@ -45,8 +45,8 @@ export const orderBySql = (column: KeyColumn, value: string): string =>
   `${value} using ${column.operators.less}`
 
 /**
- * The condition for rows after a key, as one row comparison, because only that form walks a composite index. It has
- * room for one operator alone; where the columns' operators differ, the index is walked by its first column.
+ * SQL: rows after a key, as one row comparison, because only that form walks a composite index. It takes only one
+ * operator; if the columns' operators differ, the index is walked by its first column.
  */
 export function afterKeySql(source: Source, after: string): RawBuilder<boolean> {
   const texts = splitKey(source, after)
@@ -72,7 +72,7 @@ export function afterKeySql(source: Source, after: string): RawBuilder<boolean> 
 
 /**
  * Splits a key's text into its columns' texts.
- * @throws RangeError when the text is not a key of this source
+ * @throws RangeError if the text is not a key of this source
  */
 function splitKey(source: Pick<Source, 'name' | 'keyColumns'>, key: string): string[] {
   if (source.keyColumns.length === 1) return [key]

@@ -9,11 +9,11 @@ import { SourceProblems, type SourceProblem } from './problems.ts'
 import { isRowError, isAmbiguousError, type DatabaseError } from './pg-errors.ts'
 
 /**
- * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more
- * than one, an expression that fails on one row's data. Halves the page, which takes some ten statements.
- * @param db not the transaction in which the page failed: that one can't be asked any more
- * @param page the page, or the keys of rows that were read by them
- * @returns null when the error says nothing of the source's rows
+ * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more than
+ * one, an expression that fails on one row's data. Bisects the page, which takes about ten statements.
+ * @param db not the transaction in which the page failed: it is aborted
+ * @param page the page, or the keys of the rows that were read
+ * @returns null if the error says nothing about the source's rows
  */
 export async function explainPageFailure(
   db: Db,
@@ -40,7 +40,7 @@ export async function explainPageFailure(
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
   if (!isRowError(error)) return null
-  // What comes without any row as well is the statement's own.
+  // If it fails without any row too, the statement itself is wrong.
   if (isAmbiguousError(error) && 'error' in (await catchRowError(() => keysQuery(source, []).execute(db))))
     return null
   const key = await findFailingKey(db, source, page)
@@ -62,7 +62,7 @@ async function isTwiceInTable(db: Db, source: Source, key: string): Promise<bool
   return rows.length > 1
 }
 
-/** What to do about a page that can't be read in time, however small it is. */
+/** The problem of a page that times out even with one row. */
 export const pageTimeoutProblem = ({ name }: Source, timeoutMs: number, cause: Error): SourceProblems =>
   new SourceProblems(
     [
@@ -97,7 +97,7 @@ async function findFailingKey(
   return 'error' in read ? last : null
 }
 
-/** None where they can't be read either. */
+/** Empty if they cannot be read either. */
 async function listPageKeys(db: Db, source: Source, options: SourcePageOptions): Promise<readonly string[]> {
   const rows = sql<{ key: string }>`
     select ${sql.raw(keyTextSql(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joinsSql(source))}

@@ -21,40 +21,40 @@ export interface PageRow {
   readonly domain: string | null
   /** From 1, in key order. */
   readonly n: number
-  /** Whether any cell of the row could be written. */
+  /** Whether any cell of the row may be written. */
   readonly lacks: boolean
 }
 
-/** A relation of `key text` and `written jsonb`: what Fillrate wrote last. Only `tracked` outputs need it. */
+/** A relation of `key text` and `written jsonb`: what Fillrate last wrote. Only `tracked` outputs need it. */
 export type LastWrittenRelation = RawBuilder<{ key: string; written: unknown }>
 
 export interface SourcePageOptions {
   /** The last key of the page before; null for the first page. */
   readonly after: string | null
-  /** Rows. */
+  /** Maximum number of rows. */
   readonly limit: number
-  /** A condition on top of the source's own. */
+  /** A condition in addition to the source's own. */
   readonly where: string | null
-  /** Only rows whose `changedAt` is this or later. Left aside by a source that has no `changedAt`. */
+  /** Only rows whose `changedAt` is this or later. Ignored by a source without `changedAt`. */
   readonly changedSince: Date | null
-  /** Without it, a `tracked` cell counts as lacking only when it is blank. */
+  /** Without it, a `tracked` cell counts as lacking only if it is blank. */
   readonly lastWritten?: LastWrittenRelation
 }
 
 /**
- * One page of a source in key order, as a relation to put into a CTE. Walks the key's index from `after`, so that
- * each page costs the same on a table of any size. Fails with `invalid input syntax` and a text that names the key
- * when the joins give more than one row for it: see `duplicateKey`.
- * @throws SourceProblems when `where` can't be an expression
+ * One page of a source in key order, as a relation for a CTE. Walks the key's index from `after`, so that each page costs
+ * the same on a table of any size. If the joins give more than one row for a key, it fails with `invalid input syntax`
+ * and a text that names the key: see `parseDuplicateKey`.
+ * @throws SourceProblems if `where` is not an expression
  */
 export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
-  // One row more than asked for: it may be a second row for the page's last key.
+  // One row more than requested: it may be a second row for the page's last key.
   const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
   const page = pageRelation(source, rows, options.lastWritten)
   return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
 }
 
-/** What follows WHERE in a page: which rows, in which order. */
+/** The conditions and the order of a page: what follows WHERE. */
 export function pageConditions(
   source: Source,
   options: Omit<SourcePageOptions, 'limit'>,
@@ -71,10 +71,10 @@ export function pageConditions(
 }
 
 /**
- * A moment as a bound for `changedAt`. A time without a zone holds local time or UTC, which only its writers know; west
- * of Greenwich it is up to 12 hours behind UTC, so that much more is read. To compare it as the session's time zone
- * would have it loses every row of a database that keeps UTC and is set to Europe. Settled rows are left out in SQL
- * all the same, and an index on the column serves.
+ * A time as a lower bound for `changedAt`. A time without a zone may be local time or UTC, which only its writers know;
+ * west of Greenwich it is up to 12 hours behind UTC, so the bound is moved by that much. Compared in the session's time
+ * zone, every row would be lost in a database that stores UTC and is set to Europe. Finished rows are excluded in SQL
+ * anyway, and an index on the column works.
  */
 function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
   const anyZone = sql`(${since}::timestamptz at time zone 'UTC' - interval '12 hours')`
@@ -82,7 +82,7 @@ function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
   return source.changedAtType === 'date' ? sql`${anyZone}::date` : sql`${since}::timestamptz`
 }
 
-/** The same for given keys, in no order. Keys that are gone, or no longer in the source, are left out. */
+/** The same for given keys, unordered. Skips keys that are deleted or no longer in the source. */
 export function keysQuery(
   source: Source,
   keys: readonly string[],
@@ -130,7 +130,7 @@ function pageRelation(
               from (${rows}) as r) as r`
 }
 
-/** True where a cell may be written whatever Fillrate wrote before. */
+/** SQL: whether any cell may be written, whatever Fillrate wrote before. */
 function isIncompleteSql(source: Source): string {
   const cells = source.outputs.map((output) => {
     const open = output.mapping.policy === 'always' ? 'true' : isBlankSql(output)
@@ -146,14 +146,14 @@ const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
 
 const DUPLICATE_PREFIX = 'more than one row for key '
 
-/** SQL has no expression that fails with a text of one's own; a cast that can't succeed shows its operand. */
+/** SQL has no expression that fails with a given text; a cast that cannot succeed shows its operand. */
 const duplicateKeySql = (source: Source): string =>
   `(${quoteLiteral(`source ${source.name}: ${DUPLICATE_PREFIX}`)} || key)::int::text`
 
 /**
- * Those of some keys that can be keys of the source at all: what no longer casts to the key's type, because that has
- * become another since, is a row that is gone. Tried one by one only where not all of them cast.
- * @param tx a transaction, which goes on whatever is found
+ * Those keys that can be keys of the source: one that no longer casts to the key's type, because the type has changed,
+ * is a missing row. Tries them one by one only if not all of them cast.
+ * @param tx a transaction; it is not aborted
  */
 export async function filterCastableKeys(
   tx: Db,
@@ -176,7 +176,7 @@ export async function filterCastableKeys(
   return keys.filter((key) => fine.has(key))
 }
 
-/** As in `isolate`: inside the database, because each try there costs no round trip. */
+/** As in `bisectBatch`, in the database, because each try there costs no round trip. */
 const tryEachSql = (parts: string): string => `
 do $fillrate$
 declare
@@ -195,8 +195,7 @@ begin
 end $fillrate$`
 
 /**
- * The key for which a source's joins or expressions give more than one row, out of the error that a page failed
- * with; null for any other error.
+ * The key with more than one row, from the error that a page failed with; null for any other error.
  */
 export function parseDuplicateKey(error: unknown): string | null {
   if (!(error instanceof Error)) return null

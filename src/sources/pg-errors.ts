@@ -1,4 +1,4 @@
-/** An error that Postgres gave, in the fields that its protocol names (protocol-error-fields). */
+/** An error from Postgres, in the fields of its protocol (protocol-error-fields). */
 export interface DatabaseError {
   /** SQLSTATE, five characters. */
   readonly code: string
@@ -8,19 +8,19 @@ export interface DatabaseError {
 }
 
 /**
- * SQLSTATE classes that say nothing of a row whatever it holds: the connection, a conflict with another transaction,
- * resources, an object that is not as it must be, an operator.
+ * SQLSTATE classes that never concern a row's values: the connection, a conflict with another transaction, resources, an
+ * object in the wrong state, an operator.
  */
 export const NON_ROW_CLASSES = ['08', '40', '53', '55', '57']
 
 /**
- * Classes that mostly tell of the statement, its privileges or the system, and of a row all the same where its value
- * alone gives them: `ltree` reads with 42601, `regclass` with 42P01, `hstore` and PostGIS with XX000, and a trigger
- * may raise anything. The class can't tell which; a try without any row can.
+ * Classes that mostly concern the statement, its privileges or the system, but a row if its value alone raises them:
+ * `ltree` input fails with 42601, `regclass` with 42P01, `hstore` and PostGIS with XX000, and a trigger may raise
+ * anything. The class does not tell them apart; running the statement without any row does.
  */
 const AMBIGUOUS_CLASSES = new Set(['0A', '25', '26', '28', '2D', '3D', '42', '58', 'F0', 'XX'])
 
-/** Whether the database refused what was to be written, so that other rows of the batch may still be written. */
+/** Whether the database rejected values, so that other rows of the batch may still be written. */
 export const isRowError = (error: unknown): error is DatabaseError =>
   error instanceof Error &&
   'code' in error &&
@@ -28,11 +28,11 @@ export const isRowError = (error: unknown): error is DatabaseError =>
   /^[\dA-Z]{5}$/.test(error.code) &&
   !NON_ROW_CLASSES.includes(error.code.slice(0, 2))
 
-/** Whether only a try without any row can tell if such a refusal says something of a row. */
+/** Whether such an error must be checked without any row before a row is blamed. */
 export const isAmbiguousError = (error: DatabaseError): boolean =>
   AMBIGUOUS_CLASSES.has(error.code.slice(0, 2))
 
-/** Why the database refused a row, in words and without the row's values, which may be personal. */
+/** Why the database rejected a row, without the row's values, which may be personal. */
 export function describeRowError({ code, message, constraint, column }: DatabaseError): string {
   const named = constraint ? ` ${constraint}` : ''
   switch (code) {
@@ -61,6 +61,6 @@ export function describeRowError({ code, message, constraint, column }: Database
   }
 }
 
-/** `invalid input syntax for type integer: "12a"` without what stands in quotes. */
+/** `invalid input syntax for type integer: "12a"` without the quoted value. */
 const withoutValue = (message: string): string =>
   message.replace(/: ".*"?$/s, '').replaceAll(/"[^"]*@[^"]*"/g, '"…"')

@@ -1,15 +1,15 @@
-/** One thing that is wrong between a source's mapping and the live database. */
+/** One mismatch between a source's mapping and the live database. */
 export interface SourceProblem {
   readonly source: string
   /** Inside the source: `table`, `outputs.title`, `inputs.email`. */
   readonly place: string
-  /** What is there now. Lines may follow, with a caret under the place. */
+  /** The current state. Lines may follow, with a caret under the place. */
   readonly found: string
   readonly expected: string
   readonly todo: string
 }
 
-/** A mapping that can't be used on this database. Nothing has been run. Its message is fit for a terminal. */
+/** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
 export class SourceProblems extends Error {
   override readonly name = 'SourceProblems'
   readonly problems: readonly SourceProblem[]
@@ -30,7 +30,7 @@ function formatProblem({ source, place, found, expected, todo }: SourceProblem):
   ].join('\n')
 }
 
-/** Gathers what is wrong with one source, so that all of it can be told at once. */
+/** Collects the problems of one source, to report all of them at once. */
 export class ProblemList {
   readonly problems: SourceProblem[] = []
   readonly #source: string

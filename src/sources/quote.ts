@@ -1,4 +1,4 @@
-/** An identifier in double quotes, so that case, reserved words and dots in it are kept. */
+/** An identifier in double quotes, which keeps its case, reserved words and dots. */
 export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** A text as an SQL literal, whatever `standard_conforming_strings` is set to. */
@@ -7,11 +7,11 @@ export function quoteLiteral(text: string): string {
   return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted
 }
 
-/** Some texts as an SQL array of text. */
+/** Texts as an SQL array of text. */
 export const quoteList = (texts: readonly string[]): string =>
   texts.length === 0 ? `'{}'::text[]` : `array[${texts.map(quoteLiteral).join(', ')}]`
 
-/** What stands between the dots of a name, without white space around it. */
+/** The parts of a dotted name, without surrounding white space. */
 const SEGMENTS = /"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g
 
 /** Splits `attributes."a.b"` into `attributes` and `a.b`. Nothing is folded to lower case. */
@@ -19,11 +19,11 @@ export function splitName(name: string): string[] {
   return [...name.matchAll(SEGMENTS)].map(([part]) => unquote(part))
 }
 
-/** The opposite of splitName: quotes stand only where they are needed. */
+/** The opposite of `splitName`: quotes only where they are needed. */
 export const joinName = (parts: readonly string[]): string =>
   parts.map((part) => (/[."\s]/.test(part) || part === '' ? quoteName(part) : part)).join('.')
 
-/** Reads a table's name as Postgres reads it: what has no quotes is folded to lower case. */
+/** Parses a table's name as Postgres does: without quotes, it is folded to lower case. */
 export function parseTableName(name: string): { readonly schema: string | null; readonly table: string } {
   const parts = [...name.matchAll(SEGMENTS)].map(([part]) =>
     part.startsWith('"') ? unquote(part) : part.toLowerCase(),
@@ -32,7 +32,7 @@ export function parseTableName(name: string): { readonly schema: string | null; 
   return { schema: parts.length > 1 ? (parts.at(-2) ?? null) : null, table }
 }
 
-/** A name as it must stand in the configuration's `table`: in quotes only where folding would change it. */
+/** A name as it must appear in the configuration's `table`: quoted only where folding would change it. */
 export const formatTableName = (schema: string, table: string): string =>
   [schema, table].map((part) => (/^[a-z_][a-z0-9_$]*$/.test(part) ? part : quoteName(part))).join('.')
 

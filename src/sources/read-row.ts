@@ -6,12 +6,12 @@ import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
 import type { Source } from './source-model.ts'
 import { isRowError } from './pg-errors.ts'
 
-/** One row of a user's table as it is at this moment. */
+/** One row of a user's table as it is now. */
 export interface RowValues {
-  /** As Fillrate stores it: what was typed may be written in another way. */
+  /** As Fillrate stores it; the requested key may be written differently. */
   readonly key: string
   readonly exists: boolean
-  /** The columns that the source writes, outputs first. Empty when the row does not exist. */
+  /** The columns that the source writes, outputs first. Empty if the row does not exist. */
   readonly cells: ReadonlyArray<{
     readonly column: string
     readonly value: unknown
@@ -20,33 +20,33 @@ export interface RowValues {
   }>
 }
 
-/** What the source's expressions make of the row. */
+/** What the source's expressions give for the row. */
 export interface RowEvaluation {
-  /** What keeps the row out of the source; null when it belongs to it. */
+  /** What excludes the row from the source; null if it belongs to it. */
   readonly leftOutBy: 'joins' | 'where' | null
-  /** Rows that the joins give for it. More than one is a mistake in the mapping. */
+  /** Rows that the joins give for it. More than one is an error in the mapping. */
   readonly joinCount: number
-  /** Null where the joins give no row. */
+  /** Null if the joins give no row. */
   readonly inputs: Readonly<Record<InputName, string | null>> | null
   readonly inputHash: string | null
 }
 
-/** What was typed can't be a key of this source. */
+/** The given text cannot be a key of this source. */
 export class InvalidKeyError extends Error {
   override readonly name = 'NotAKey'
-  /** What a key looks like. */
+  /** The format of a key. */
   readonly expected: string
 
   constructor(key: string, expected: string) {
-    super(`'${key}' is no key of this source, which is ${expected}`)
+    super(`'${key}' is not a key of this source; expected ${expected}`)
     this.expected = expected
   }
 }
 
 /**
- * Reads one row of the table, whether or not the source lets it through.
- * @param key as a person types it: any text that Postgres casts to the key's type; of several columns a JSON array
- * @throws NotAKey
+ * Reads one row of the table, whether or not it belongs to the source.
+ * @param key any text that Postgres casts to the key's type; a JSON array if the key has several columns
+ * @throws InvalidKeyError
  */
 export async function readRow(db: Db, source: Source, key: string): Promise<RowValues> {
   const cells = [...source.outputs, ...source.touches]
@@ -79,8 +79,8 @@ export async function readRow(db: Db, source: Source, key: string): Promise<RowV
 }
 
 /**
- * Reads what the source's joins, inputs and `where` make of a row that exists.
- * @throws what Postgres says when an expression fails on this row
+ * Evaluates the source's joins, inputs and `where` for a row that exists.
+ * @throws the database's error if an expression fails on this row
  */
 export async function evaluateRow(db: Db, source: Source, key: string): Promise<RowEvaluation> {
   const columns = MAPPING_INPUTS.map((name) => `${inputSql(source, name)} as ${name}`)
@@ -101,13 +101,13 @@ function assertKeyArray(source: Source, key: string): void {
   try {
     parts = JSON.parse(key)
   } catch {
-    // It is no JSON at all, which is told in the same way.
+    // Not JSON at all: reported in the same way.
   }
   if (!Array.isArray(parts) || parts.length !== source.keyColumns.length)
     throw new InvalidKeyError(key, describeKey(source))
 }
 
-/** What a cast of the key can give, `ltree` and the like by other classes: the statement computes nothing else. */
+/** The classes that a cast of the key can raise (`ltree` and others have their own): the statement computes nothing else. */
 async function withKeyErrors<T>(source: Source, key: string, act: () => Promise<T>): Promise<T> {
   try {
     return await act()

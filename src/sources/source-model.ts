@@ -2,14 +2,14 @@ import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
 import type { KeyOperators, Table } from './catalogue.ts'
 import type { ColumnType, Fit } from './column-type.ts'
 
-/** A mapping that has been held against the live catalogue: everything that its statements are built from. */
+/** A mapping that was checked against the live catalogue: all that its statements are built from. */
 export interface Source {
   readonly name: string
   readonly mapping: SourceMapping
   readonly table: Table
-  /** In the order in which the key is written as text. */
+  /** In the order of the key's text. */
   readonly keyColumns: readonly KeyColumn[]
-  /** The same, in the order of the index that the pages follow. */
+  /** The same columns in the order of the index that pages follow. */
   readonly keyOrder: readonly KeyColumn[]
   readonly outputs: readonly MappedOutput[]
   readonly touches: readonly MappedTouch[]
@@ -17,23 +17,23 @@ export interface Source {
   readonly changedAtType: ChangedAtType | null
 }
 
-/** What a `changedAt` may be: the last two are held against a bound that holds in every time zone. */
+/** The type of `changedAt`; the last two are compared with a bound that is safe in every time zone. */
 export type ChangedAtType = 'timestamptz' | 'timestamp' | 'date'
 
 export interface KeyColumn {
   readonly name: string
-  /** As `format_type` says it. */
+  /** As `format_type` writes it. */
   readonly type: string
   readonly columnType: ColumnType
   readonly notNull: boolean
   /**
-   * Those of the index behind the key. By name alone Postgres looks for them on the search path, and where the
-   * extension that brought the type is not on it (citext), finds those of another type, which order otherwise.
+   * The operators of the key's index. Resolved by name, Postgres would search the search path, and without the type's
+   * extension on it (citext) would find those of another type, with another order.
    */
   readonly operators: KeyOperators
 }
 
-/** A place that is written: a column, or a key inside a json or jsonb column. */
+/** A place to write to: a column, or a key inside a json or jsonb column. */
 export interface MappedCell {
   /** As configured: `title`, `attributes.department`. */
   readonly column: string
@@ -46,13 +46,13 @@ export interface MappedCell {
 
 export interface MappedOutput extends MappedCell {
   readonly mapping: OutputMapping
-  /** What a value must look like: the column's own fit, or jsonb for a key inside it. */
+  /** What the value must fit: the column's own type, or jsonb for a key inside it. */
   readonly fit: Fit
-  /** What `$value` is: text, or a number where only so the expression makes sense (`$value * 1000`). */
+  /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
   readonly value: 'text' | 'number'
 }
 
-/** Set beside an output, and only then. */
+/** Set together with an output, never alone. */
 export interface MappedTouch extends MappedCell {
   readonly expression: string
 }

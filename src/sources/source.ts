@@ -12,14 +12,13 @@ import { writeStatement } from './write/statement.ts'
 export type { Source } from './source-model.ts'
 
 /**
- * Holds a mapping against the live database. Reads the catalogue and asks the planner; no row is read, nothing is
- * written.
- * @throws SourceProblems with everything that is wrong, as far as it can be seen at once
+ * Checks a mapping against the live database. Reads the catalogue and plans statements; reads no row, writes nothing.
+ * @throws SourceProblems with every problem that can be found at once
  */
 export async function openSource(db: Db, mapping: SourceMapping): Promise<Source> {
   const report = new ProblemList(mapping.name)
   scanExpressions(mapping, report)
-  // A text that could leave its parentheses is never handed to the database.
+  // An expression that could leave its parentheses is never sent to the database.
   const unsafe = new Set(report.problems.map((problem) => problem.place))
   const table = await findTable(db, mapping.table, report)
   if (table === null) throw new SourceProblems(report.problems)
@@ -47,7 +46,7 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
   return source
 }
 
-/** Has the write planned, which finds what each part alone could not show. */
+/** Plans the write, which finds problems that no part shows alone. */
 async function checkWritePlan(db: Db, source: Source, report: ProblemList): Promise<void> {
   const error = await tryQuery(db, `explain ${writeStatement(source)}`, ['[]'])
   if (error === null) return

@@ -5,12 +5,12 @@ import type { Source } from './source-model.ts'
 import { keysQuery, pageQuery, type SourcePageOptions, type PageRow } from './page.ts'
 import type { SourceProblem } from './problems.ts'
 
-/** The rows that are read: the first page in small, because one row in a hundred may be computed otherwise. */
+/** The rows that are read: 200, because one row in a hundred may be evaluated differently. */
 export const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }
 
 /**
- * Computes the inputs of the first rows, or of those given, once. Each call is to be in a transaction of its own:
- * `now()` stands still inside one.
+ * Evaluates the inputs of the first rows, or of the given ones, once. Each call needs a transaction of its own: `now()`
+ * is constant within one.
  */
 export async function readInputs(
   db: Db,
@@ -28,9 +28,9 @@ export async function readInputs(
 }
 
 /**
- * Inputs that give another value each time they are computed (`now()`, `random()`): their rows would be asked about
+ * Finds volatile inputs (`now()`, `random()`), which change each time they are evaluated: their rows would be looked up
  * again in every run. Pure.
- * @param readings of the same rows. An input must differ from each to the next: once, a person may have changed it
+ * @param readings of the same rows. An input must differ between all of them: a single change may be a user's
  */
 export function findVolatileInputs(
   source: Source,
@@ -55,7 +55,7 @@ export function findVolatileInputs(
     place: `inputs.${name}`,
     found: `${source.mapping.inputs[name]}\nanother value each time that it is computed`,
     expected:
-      'the same value as long as the row is the same: a row is asked about again when its inputs change',
+      'the same value as long as the row is the same: a row is looked up again when its inputs change',
     todo: 'Take now(), random() and the like out of the expression.',
   }))
 }
