@@ -14,16 +14,17 @@ import { quoteLiteral } from '../quote.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
- * `~given` (the batch brings a value) and `~open` (the policy allows it) → `~ready` (both) → `~made`, the value
- * → `~new`, the value fitted → `~set`, whether it is written. The batch's own columns are `~v`, `~w`, `~c`. All names
- * begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
+ * `~has` (the batch has a value) and `~writable` (the policy allows it) → `~ready` (both) → `~cast`, the value cast to the
+ * column's type → `~fitted`, the value fitted to its length → `~changed`, whether it is written. The batch's own columns
+ * are `~values`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
+ * names without its table is never ambiguous.
  */
 
-/** Whether the batch brings a value for the cell. */
+/** SQL: whether the batch has a value for the cell. */
 export const hasValueSql = ({ output }: IndexedOutput): string =>
-  `coalesce(jsonb_typeof("~v" -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
+  `coalesce(jsonb_typeof("~values" -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
 
-/** Whether the policy opens the cell as it stands now. */
+/** SQL: whether the policy allows writing the cell as it is now. */
 export function isWritableSql({ output }: IndexedOutput): string {
   const parents = isReachableSql(output)
   switch (output.mapping.policy) {
@@ -32,17 +33,17 @@ export function isWritableSql({ output }: IndexedOutput): string {
     case 'blank':
       return `(${isBlankSql(output)} and ${parents})`
     case 'tracked': {
-      const isOurs = holdsLastWrittenSql(output, `("~w" -> ${quoteLiteral(output.column)})`)
+      const isOurs = holdsLastWrittenSql(output, `("~last written" -> ${quoteLiteral(output.column)})`)
       return `((${isBlankSql(output)} or ${isOurs}) and ${parents})`
     }
   }
 }
 
-/** The new value. Made only where it may be used, because to make it may fail. */
-export function castValueSql({ output, n }: IndexedOutput, all: readonly IndexedOutput[]): string {
+/** SQL for the new value. Evaluated only where it may be used, because it may fail. */
+export function castValueSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
   const group = outputsInGroup(output, all)
-  // A protected member of a group must be made as well: if it is what the cell holds already, the group is whole.
-  const when = group.length > 0 ? group.map((one) => `"~given${one.n}"`) : [`"~ready${n}"`]
+  // A protected member of a group is evaluated too: if the cell holds that value already, the group is complete.
+  const when = group.length > 0 ? group.map((one) => `"~has${one.index}"`) : [`"~ready${index}"`]
   return `case when "~same" and ${when.join(' and ')} then ${typedValueSql(output)} end`
 }
 
@@ -50,21 +51,21 @@ function typedValueSql(output: MappedOutput): string {
   const name = quoteLiteral(output.column)
   const { fit, mapping, type } = output
   const cast = output.path.length > 0 ? type.cast : wideCast(type)
-  if (mapping.sql === null) return castJsonSql('"~v"', name, cast, fit)
-  const text = `("~v" ->> ${name})`
+  if (mapping.sql === null) return castJsonSql('"~values"', name, cast, fit)
+  const text = `("~values" ->> ${name})`
   const { sql } = renderExpression(mapping.sql, {
     value: output.value === 'number' ? `(${text}::numeric)` : text,
-    json: `("~v" -> ${name})`,
-    confidence: '"~c"',
+    json: `("~values" -> ${name})`,
+    confidence: '"~confidence"',
   })
   if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`
   if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
   return `(${sql}\n)::${cast}`
 }
 
-/** What is too long for its column is left out or cut here, because an explicit cast would cut it without a word. */
-export function fitValueSql({ output, n }: IndexedOutput): string {
-  const value = `"~made${n}"`
+/** SQL for a value fitted to its column's length: what is too long is dropped or truncated here, because a cast is silent. */
+export function fitValueSql({ output, index }: IndexedOutput): string {
+  const value = `"~cast${index}"`
   const { fit, mapping } = output
   const bound = lengthBound(output, value)
   const cast = bound?.cast ?? ''
@@ -78,18 +79,18 @@ export function fitValueSql({ output, n }: IndexedOutput): string {
 
 interface LengthBound {
   readonly isTooLong: string
-  /** What is left of a value that is too long. */
+  /** The truncated value. */
   readonly cut: string
-  /** To the column's type, where the value was made as a wider one. */
+  /** Casts to the column's type, where the value was made as a wider one. */
   readonly cast: string
 }
 
-/** How long a value may be; null where there is no bound, or where the type's own cast refuses what is too long. */
+/** The bound of a value's length; null if there is none, or if the type's own cast rejects what is too long. */
 function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | null {
   if (fit.kind === 'bits') {
     const cut = `${value}::${type.cast}`
     if (fit.length === null) return { isTooLong: 'false', cut, cast: `::${type.cast}` }
-    // The cast of what is too short would fill it up with zeros.
+    // The cast of a value that is too short would pad it with zeros.
     const whole = fit.exact ? `case when length(${value}) > ${fit.length} then ${cut} end` : cut
     return {
       isTooLong: `length(${value}) ${fit.exact ? '<>' : '>'} ${fit.length}`,
@@ -99,7 +100,7 @@ function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | 
   }
   if (fit.kind !== 'text') return null
   if (fit.maxBytes !== undefined) {
-    // `"char"` would keep the first byte of a letter that has several.
+    // `"char"` would keep the first byte of a multi-byte letter.
     const cut = fit.maxBytes > 1 ? value : `(case when ascii(${value}) < 128 then ${value} end)`
     const isTooLong = `octet_length(${value}) > ${fit.maxBytes}`
     return { isTooLong, cut: `${cut}::${type.cast}`, cast: `::${type.cast}` }
@@ -112,39 +113,39 @@ function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | 
   }
 }
 
-/** Whether the cell is written. Of a group, all members must be ready, or hold already what they would be given. */
-export function isChangedSql({ output, n }: IndexedOutput, all: readonly IndexedOutput[]): string {
+/** SQL: whether the cell is written. All members of its group must be ready, or hold their new value already. */
+export function isChangedSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
   const group = outputsInGroup(output, all)
-    .filter((one) => one.n !== n)
-    .map((one) => `${hasNewValueSql(one)} and ("~ready${one.n}" or not ${isDifferentSql(one)})`)
-  const whole = [`"~ready${n}"`, hasNewValueSql({ output, n }), ...group, isDifferentSql({ output, n })]
+    .filter((one) => one.index !== index)
+    .map((one) => `${hasNewValueSql(one)} and ("~ready${one.index}" or not ${isDifferentSql(one)})`)
+  const whole = [`"~ready${index}"`, hasNewValueSql({ output, index }), ...group, isDifferentSql({ output, index })]
   return `coalesce(${whole.join(' and ')}, false)`
 }
 
-/** Whether there is a new value. A row value `(a,)` of which one field is NULL is neither null nor not null. */
-export const hasNewValueSql = ({ output, n }: IndexedOutput): string =>
-  output.fit.kind === 'other' ? `"~new${n}"::text is not null` : `"~new${n}" is not null`
+/** SQL: whether there is a new value. A composite `(a,)` with one NULL field is neither null nor not null. */
+export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
+  output.fit.kind === 'other' ? `"~fitted${index}"::text is not null` : `"~fitted${index}" is not null`
 
-const isDifferentSql = ({ output, n }: IndexedOutput): string =>
-  differsSql(`"~new${n}"`, currentCellSql(output), output.fit)
+const isDifferentSql = ({ output, index }: IndexedOutput): string =>
+  differsSql(`"~fitted${index}"`, currentCellSql(output), output.fit)
 
-/** Whether a touched column is set: beside an output, and only where it can be reached. */
+/** SQL: whether a touched column is set: together with an output, and only where it can be reached. */
 export const isTouchedSql = (touch: MappedTouch): string => `("~changes" and ${isReachableSql(touch)})`
 
-/** A touched column's value, made only in rows that are written. */
+/** SQL for a touched column's value, evaluated only in rows that are written. */
 export function touchValueSql(touch: MappedTouch): string {
-  const { sql } = renderExpression(touch.expression, { confidence: '"~c"' })
+  const { sql } = renderExpression(touch.expression, { confidence: '"~confidence"' })
   const value = touch.path.length > 0 ? `to_jsonb((select (${sql}\n)))` : `(${sql}\n)`
   return `case when "~changes" then ${value} end`
 }
 
-/** An output and its number in the statement, which names what is computed for it: `~given0`, `~new0`, `~set0`. */
+/** An output and its index, which names its columns in the statement: `~has0`, `~fitted0`, `~changed0`. */
 export interface IndexedOutput {
   readonly output: MappedOutput
-  readonly n: number
+  readonly index: number
 }
 
-/** All outputs of an output's group, itself among them; none when it stands alone. */
+/** All outputs of an output's group, itself included; none if it has no group. */
 export const outputsInGroup = (
   output: MappedOutput,
   all: readonly IndexedOutput[],

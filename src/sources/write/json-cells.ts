@@ -5,7 +5,7 @@ import { joinName, quoteList, quoteLiteral } from '../quote.ts'
 /** A key inside a json column that may be written. */
 interface JsonCell {
   readonly cell: MappedCell
-  /** SQL for whether it is written. */
+  /** SQL: whether it is written. */
   readonly written: string
   /** SQL for its new value, jsonb. */
   readonly value: string
@@ -17,9 +17,8 @@ interface Level {
 }
 
 /**
- * SQL for the new value of one json column out of all keys that are written in it: missing parents are made,
- * siblings kept. One expression over the column as it stands, linear in the number of keys; a chain of
- * `jsonb_set` would double with each.
+ * SQL for the new value of one json column from all keys that are written in it: creates missing parents, keeps siblings.
+ * One expression over the current column, linear in the number of keys; a chain of `jsonb_set` would double with each.
  * @param as the column's own type, json or jsonb, or always jsonb
  */
 export function composeJsonSql(
@@ -28,7 +27,7 @@ export function composeJsonSql(
   as: 'jsonb' | 'column' = 'column',
 ): string {
   const first = cells[0]
-  if (!first) throw new RangeError('no key of a json column is given')
+  if (!first) throw new RangeError('a json column without any key')
   const root: Level = { leaves: new Map(), inner: new Map() }
   for (const one of cells) insertKey(root, one.cell.path, one)
   const column = jsonColumnSql(first.cell, alias)
@@ -65,9 +64,8 @@ const conditionsIn = (at: Level): string[] => [
 ]
 
 /**
- * The parents of a key, outermost first: their names as in a configuration, and SQL for what each holds. A parent
- * that is empty or JSON null must be remembered, because after the key is taken out again it can't be told from
- * one that was made for it.
+ * The parents of a key, outermost first: their configured names, and SQL for their values. A parent that is empty or
+ * JSON null must be recorded: once the key is removed again, it looks like one that was created for it.
  */
 export const listParents = (
   cell: MappedCell,

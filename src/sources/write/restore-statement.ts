@@ -7,39 +7,39 @@ import { composeJsonSql, listParents } from './json-cells.ts'
 
 /** One row of the statement's `$1`. */
 export interface RestoreRow {
-  readonly i: number
+  readonly index: number
   readonly key: string
-  /** What the cells held before the write: no entry for those that held nothing. */
-  readonly b: Readonly<Record<string, unknown>>
-  /** What they held after it: the cells that are to be restored. */
-  readonly a: Readonly<Record<string, unknown>>
-  /** Cells that a later write has written, so that they stay although they hold the same. */
-  readonly l: readonly string[]
+  /** The cells before the write: no entry for those without a value. */
+  readonly before: Readonly<Record<string, unknown>>
+  /** The cells after it: those to restore. */
+  readonly after: Readonly<Record<string, unknown>>
+  /** Cells that a later write has written: they stay, even if they hold the same value. */
+  readonly writtenLater: readonly string[]
 }
 
-/** What the statement tells of one row. */
+/** What the statement returns for one row. */
 export interface RestoreResultRow {
-  readonly i: number
+  readonly index: number
   readonly found: boolean
-  /** It is there, and another transaction had locked it. */
+  /** It exists, and another transaction has locked it. */
   readonly locked: boolean
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
-  /** Cells that stay: somebody has changed them, or another of their group, since. */
+  /** Cells that stay: they, or another cell of their group, were changed since. */
   readonly changed: readonly string[] | null
 }
 
 /**
- * The statement that takes writes back: each cell is given what it held before, if it still holds what was written,
- * and so do the other cells of its group: half a telephone number is worse than one that somebody has looked at.
- * Steps as in `writeStatement`: lock what no other transaction has locked, judge on the locked version, update.
- * @param rehearse leaves out the lock and the update: `written` then tells whether a row would be, `after` nothing
+ * The statement that undoes writes: a cell gets its earlier value if it, and the other cells of its group, still hold
+ * what was written: half a telephone number is worse than one that a user has checked.
+ * Steps as in `writeStatement`: lock what no other transaction has locked, evaluate the locked version, update.
+ * @param preview leaves out the lock and the update: `written` is then whether a row would be written; `after` is empty
  */
 export function restoreStatement(
   source: Source,
   cells: readonly MappedCell[],
-  { rehearse = false } = {},
+  { preview = false } = {},
 ): string {
   const columns = [
     ...new Set([...source.keyColumns.map((key) => key.name), ...cells.map((cell) => cell.attribute)]),
@@ -54,27 +54,27 @@ export function restoreStatement(
   const flag = (cell: MappedCell): string => `"~r"."~r${numbers.get(cell)}"`
   return `
     with "~batch" as (
-      select * from jsonb_to_recordset($1::jsonb) as x(i int, key text, b jsonb, a jsonb, l jsonb)
+      select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, before jsonb, after jsonb, "writtenLater" jsonb)
     ), "~locked" as materialized (
-      select "~b".i as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
+      select "~b".index as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
-       order by ${keyOrderSql(source)} ${rehearse ? '' : 'for no key update of t skip locked'}
-    ), "~judged" as materialized (
-      select t.*, "~r".*, "~b".b as "~before", "~b".a as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
-             ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~held",
+       order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
+    ), "~evaluated" as materialized (
+      select t.*, "~r".*, "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
+             ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~previous",
              to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
-        from "~locked" as t join "~batch" as "~b" on "~b".i = t."~i"
+        from "~locked" as t join "~batch" as "~b" on "~b".index = t."~i"
        cross join lateral (select ${cells.map((cell, n) => `${isRestoredSql(cell, cellsInGroup(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
        ${inJson.map((group, n) => restoredJsonSql(group, n, flag)).join('\n')}
-    ), "~written" as (${rehearse ? previewSql(cells) : updateSql(source, cells, inJson, numbers)}
+    ), "~written" as (${preview ? previewSql(cells) : updateSql(source, cells, inJson, numbers)}
     )
     select coalesce(json_agg(json_build_object(
-             'i', "~b".i, 'found', j."~i" is not null,
+             'index', "~b".index, 'found', j."~i" is not null,
              'locked', j."~i" is null and exists (
                select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
-             'written', w."~i" is not null, 'before', j."~held",
-             'after', w."~after", 'changed', j."~changed") order by "~b".i), '[]')::text as told
-      from "~batch" as "~b" left join "~judged" as j on j."~i" = "~b".i left join "~written" as w on w."~i" = "~b".i`
+             'written', w."~i" is not null, 'before', j."~previous",
+             'after', w."~after", 'changed', j."~changed") order by "~b".index), '[]')::text as results
+      from "~batch" as "~b" left join "~evaluated" as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
 }
 
 function updateSql(
@@ -91,14 +91,14 @@ function updateSql(
         ...cells.flatMap((cell, n) => (cell.path.length === 0 ? [restoredSql(cell, `j."~r${n}"`)] : [])),
         ...inJson.map((group, n) => jsonAssignmentSql(group, n, numbers)),
       ].join(', ')}
-        from "~judged" as j
+        from "~evaluated" as j
        where ${source.keyColumns.map((column) => keyEqualsSql(column, `j.${quoteName(column.name)}`)).join(' and ')}
          and ${anyRestoredSql(cells)}
       returning j."~i", ${concatJson(after)} as "~after"`
 }
 
 const previewSql = (cells: readonly MappedCell[]): string => `
-      select j."~i", '{}'::jsonb as "~after" from "~judged" as j where ${anyRestoredSql(cells)}`
+      select j."~i", '{}'::jsonb as "~after" from "~evaluated" as j where ${anyRestoredSql(cells)}`
 
 const anyRestoredSql = (cells: readonly MappedCell[]): string =>
   `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
@@ -118,12 +118,12 @@ const isRestoredSql = (cell: MappedCell, group: readonly MappedCell[]): string =
     ...group.map((other) => `(not ${isInBatchSql(other)} or ${isUnchangedSql(other)})`),
   ].join(' and ')
 
-const isInBatchSql = (cell: MappedCell): string => `("~b".a ? ${quoteLiteral(cell.column)})`
+const isInBatchSql = (cell: MappedCell): string => `("~b".after ? ${quoteLiteral(cell.column)})`
 
-/** Whether the cell holds what was written there. */
+/** SQL: whether the cell holds what was written. */
 const isUnchangedSql = (cell: MappedCell): string =>
-  `(${isInBatchSql(cell)} and not coalesce("~b".l ? ${quoteLiteral(cell.column)}, false) and ${isReachableSql(cell)}` +
-  ` and ${holdsLastWrittenSql(cell, `("~b".a -> ${quoteLiteral(cell.column)})`)})`
+  `(${isInBatchSql(cell)} and not coalesce("~b"."writtenLater" ? ${quoteLiteral(cell.column)}, false) and ${isReachableSql(cell)}` +
+  ` and ${holdsLastWrittenSql(cell, `("~b".after -> ${quoteLiteral(cell.column)})`)})`
 
 const keptCellSql = (cell: MappedCell, flag: string): string =>
   `case when ${isInBatchSql(cell)} and not ${flag} then ${quoteLiteral(cell.column)} end`
@@ -151,10 +151,10 @@ function jsonAssignmentSql(
 }
 
 /**
- * LATERAL steps that give a json column's value before a write, as `"~m<n>".x`: the keys that held something are
- * set, the others taken out, and then the parents that the write had made, innermost first.
+ * LATERAL steps for a json column's value before a write, as `"~m<n>".x`: sets the keys that had a value, removes the
+ * others, and then the parents that the write had created, innermost first.
  * @param group the cells inside one column
- * @param flag SQL for whether a cell is restored
+ * @param flag SQL: whether a cell is restored
  */
 export function restoredJsonSql(
   group: readonly MappedCell[],
@@ -177,10 +177,10 @@ export function restoredJsonSql(
 const stepSql = (value: string, alias: string): string =>
   `cross join lateral (select ${value} as x offset 0) as ${alias}`
 
-const previousValueSql = (name: string): string => `("~b".b -> ${quoteLiteral(name)})`
-const existedSql = (name: string): string => `("~b".b ? ${quoteLiteral(name)})`
+const previousValueSql = (name: string): string => `("~b".before -> ${quoteLiteral(name)})`
+const existedSql = (name: string): string => `("~b".before ? ${quoteLiteral(name)})`
 
-/** Whether a cell is one that the write had made. */
+/** SQL: whether the write had created the cell. */
 const isRemovedSql = (cell: MappedCell, flag: (cell: MappedCell) => string): string =>
   `(${flag(cell)} and not ${existedSql(cell.column)})`
 
@@ -198,7 +198,7 @@ function withoutKeysSql(
     't',
     'jsonb',
   )
-  // With an empty path, `#-` takes nothing out.
+  // With an empty path, `#-` removes nothing.
   const out = group.map(
     (cell) => `#- case when ${isRemovedSql(cell, flag)} then ${quoteList(cell.path)} else '{}' end`,
   )
@@ -224,7 +224,7 @@ function listParentsOf(group: readonly MappedCell[]): Parent[] {
   return [...parents.values()].toSorted((a, b) => b.path.length - a.path.length)
 }
 
-/** A parent that is empty once its keys are taken out. Without an entry of its own, it was not there before the write. */
+/** SQL that removes a parent that is empty without its keys, unless it has an entry and so existed before the write. */
 function withoutParentSql(
   { name, path, cells }: Parent,
   from: string,

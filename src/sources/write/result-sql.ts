@@ -4,36 +4,36 @@ import type { MappedCell, Source } from '../source-model.ts'
 import { type IndexedOutput, hasNewValueSql, isTouchedSql } from './cell-sql.ts'
 import { quoteLiteral } from '../quote.ts'
 
-/** What the write statement tells of one row. */
+/** What the write statement returns for one row. */
 export interface WriteResultRow {
-  /** Its place in the batch. */
-  readonly i: number
+  /** Its index in the batch. */
+  readonly index: number
   readonly found: boolean
-  /** It is there, and another transaction had locked it. */
+  /** It exists, and another transaction has locked it. */
   readonly locked: boolean
-  /** Rows that the joins gave for it. */
+  /** Rows that the joins give for it. */
   readonly copies: number | null
-  /** Whether its inputs are those that were asked with. */
+  /** Its inputs are those of the lookup. */
   readonly same: boolean | null
   readonly changes: boolean | null
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
-  readonly kept: readonly string[] | null
+  readonly protected: readonly string[] | null
   readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }> | null
 }
 
-/** SQL for what the written cells held, touched ones among them. */
+/** SQL for the earlier values of the cells that are written, touched ones included. */
 export const beforeJsonSql = (source: Source, cells: readonly IndexedOutput[]): string =>
   concatJson([
-    ...cells.flatMap(({ output, n }) => previousValueEntries(output, `"~set${n}"`)),
+    ...cells.flatMap(({ output, index }) => previousValueEntries(output, `"~changed${index}"`)),
     ...source.touches.flatMap((touch) => previousValueEntries(touch, isTouchedSql(touch))),
   ])
 
 /**
- * SQL for what one cell holds. A column that holds nothing, or a key that is not there, has no entry, because JSON
- * null is something else. Parents of a key that are empty or JSON null have one, or they could not be told from
- * parents made by the write when it is taken back.
+ * SQL for one cell's earlier value. A column without a value, or a missing key, has no entry, because JSON null is
+ * something else. Parents of a key that are empty or JSON null have one: an undo needs them to know which parents the
+ * write created.
  */
 export function previousValueEntries(cell: MappedCell, when: string): string[] {
   const parents = listParents(cell).map(({ name, value }) =>
@@ -44,43 +44,43 @@ export function previousValueEntries(cell: MappedCell, when: string): string[] {
   )
 }
 
-/** SQL for what the written and touched cells hold now. Here a column without a value has the entry null. */
+/** SQL for the values of the written and touched cells. Here a column without a value has the entry null. */
 export function afterJsonSql(
   source: Source,
   cells: readonly IndexedOutput[],
   value: (cell: MappedCell, column: string) => string,
 ): string {
   return concatJson([
-    ...cells.map(({ output, n }) => jsonEntry(`j."~set${n}"`, output.column, value(output, `j."~new${n}"`))),
+    ...cells.map(({ output, index }) => jsonEntry(`j."~changed${index}"`, output.column, value(output, `j."~fitted${index}"`))),
     ...source.touches.map((touch, n) =>
       jsonEntry(`j."~touched${n}"`, touch.column, value(touch, `j."~touch${n}"`)),
     ),
   ])
 }
 
-/** SQL for the names of the cells that held a value which the policy protects. */
+/** SQL for the names of the cells with a value that the policy protects. */
 export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
   const names = cells.map(
-    ({ output, n }) => `case when "~given${n}" and not "~open${n}" then ${quoteLiteral(output.column)} end`,
+    ({ output, index }) => `case when "~has${index}" and not "~writable${index}" then ${quoteLiteral(output.column)} end`,
   )
   return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
 }
 
-/** SQL for the cells whose own expression gave nothing, or a text that is too long. */
+/** SQL for the cells whose own expression gave no value, or a text that is too long. */
 export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
   const parts = cells
     .filter(
       ({ output }) => output.mapping.sql !== null || output.fit.kind === 'text' || output.fit.kind === 'bits',
     )
-    .map(({ output, n }) => {
-      const isNothing = `"~made${n}" is null or ${isBlankValueSql(`"~made${n}"`, output.fit)}`
+    .map(({ output, index }) => {
+      const isNothing = `"~cast${index}" is null or ${isBlankValueSql(`"~cast${index}"`, output.fit)}`
       const isShort =
         output.fit.kind === 'bits' && output.fit.exact
-          ? `length("~made${n}") < ${output.fit.length}`
+          ? `length("~cast${index}") < ${output.fit.length}`
           : 'false'
       const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
       const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason})`
-      const when = `"~same" and "~ready${n}" and not (${hasNewValueSql({ output, n })})`
+      const when = `"~same" and "~ready${index}" and not (${hasNewValueSql({ output, index })})`
       return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
     })
   return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`
