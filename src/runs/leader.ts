@@ -98,7 +98,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const { db, owner, log, breaker } = options
   const { scope, token } = lease
   const lastLimit = await rateLimits.readRateLimit(db, scope)
-  const spentForMs = await rateLimits.exhaustedFor(db, scope)
+  const exhaustedForMs = await rateLimits.exhaustedFor(db, scope)
   const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
   const circuit = await rateLimits.findCircuit(db, scope)
   if (circuit !== null) breaker.restore(circuit)
@@ -107,9 +107,9 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const limiter: Limiter = createLimiter({
     reserve: options.reserve,
     warm: lastLimit,
-    spentForMs,
+    exhaustedForMs,
     wasBanned,
-    keepSpent: async (forMs) => {
+    persistExhaustion: async (forMs) => {
       const { limit, windowMs } = limiter.state()
       if (limit === null) return
       if (!(await rateLimits.saveExhausted(db, lease, { limit, windowMs }, forMs)))
@@ -168,7 +168,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     lost: lost.signal,
     end: async () => {
       clearInterval(timer)
-      const [state, exhaustedForMs] = [limiter.state(), limiter.spentForMs()]
+      const [state, exhaustedForMs] = [limiter.state(), limiter.exhaustedForMs()]
       await limiter.stop()
       await savingLimit
       await publishFinalStatus(options, lease, state, exhaustedForMs)
@@ -185,11 +185,16 @@ async function publishFinalStatus(
   { db, log }: LeaderOptions,
   lease: LeaderLease,
   state: RateStatus,
-  spentForMs: number | null,
+  exhaustedForMs: number | null,
 ): Promise<void> {
   if (state.limit === null) return
   try {
-    await rateLimits.saveExhausted(db, lease, { limit: state.limit, windowMs: state.windowMs }, spentForMs)
+    await rateLimits.saveExhausted(
+      db,
+      lease,
+      { limit: state.limit, windowMs: state.windowMs },
+      exhaustedForMs,
+    )
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'final rate status not stored for the next run')

@@ -12,11 +12,11 @@ export interface LimiterOptions {
   readonly now?: () => number
   readonly warm?: KnownLimit | null
   /** How long the previous leader may have exhausted the limit, in milliseconds. */
-  readonly spentForMs?: number
+  readonly exhaustedForMs?: number
   /** The previous leader was banned by the service. */
   readonly wasBanned?: boolean
   /** Without it, the next leader does not learn that the limit is exhausted. */
-  readonly keepSpent?: PersistExhaustion
+  readonly persistExhaustion?: PersistExhaustion
   /** The share of the limit that is kept for urgent calls. */
   readonly reserve?: number
   /** The limit or its window became known, or has changed. */
@@ -33,7 +33,7 @@ export interface Limiter {
   acquireNow(upTo: number): Permits | null
   state(): RateStatus
   /** Milliseconds until the next leader may call; null if capacity is left. */
-  spentForMs(): number | null
+  exhaustedForMs(): number | null
   /** Leaves no timer and no queue; pending acquires are rejected. */
   stop(): Promise<void>
 }
@@ -91,11 +91,11 @@ class BottleneckLimiter implements Limiter {
     this.#now = options.now ?? monotonic
     this.#onChange = options.onChange
     const now = this.#now()
-    const { warm = null, spentForMs = 0, keepSpent = null } = options
+    const { warm = null, exhaustedForMs = 0, persistExhaustion = null } = options
     const isOutdated = warm === null || now - warm.observedAt > WARM_STATE_TTL_MS
-    const exhaustedUntil = spentForMs > 0 ? now + spentForMs : null
+    const exhaustedUntil = exhaustedForMs > 0 ? now + exhaustedForMs : null
     this.#model = new RateLimitModel(isOutdated ? null : warm, exhaustedUntil, options.wasBanned)
-    this.#exhaustion = new ExhaustionRecord(this.#model, keepSpent, () => this.#onModelChange())
+    this.#exhaustion = new ExhaustionRecord(this.#model, persistExhaustion, () => this.#onModelChange())
     this.#reserve = options.reserve ?? 0.1
   }
 
@@ -165,7 +165,7 @@ class BottleneckLimiter implements Limiter {
     }
   }
 
-  spentForMs(): number | null {
+  exhaustedForMs(): number | null {
     const now = this.#now()
     const remaining = this.#model.remaining(now)
     if (remaining === null || (remaining >= 1 && !this.#model.calls.hasPending)) return null

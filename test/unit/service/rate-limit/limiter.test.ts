@@ -83,7 +83,7 @@ describe('the limiter', () => {
   test('makes the last free call only after the exhaustion is persisted', async () => {
     const notes: { forMs: number; done: () => void }[] = []
     const { limiter, call } = limited(1, {
-      keepSpent: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
+      persistExhaustion: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
     })
     // Before the first answer there is nothing to persist.
     call(await limiter.acquire(1, 'normal'))
@@ -91,13 +91,13 @@ describe('the limiter', () => {
     const second = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
     await expect.poll(() => notes.length).toBe(1)
     expect(notes[0]?.forMs).toBeGreaterThan(50_000)
-    expect(limiter.spentForMs()).toBeGreaterThan(50_000)
+    expect(limiter.exhaustedForMs()).toBeGreaterThan(50_000)
     waiting.abort()
     expect(await second).toBe(null)
   })
 
   test('makes no call while the previous leader may have exhausted the limit', async () => {
-    const { limiter } = limited(100, { spentForMs: 60_000 })
+    const { limiter } = limited(100, { exhaustedForMs: 60_000 })
     expect(await takeAll(limiter, 'urgent')).toBe(0)
     void limiter.acquire(1, 'urgent').catch(() => {})
     expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 0 })
@@ -108,14 +108,14 @@ describe('the limiter', () => {
   test('persists no exhaustion if Remaining never falls', async () => {
     const notes: number[] = []
     const limiter = createLimiter({
-      keepSpent: (forMs) => Promise.resolve(void notes.push(forMs)),
+      persistExhaustion: (forMs) => Promise.resolve(void notes.push(forMs)),
     })
     onTestFinished(() => limiter.stop())
     for (let index = 0; index < 40; index++) {
       const permits = await limiter.acquire(32, 'normal')
       const calls = Array.from({ length: permits.count }, () => permits.use())
       for (const call of calls) call.sent(0)
-      expect(limiter.spentForMs()).toBe(null)
+      expect(limiter.exhaustedForMs()).toBe(null)
       for (const call of calls)
         call.answered({
           status: 200,
@@ -128,6 +128,6 @@ describe('the limiter', () => {
         })
     }
     expect(notes).toEqual([])
-    expect(limiter.spentForMs()).toBe(null)
+    expect(limiter.exhaustedForMs()).toBe(null)
   })
 })
