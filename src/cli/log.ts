@@ -1,7 +1,8 @@
 import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
 import { maskPasswords } from '../util/text.ts'
-import { type Output, type Paint, type TextStyle, sanitize } from './terminal.ts'
+import { type Output, type Paint, type TextStyle } from './terminal.ts'
+import { sanitize } from '../util/text.ts'
 
 export interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]

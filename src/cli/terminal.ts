@@ -40,14 +40,6 @@ export function padText(text: string, columns: number, side: 'left' | 'right' = 
 export const wrapText = (text: string, columns: number): string[] =>
   wrapAnsi(text, Math.max(1, columns)).split('\n')
 
-/**
- * Replaces control characters: keys and reasons come from a database that others write to, and must not move the
- * cursor, clear the screen or change the writing direction.
- */
-export function sanitize(text: string): string {
-  return text.replace(/[\t\n\r]+/g, ' ').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
-}
-
 /** The part of a writable stream that is used; `process.stdout` has it. */
 export interface TextSink {
   write(text: string): unknown

@@ -29,7 +29,7 @@ export const FULL_DEMO: DemoSettings = {
 
 /** Why the demo cannot continue, and what to do about it. Printed as it is. */
 export class DemoError extends Error {
-  override readonly name = 'DemoProblem'
+  override readonly name = 'DemoError'
 }
 
 /** The demo's configuration, as in a fillrate.config.ts. */

@@ -31,7 +31,7 @@ type Reservations = WeakMap<IncomingMessage, MemoryReservation>
 
 /** A rejected request, with the status of its answer. */
 class RequestError extends Error {
-  override readonly name = 'Refused'
+  override readonly name = 'RequestError'
   readonly statusCode: number
 
   constructor(statusCode: number, message: string) {

@@ -13,6 +13,12 @@ import {
   sampleTableRows,
 } from './introspect.ts'
 import { type ClassifiedSchema, classifyTables, shortlistTables } from './classify.ts'
+import { ConfigProblems } from '../config/problems.ts'
+import { listTables } from '../sources/catalogue.ts'
+import { didYouMean } from '../util/text.ts'
+import { parseTableName } from '../sources/quote.ts'
+import type { Database } from '../store/open.ts'
+import { inTransaction } from '../store/transaction.ts'
 
 /** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
 export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
@@ -114,4 +120,40 @@ async function withTimeoutFallback<Result>(
     if (code === '57014' || /^(?:42|22)/.test(code)) return without
     throw error
   }
+}
+
+/**
+ * Proposes sources for the named tables, or for all tables if none is named.
+ * @param onTable called before a table's rows are read
+ * @throws ConfigProblems if a named table does not exist
+ */
+export async function proposeForTables(
+  db: Database,
+  names: readonly string[],
+  onTable: NonNullable<ProposeOptions['onTable']>,
+): Promise<Proposal> {
+  const named = names.map((word) => ({ word, ...parseTableName(word) }))
+  const isNamed = (name: (typeof named)[number], table: TableName): boolean =>
+    name.table === table.name && (name.schema === null || name.schema === table.schema)
+  if (named.length > 0) {
+    const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
+    const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))
+    if (missing) throw noSuchTableProblem(missing.word, tables)
+  }
+  return proposeSources((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
+    wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
+    onTable,
+  })
+}
+
+function noSuchTableProblem(word: string, tables: readonly TableName[]): ConfigProblems {
+  const names = tables.map((table) => (word.includes('.') ? `${table.schema}.${table.name}` : table.name))
+  return new ConfigProblems('the command', [
+    {
+      place: word,
+      found: 'no such table in this database',
+      expected: 'an existing table, such as crm.contacts',
+      todo: didYouMean(word, names) ?? 'Omit the name to examine all tables.',
+    },
+  ])
 }

@@ -124,3 +124,11 @@ export function oneOf(words: readonly string[]): string {
   const last = quoted.pop()
   return quoted.length === 0 ? (last ?? '') : `${quoted.join(', ')} or ${last}`
 }
+
+/**
+ * Replaces control characters: text from a database that others write to must not move the cursor, clear the screen,
+ * change the writing direction or end a line of a generated file.
+ */
+export function sanitize(text: string): string {
+  return text.replace(/[\t\n\r]+/g, ' ').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
+}

@@ -4,9 +4,9 @@ import type { Database } from '../../store/open.ts'
 import { type Context, DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { withDatabase } from '../settings.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
-import type { InitPrompt } from '../init/ask.ts'
+import type { InitPrompt } from '../../init/prompt.ts'
 import { toConfigObject } from '../../init/config-object.ts'
-import { renderConfig } from '../init/config-text.ts'
+import { renderConfig } from '../../init/config-text.ts'
 import { type ConfigTarget, resolveConfigTarget, writeConfig } from '../../init/target.ts'
 import { booleanOption, textOption } from '../options.ts'
 import {
@@ -43,8 +43,8 @@ export const initCommand = defineCommand(
     environment: DATABASE_VARIABLES,
 
     async handler(invocation, context) {
-      const { openPrompt, PromptClosedError } = await import('../init/ask.ts')
-      const { proposeForTables } = await import('../init/propose-for.ts')
+      const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
+      const { proposeForTables } = await import('../../init/propose.ts')
       const { flags, args } = invocation
       const { stdin, stdout } = context
       const target = await resolveConfigTarget({ cwd: context.cwd, out: flags.out, force: flags.force })
@@ -52,7 +52,12 @@ export const initCommand = defineCommand(
       const questions = isAsked ? openPrompt(stdin, stdout) : null
       try {
         return await withDatabase(context, async (db) => {
-          const proposal = await proposeForTables(db, args[0], context)
+          const { stderr, signal } = context
+          const proposal = await proposeForTables(db, args[0], (table, n, of) => {
+            signal.throwIfAborted()
+            stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
+          })
+          stderr.live([])
           if (!flags.json)
             for (const line of proposal.sources.length === 0
               ? renderNoProposal(proposal, stdout)

@@ -1,6 +1,7 @@
 import { formatProblems } from '../../config/problems.ts'
 import type { Finding, FindingVerdict } from '../check/finding.ts'
-import { type Output, type TextStyle, padText, sanitize, wrapText } from '../terminal.ts'
+import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
+import { sanitize } from '../../util/text.ts'
 import { pluralize } from '../../util/format.ts'
 
 const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {

@@ -1,5 +1,6 @@
 import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
-import { type Output, sanitize, truncate, wrapText } from '../terminal.ts'
+import { type Output, truncate, wrapText } from '../terminal.ts'
+import { sanitize } from '../../util/text.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 import { renderTable } from './layout.ts'
 

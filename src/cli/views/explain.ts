@@ -5,7 +5,8 @@ import type {
   RowHistory,
   RowStatus,
 } from '../../actions/explain/row-history.ts'
-import { type Output, sanitize, truncate, wrapText } from '../terminal.ts'
+import { type Output, truncate, wrapText } from '../terminal.ts'
+import { sanitize } from '../../util/text.ts'
 import {
   type LabeledText,
   formatState,

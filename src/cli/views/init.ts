@@ -1,6 +1,7 @@
 import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
-import { type Output, padText, sanitize, textWidth, wrapText } from '../terminal.ts'
+import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
+import { sanitize } from '../../util/text.ts'
 import { renderBar, renderTable } from './layout.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 

@@ -3,11 +3,11 @@ import {
   type Paint,
   type TextStyle,
   padText,
-  sanitize,
   textWidth,
   truncate,
   wrapText,
 } from '../terminal.ts'
+import { sanitize } from '../../util/text.ts'
 import { formatCount } from '../../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
 

@@ -60,7 +60,7 @@ test('of two that start at once, one runs and the other is rejected', async () =
     for (const one of opened) await one.stop()
   })
   expect(opened).toHaveLength(1)
-  expect(both.find((one) => one.status === 'rejected')?.reason).toMatchObject({ name: 'DemoProblem' })
+  expect(both.find((one) => one.status === 'rejected')?.reason).toMatchObject({ name: 'DemoError' })
 })
 
 test('the server stops with a killed demo, and the next one starts at once', async () => {

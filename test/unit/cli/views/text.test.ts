@@ -1,13 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  createPaint,
-  padText,
-  sanitize,
-  textWidth,
-  truncate,
-  wrapText,
-} from '../../../../src/cli/terminal.ts'
+import { createPaint, padText, textWidth, truncate, wrapText } from '../../../../src/cli/terminal.ts'
+import { sanitize } from '../../../../src/util/text.ts'
 import { unstyled } from '../terminal.ts'
 
 const paint = createPaint(true)

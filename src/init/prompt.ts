@@ -1,6 +1,11 @@
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import type { Output } from '../terminal.ts'
+
+/** The part of an output that prompts use. */
+export interface PromptOutput {
+  write(text: string): void
+  line(text?: string): void
+}
 
 /** Prompts on a terminal. The terminal edits the lines itself, so Ctrl-C remains a signal. */
 export interface InitPrompt {
@@ -12,11 +17,11 @@ export interface InitPrompt {
 
 /** The input ended before the prompt was answered. */
 export class PromptClosedError extends Error {
-  override readonly name = 'Left'
+  override readonly name = 'PromptClosedError'
 }
 
 /** Prompts on the output and reads one answer a line from the input. */
-export function openPrompt(input: Readable, output: Output): InitPrompt {
+export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
   const lines = createInterface({ input, terminal: false })
   const answers = lines[Symbol.asyncIterator]()
   const ask = async <Answer>(

@@ -1,0 +1,225 @@
+import type { ProposedOutput, ProposedSource } from './proposal.ts'
+import { formatCount, formatPercent } from '../util/format.ts'
+import type { AcceptedSource } from './verify.ts'
+import { DEFAULT_MIN_CONFIDENCE, FIRST_BUDGET } from './config-object.ts'
+import wrapAnsi from 'wrap-ansi'
+import { sanitize } from '../util/text.ts'
+
+/** Inputs go on one line only if they fit this width. */
+const MAX_INLINE_WIDTH = 50
+
+/** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
+export function renderConfig(accepted: readonly AcceptedSource[]): string {
+  return [
+    "import { defineConfig } from 'fillrate'",
+    '',
+    ...commentLines(
+      'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
+        '`fillrate plan` are free. In every expression, `t` is the table.',
+      '',
+    ),
+    'export default defineConfig({',
+    '  sources: {',
+    accepted.map((one, n) => sourceConfigLines(one, n === 0).join('\n')).join('\n\n'),
+    '  },',
+    '',
+    ...commentLines(
+      'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.',
+      '  ',
+    ),
+    `  budget: ${FIRST_BUDGET},`,
+    '})',
+    '',
+  ].join('\n')
+}
+
+/** @param isFirst whether to include the comments that apply to every source */
+function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
+  const { source } = one
+  const at = '      '
+  const once = (text: string): string[] => (isFirst ? commentLines(text, at) : [])
+  const property = (name: string, value: string): string => `${at}${name}: ${value},`
+  const text = (name: 'joins' | 'where' | 'changedAt'): string[] => {
+    const value = source[name]
+    return value === null ? [] : [property(name, textLiteral(value, `${at}  `))]
+  }
+  return [
+    ...commentLines(`${source.kind === 'person' ? 'People' : 'Companies'} in ${source.table}.`, '    '),
+    ...source.notes.flatMap((note) => commentLines(note, '    ')),
+    `    ${keyLiteral(source.name)}: {`,
+    property('kind', textLiteral(source.kind)),
+    property('table', textLiteral(source.table)),
+    ...text('joins'),
+    ...keyLine(source, property),
+    ...text('where'),
+    ...(source.changedAt === null ? [] : once('A pass then reads only changed rows.')),
+    ...text('changedAt'),
+    ...commentLines(describeIdentifiers(source), at),
+    property(
+      'inputs',
+      objectLiteral(
+        source.inputs.map(({ input, sql }) => [input, textLiteral(sql, `${at}    `)] as const),
+        at,
+        MAX_INLINE_WIDTH,
+      ),
+    ),
+    ...(source.kind === 'person'
+      ? [
+          ...once('Records with a lower confidence, 0 to 1, are not used.'),
+          property('minConfidence', String(DEFAULT_MIN_CONFIDENCE)),
+        ]
+      : []),
+    ...once('Column on the left, field of the record on the right. Only blank cells are written.'),
+    ...source.leftOut.flatMap(({ column, why }) => commentLines(`Not ${column}: it ${why}.`, at)),
+    `${at}outputs: {`,
+    ...source.outputs.flatMap((output) => outputConfigLines(output, one, `${at}  `)),
+    `${at}},`,
+    ...touchLines(source, at),
+    '    },',
+  ]
+}
+
+function keyLine(source: ProposedSource, property: (name: string, value: string) => string): string[] {
+  if (source.key === null) return []
+  const columns = source.key.map((column) => textLiteral(column))
+  return [
+    ...commentLines('The table has no primary key; this unique index identifies its rows.', '      '),
+    property('key', columns.length === 1 ? (columns[0] ?? '') : `[${columns.join(', ')}]`),
+  ]
+}
+
+const IDENTIFIER_LABELS: Readonly<Record<string, string>> = {
+  email: 'email',
+  linkedin_url: 'profile URL',
+  name_company: 'name and company',
+  domain: 'domain',
+}
+
+/** How many sampled rows each identifier would look up. */
+function describeIdentifiers({ sample, kind }: ProposedSource): string {
+  if (sample.rows === 0) return 'The table has no rows to sample.'
+  const parts = Object.keys(IDENTIFIER_LABELS).flatMap((name) => {
+    const n = sample.askedBy[name] ?? 0
+    return n === 0 ? [] : [`${formatCount(n)} by ${IDENTIFIER_LABELS[name] ?? name}`]
+  })
+  const usable = Object.values(sample.askedBy).reduce((sum, n) => sum + n, 0)
+  const rest = usable < sample.rows ? [`${formatCount(sample.rows - usable)} have nothing usable`] : []
+  const first = kind === 'person' ? 'The first usable one is looked up. ' : ''
+  return `${first}Of ${formatCount(sample.rows)} sampled rows: ${[...parts, ...rest].join(', ')}.`
+}
+
+function touchLines({ touch }: ProposedSource, at: string): string[] {
+  if (touch === null) return []
+  return [
+    ...commentLines('If no trigger of yours sets it:', at),
+    `${at}// touch: { ${keyLiteral(touch.column)}: ${textLiteral(touch.sql)} },`,
+  ]
+}
+
+/** Line width of the generated file. */
+export const LINE_WIDTH = 100
+
+/** Text as comment lines; none for an empty text. */
+export const commentLines = (text: string, at: string): string[] =>
+  text === ''
+    ? []
+    : wrapAnsi(text, LINE_WIDTH - at.length - 3)
+        .split('\n')
+        .map((line) => `${at}// ${line}`)
+
+/** One output of a source, with its fill rate and notes. Pure. */
+export function outputConfigLines(
+  output: ProposedOutput,
+  { source, coverage }: AcceptedSource,
+  at: string,
+): string[] {
+  const { column, field, map, sql, as, group } = output
+  const filled = coverage?.columns.find((one) => one.column === column)?.filled
+  const note = [
+    ...(filled === undefined || coverage === null
+      ? []
+      : [`${formatPercent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
+    sanitize(output.type),
+  ].join(', ')
+  const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
+  if (map)
+    entries.push([
+      'map',
+      packedLiteral(
+        Object.entries(map).map(([from, to]) => [from, textLiteral(to)] as const),
+        `${at}  `,
+        LINE_WIDTH,
+      ),
+    ])
+  if (sql !== undefined) entries.push(['sql', textLiteral(sql)])
+  if (as) entries.push(['as', textLiteral(as)])
+  if (group !== undefined) entries.push(['group', textLiteral(group)])
+  const value = entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, LINE_WIDTH)
+  const line = `${at}${keyLiteral(column)}: ${value},`
+  const said = outputComment(output, source)
+  const fits = !line.includes('\n') && line.length + note.length + 4 <= LINE_WIDTH + 10
+  return fits
+    ? [...commentLines(said, at), `${line} // ${note}`]
+    : [...commentLines(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
+}
+
+/** An explanation at the first occurrence of an unusual option. */
+function outputComment(output: ProposedOutput, { outputs }: ProposedSource): string {
+  const isFirst = (test: (one: ProposedOutput) => boolean): boolean => outputs.find(test) === output
+  if (output.map && isFirst((one) => one.map !== undefined))
+    return 'Maps the service’s values to those the column accepts; others are skipped.'
+  if (output.group !== undefined && isFirst((one) => one.group === output.group))
+    return 'Written together, or not at all.'
+  return ''
+}
+
+/** Text as a JavaScript literal, with the quotes that need the fewest escapes; further lines are indented. */
+export function textLiteral(text: string, indent = ''): string {
+  const isPlain = !/[\n\r\\]/.test(text)
+  if (isPlain && !text.includes("'")) return `'${text}'`
+  if (isPlain && !text.includes('"')) return `"${text}"`
+  // A template literal turns a raw carriage return into a line feed, so it must be escaped.
+  const raw = text.includes('\\') && !/[`\r]|\$\{/.test(text) && !text.endsWith('\\')
+  const body = raw
+    ? text
+    : text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${').replaceAll('\r', '\\r')
+  return `${raw ? 'String.raw' : ''}\`${body.replaceAll('\n', `\n${indent}`)}\``
+}
+
+/** A property name, quoted only if needed. */
+export function keyLiteral(name: string): string {
+  // A plain `__proto__` key would set the prototype.
+  if (name === '__proto__') return "['__proto__']"
+  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
+  return /['\\\n\r]/.test(name) ? JSON.stringify(name) : `'${name}'`
+}
+
+/** `{ a: 'b', c: 'd' }` on one line if it fits, else one pair a line. */
+export function objectLiteral(
+  entries: ReadonlyArray<readonly [name: string, value: string]>,
+  indent: string,
+  width: number,
+): string {
+  const pairs = entries.map(([name, value]) => `${keyLiteral(name)}: ${value}`)
+  const line = `{ ${pairs.join(', ')} }`
+  if (!line.includes('\n') && indent.length + line.length <= width) return line
+  return `{\n${pairs.map((pair) => `${indent}  ${pair},`).join('\n')}\n${indent}}`
+}
+
+/** The same, with as many pairs on a line as fit. */
+export function packedLiteral(
+  entries: ReadonlyArray<readonly [name: string, value: string]>,
+  indent: string,
+  width: number,
+): string {
+  const whole = objectLiteral(entries, indent, width)
+  if (!whole.includes('\n')) return whole
+  const lines: string[] = []
+  for (const [name, value] of entries) {
+    const pair = `${keyLiteral(name)}: ${value},`
+    const last = lines.at(-1)
+    if (last !== undefined && `${last} ${pair}`.length <= width) lines[lines.length - 1] = `${last} ${pair}`
+    else lines.push(`${indent}  ${pair}`)
+  }
+  return `{\n${lines.join('\n')}\n${indent}}`
+}
