@@ -228,7 +228,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       assertRoutePossible(request.route, bulk)
       openClient()
       const deliveries = new WakeSignal()
-      const receiver = bulk.possible && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null
+      const receiver = bulk.isPossible && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null
       const names = chosen.map(({ name }) => name)
       try {
         return await executeRun(await createRunDeps(receiver), {
@@ -253,7 +253,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
         ...request,
         sources: await chooseFor(request),
         budget: toBudgetLimit(request.budget ?? config.budget),
-        bulkPossible: bulk.possible,
+        bulkPossible: bulk.isPossible,
         knownLimit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
       })
     },
@@ -263,7 +263,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
         receiver: (deliveries) => openOwnReceiver(deliveries, { sources: () => sources, explain }),
       }),
     start: async ({ receiver, signal, deliveries }) => {
-      const runDeps = await createRunDeps(bulk.possible ? receiver : null)
+      const runDeps = await createRunDeps(bulk.isPossible ? receiver : null)
       return runService({ ...runDeps, config, notifier }, { signal, deliveries })
     },
     follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),

@@ -97,7 +97,7 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
       p95: at(0.95),
       p99: at(0.99),
       max: at(1),
-      maxAsked: sandbox.stats({ inputs: true }).inputs.max_asked,
+      maxAsked: sandbox.stats({ inputs: true }).inputs.max_requested,
       backfillLeft,
     }
   } finally {

@@ -15,7 +15,13 @@ process.on('message', (command: SandboxCommand) => {
     const calls = Object.values(requests)
       .flatMap((byStatus) => Object.values(byStatus))
       .reduce((sum, count) => sum + count, 0)
-    reply({ type: 'counts', ...cpu(), calls, maxRequests: inputs.max_asked, deliveries: deliveries.attempts })
+    reply({
+      type: 'counts',
+      ...cpu(),
+      calls,
+      maxRequests: inputs.max_requested,
+      deliveries: deliveries.attempts,
+    })
   }
 })
 process.on('disconnect', () => void sandbox.close())

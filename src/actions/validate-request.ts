@@ -42,9 +42,9 @@ export const toBudgetLimit = (budget: BudgetOption | null): number | null =>
 
 export function assertRoutePossible(
   route: RouteOption,
-  bulk: { readonly possible: boolean; readonly todo: string | null },
+  bulk: { readonly isPossible: boolean; readonly todo: string | null },
 ): void {
-  if (route === 'bulk' && !bulk.possible)
+  if (route === 'bulk' && !bulk.isPossible)
     throw requestProblem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
 }
 

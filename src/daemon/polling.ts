@@ -16,8 +16,8 @@ const TRIGGER_CHECK_MS = 60_000
 interface PolledSource {
   readonly source: Source
   isPolled: boolean
-  lookedForTriggersAt: number
-  nextAt: number
+  triggersCheckedAt: number
+  nextPollAt: number
   /** `whole`: there were no more rows. */
   found: { readonly keys: string[]; readonly pass: passes.CursorPass; readonly whole: boolean } | null
 }
@@ -44,8 +44,8 @@ export class Polling {
     this.#sources = sources.map((source) => ({
       source,
       isPolled: false,
-      lookedForTriggersAt: Number.NEGATIVE_INFINITY,
-      nextAt: Number.NEGATIVE_INFINITY,
+      triggersCheckedAt: Number.NEGATIVE_INFINITY,
+      nextPollAt: Number.NEGATIVE_INFINITY,
       found: null,
     }))
   }
@@ -53,8 +53,8 @@ export class Polling {
   /** Polls the sources that are due. */
   async pollDue(sources: readonly string[]): Promise<void> {
     for (const one of this.#sources.filter(({ source }) => sources.includes(source.name))) {
-      if (performance.now() - one.lookedForTriggersAt > TRIGGER_CHECK_MS) await this.#checkTriggers(one)
-      if (one.isPolled && one.found === null && performance.now() >= one.nextAt) await this.#poll(one)
+      if (performance.now() - one.triggersCheckedAt > TRIGGER_CHECK_MS) await this.#checkTriggers(one)
+      if (one.isPolled && one.found === null && performance.now() >= one.nextPollAt) await this.#poll(one)
     }
   }
 
@@ -70,16 +70,16 @@ export class Polling {
     const one = this.#sources.find((polled) => polled.source === source)
     if (!one?.found) return
     if (all && one.found.whole) await this.#saveCursor(one, one.found.pass)
-    else if (all) one.nextAt = Number.NEGATIVE_INFINITY
+    else if (all) one.nextPollAt = Number.NEGATIVE_INFINITY
     one.found = null
   }
 
   async #checkTriggers(one: PolledSource): Promise<void> {
     const { db, log } = this.#deps
     const { source } = one
-    const first = one.lookedForTriggersAt === Number.NEGATIVE_INFINITY
+    const first = one.triggersCheckedAt === Number.NEGATIVE_INFINITY
     const before = one.isPolled
-    one.lookedForTriggersAt = performance.now()
+    one.triggersCheckedAt = performance.now()
     const there = await readTriggerState(db, source)
     const { changedAt } = source.mapping
     one.isPolled = there.state !== 'right' && changedAt !== null
@@ -113,7 +113,7 @@ export class Polling {
       after = page.next
     } while (after !== null && keys.length < POLL_PAGE_SIZE)
     const tookMs = performance.now() - began
-    one.nextAt = performance.now() + Math.max(this.#minIntervalMs, tookMs / MAX_TIME_SHARE)
+    one.nextPollAt = performance.now() + Math.max(this.#minIntervalMs, tookMs / MAX_TIME_SHARE)
     if (keys.length > 0) one.found = { keys, pass, whole: after === null }
     else await this.#saveCursor(one, pass)
   }

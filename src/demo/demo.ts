@@ -72,9 +72,9 @@ const listCreatedFolders = ({ state, postgres }: DemoEnvironment): string[] =>
   postgres.home.startsWith(state) ? [STATE_FOLDER] : [STATE_FOLDER, postgres.home]
 
 /** Rows without a match and rejected writes are expected, so they do not fail the demo. Pure. */
-export function demoExitCode({ run, typedValues }: Pick<DemoResult, 'run' | 'typedValues'>): ExitCode {
+export function demoExitCode({ run, manualValues }: Pick<DemoResult, 'run' | 'manualValues'>): ExitCode {
   if (run.status === 'interrupted') return Exit.interrupted
-  return run.status === 'completed' && typedValues.changed === 0 ? Exit.done : Exit.failed
+  return run.status === 'completed' && manualValues.changed === 0 ? Exit.done : Exit.failed
 }
 
 /** The demo as JSON. */
@@ -84,7 +84,7 @@ export function toDemoJson(
   told: { readonly plan: Plan; readonly story: DemoResult },
   durationMs: number,
 ): object {
-  const { fillRates, run, status, deliveries, service, typedValues, examples } = told.story
+  const { fillRates, run, status, deliveries, service, manualValues, examples } = told.story
   const { settings } = world.service
   return {
     status: run.status,
@@ -113,7 +113,7 @@ export function toDemoJson(
       faults: settings.faults,
       counts: { ...service, windows: service.windows.length },
     },
-    typed_values: typedValues,
+    manual_values: manualValues,
     examples,
     duration_ms: Math.round(durationMs),
   }

@@ -19,7 +19,7 @@ export interface DemoResult {
   /** Deliveries received during this run. */
   readonly deliveries: number
   readonly service: SandboxStats
-  readonly typedValues: ManualValues
+  readonly manualValues: ManualValues
   readonly examples: readonly ContactExample[]
 }
 
@@ -63,7 +63,7 @@ export async function runDemo(
     knownLookups,
     deliveries: (await counted('fillrate.deliveries')) - deliveriesBefore,
     service: service.stats(),
-    typedValues: await values.check(),
+    manualValues: await values.check(),
     examples: await contacts.examples(report.run),
   }
 
@@ -87,7 +87,7 @@ const NO_COVERAGE: FillCounts = { eligible: 0, columns: [] }
 export interface ContactExample {
   readonly name: string
   /** The identifier of its lookup, as written in the CRM. */
-  readonly asked_by: string
+  readonly identifier: string
   readonly cells: readonly {
     readonly column: string
     /** Null for NULL. */
@@ -145,7 +145,7 @@ const EXAMPLES_SQL = `
   select btrim(concat_ws(' ', btrim(first_name), btrim(last_name))) as name,
          case asked when 'email' then email
                     when 'linkedin_url' then linkedin
-                    else concat_ws(' ', first_name, last_name) || ', ' || account end as asked_by,
+                    else concat_ws(' ', first_name, last_name) || ', ' || account end as identifier,
          (select jsonb_agg(jsonb_build_object('column', key, 'before', o.value, 'after', n.value) order by place)
             from unnest(array['title', 'phone', 'seniority', 'department']) with ordinality as x (key, place)
             join jsonb_each(cells_before) o using (key)
@@ -188,19 +188,19 @@ const CHECKSUM_SQL =
 /** Saves all current values in a temporary table of the client's connection. */
 export async function snapshotManualValues(client: pg.Client): Promise<{ check(): Promise<ManualValues> }> {
   const parameters = [SYSTEM_COLUMNS, BLANK_CHARACTERS]
-  await client.query('drop table if exists typed_values')
-  await client.query(`create temp table typed_values as ${MANUAL_CELLS_SQL}`, parameters)
+  await client.query('drop table if exists manual_values')
+  await client.query(`create temp table manual_values as ${MANUAL_CELLS_SQL}`, parameters)
   // Without statistics the check would look up each value separately.
-  await client.query('analyze typed_values')
+  await client.query('analyze manual_values')
   const noted = await client.query<{ values: number; checksum: string | null }>(
-    `select count(*)::integer as values, ${CHECKSUM_SQL} as checksum from typed_values`,
+    `select count(*)::integer as values, ${CHECKSUM_SQL} as checksum from manual_values`,
   )
   return {
     check: async () => {
       const now = await client.query<{ checksum: string | null; changed: number }>(
         `with now as materialized (${MANUAL_CELLS_SQL}),
               them as (select tab, id, col, n.value, n.value is distinct from t.value as changed
-                         from typed_values t left join now n using (tab, id, col))
+                         from manual_values t left join now n using (tab, id, col))
          select ${CHECKSUM_SQL} as checksum, count(*) filter (where changed)::integer as changed from them`,
         parameters,
       )

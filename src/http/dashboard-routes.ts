@@ -14,7 +14,7 @@ import { type PageRouteOptions, registerPages } from './dashboard/page-routes.ts
 import { registerLogin } from './login.ts'
 import { renderMetrics } from './metrics.ts'
 
-export interface DashboardServerOptions extends Omit<PageRouteOptions, 'signedIn'> {
+export interface DashboardServerOptions extends Omit<PageRouteOptions, 'isSignedIn'> {
   readonly token: string | null
   /** The address that the server listens on. */
   readonly host: string
@@ -50,7 +50,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
         'The dashboard cannot read its data. See the log for the reason.',
       )
     })
-    const read = registerPages(closed, { ...options, signedIn: token !== null })
+    const read = registerPages(closed, { ...options, isSignedIn: token !== null })
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     closed.get('/api/status', () => status())
     closed.get('/metrics', async (_, reply) => {

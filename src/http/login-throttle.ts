@@ -9,9 +9,9 @@ const MAX_CLIENTS = 10_000
 
 interface FailedAttempts {
   /** The same wrong token again is not counted: it comes from a misconfigured program. */
-  readonly different: Set<string>
+  readonly tokens: Set<string>
   readonly since: number
-  closedUntil: number
+  blockedUntil: number
 }
 
 /** Slows down token guessing, per client: a global limit would let any stranger lock out everyone. */
@@ -21,7 +21,7 @@ export class LoginThrottle {
   /** @returns milliseconds until this client may try again; 0 if it may now */
   waitMs(client: string | null, now: number): number {
     if (client === null) return 0
-    return Math.max(0, (this.#clients.get(client)?.closedUntil ?? 0) - now)
+    return Math.max(0, (this.#clients.get(client)?.blockedUntil ?? 0) - now)
   }
 
   /** @returns whether this client is blocked from now on */
@@ -31,13 +31,13 @@ export class LoginThrottle {
     const guesses =
       before !== undefined && now - before.since < BLOCK_MS
         ? before
-        : { different: new Set<string>(), since: now, closedUntil: 0 }
+        : { tokens: new Set<string>(), since: now, blockedUntil: 0 }
     this.#clients.delete(client)
     this.#clients.set(client, guesses)
     if (this.#clients.size > MAX_CLIENTS) this.#clients.delete(this.#clients.keys().next().value ?? '')
-    guesses.different.add(guess)
-    if (guesses.different.size < MAX_WRONG_TOKENS) return false
-    guesses.closedUntil = now + BLOCK_MS
+    guesses.tokens.add(guess)
+    if (guesses.tokens.size < MAX_WRONG_TOKENS) return false
+    guesses.blockedUntil = now + BLOCK_MS
     return true
   }
 }

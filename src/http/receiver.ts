@@ -112,7 +112,7 @@ export async function isOwnProcess(host: string, port: number): Promise<boolean>
 
 /** Whether lookups may go in bulk: the service must reach us, and deliveries must be verifiable. */
 export interface BulkAvailability {
-  readonly possible: boolean
+  readonly isPossible: boolean
   /** Why not; null if possible. */
   readonly reason: string | null
   /** What would make it possible; null if possible. */
@@ -124,15 +124,15 @@ export function checkBulkAvailability(
 ): BulkAvailability {
   if (environment.webhookSecrets.length === 0)
     return {
-      possible: false,
+      isPossible: false,
       reason: 'FILLRATE_WEBHOOK_SECRET is not set, so deliveries cannot be verified',
       todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs deliveries with',
     }
   if (environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? ''))
     return {
-      possible: false,
+      isPossible: false,
       reason: 'FILLRATE_PUBLIC_URL is not set, so the service cannot deliver results',
       todo: 'set FILLRATE_PUBLIC_URL to the URL at which the service reaches this process',
     }
-  return { possible: true, reason: null, todo: null }
+  return { isPossible: true, reason: null, todo: null }
 }

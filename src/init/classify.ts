@@ -15,11 +15,11 @@ export interface ClassifiedTable extends IntrospectedTable {
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
   /** Conditions that separate people from companies, if the table has a column for it. */
-  readonly sides: PartyTypeFilter | null
+  readonly partyType: PartyTypeFilter | null
   /** Why a table that looks suitable is not proposed; null if it does not look suitable, or is proposed. */
-  readonly objection: string | null
+  readonly rejection: string | null
   /** The table looks only a little suitable: reported if nothing else was found. */
-  readonly isDoubtful: boolean
+  readonly isUncertain: boolean
 }
 
 export interface ClassifiedSchema {
@@ -53,16 +53,16 @@ function classifyTable(
     references,
     person: assignRoles(surveyed, PERSON_ROLES, references),
     company: assignRoles(surveyed, COMPANY_ROLES, references),
-    sides: findPartyTypeFilter(surveyed),
+    partyType: findPartyTypeFilter(surveyed),
   }
   const kinds = findKinds(judged, isNamed)
-  const isDoubtful = kinds.length === 0 && isNearMiss(judged)
-  const objection = kinds.length > 0 || isDoubtful ? findRejection(judged, isNamed) : null
+  const isUncertain = kinds.length === 0 && isNearMiss(judged)
+  const objection = kinds.length > 0 || isUncertain ? findRejection(judged, isNamed) : null
   return {
     ...judged,
-    isDoubtful,
+    isUncertain,
     kinds: objection === null ? kinds : [],
-    objection: objection ?? (isDoubtful ? UNCERTAIN_REASON : null),
+    rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
   }
 }
 
@@ -76,9 +76,9 @@ const isNearMiss = ({
   Math.max(scoreTable('person', table.name, person), scoreTable('company', table.name, company)) >=
   MIN_SCORE - 1
 
-type UnclassifiedTable = Omit<ClassifiedTable, 'kinds' | 'objection' | 'isDoubtful'>
+type UnclassifiedTable = Omit<ClassifiedTable, 'kinds' | 'rejection' | 'isUncertain'>
 
-function findKinds({ table, person, company, sides }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
+function findKinds({ table, person, company, partyType }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
   const picks = { person, company }
   const hints = { person: nameHint('person', table.name), company: nameHint('company', table.name) }
   const scores = {
@@ -94,7 +94,7 @@ function findKinds({ table, person, company, sides }: UnclassifiedTable, isNamed
   const like = (['person', 'company'] as const).filter(isLike)
   const likelier: SourceKind[] = scores.company > scores.person ? ['company'] : ['person']
   if (like.length === 0 && isNamed) return likelier
-  if (like.length < 2 || sides !== null) return like
+  if (like.length < 2 || partyType !== null) return like
   if (hints.person === 'strong') return hasOwnFacts(company) ? like : ['person']
   if (hints.company === 'strong') return ['company']
   return likelier

@@ -70,7 +70,9 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
         ]
       : []),
     ...once('Column on the left, field of the record on the right. Only blank cells are written.'),
-    ...source.leftOut.flatMap(({ column, why }) => commentLines(`Not ${column}: it ${why}.`, at)),
+    ...source.skippedColumns.flatMap(({ column, reason }) =>
+      commentLines(`Not ${column}: it ${reason}.`, at),
+    ),
     `${at}outputs: {`,
     ...source.outputs.flatMap((output) => outputConfigLines(output, one, `${at}  `)),
     `${at}},`,
@@ -99,10 +101,10 @@ const IDENTIFIER_LABELS: Readonly<Record<string, string>> = {
 function describeIdentifiers({ sample, kind }: ProposedSource): string {
   if (sample.rows === 0) return 'The table has no rows to sample.'
   const parts = Object.keys(IDENTIFIER_LABELS).flatMap((name) => {
-    const n = sample.askedBy[name] ?? 0
+    const n = sample.identifiedBy[name] ?? 0
     return n === 0 ? [] : [`${formatCount(n)} by ${IDENTIFIER_LABELS[name] ?? name}`]
   })
-  const usable = Object.values(sample.askedBy).reduce((sum, n) => sum + n, 0)
+  const usable = Object.values(sample.identifiedBy).reduce((sum, n) => sum + n, 0)
   const rest = usable < sample.rows ? [`${formatCount(sample.rows - usable)} have nothing usable`] : []
   const first = kind === 'person' ? 'The first usable one is looked up. ' : ''
   return `${first}Of ${formatCount(sample.rows)} sampled rows: ${[...parts, ...rest].join(', ')}.`

@@ -10,9 +10,9 @@ import type { ClassifiedTable } from './classify.ts'
 
 /** A source before its inputs are chosen. Its candidate inputs are measured on sampled rows. */
 export interface Draft {
-  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'leftOut' | 'sample'>
-  readonly judged: ClassifiedTable
-  readonly picks: RoleFields
+  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'sample'>
+  readonly table: ClassifiedTable
+  readonly roleFields: RoleFields
   /** Expressions that are always inputs. */
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Expressions over columns that become inputs if they identify rows, and are filled otherwise. */
@@ -71,26 +71,26 @@ function findUniqueKey({ table }: ClassifiedTable): readonly string[] | null {
 
 /** The outputs among the assigned fields. A field that an input reads is not filled. Pure. */
 export function proposeOutputs(
-  draft: Pick<Draft, 'judged' | 'picks' | 'base'>,
+  draft: Pick<Draft, 'table' | 'roleFields' | 'base'>,
   inputs: ReadonlySet<CandidateField>,
   roles: readonly ColumnRole[] = outputRoles(draft.base.kind),
-): { outputs: ProposedOutput[]; leftOut: SkippedColumn[] } {
-  const { judged, picks, base } = draft
+): { outputs: ProposedOutput[]; skippedColumns: SkippedColumn[] } {
+  const { table, roleFields, base } = draft
   const outputs: ProposedOutput[] = []
-  const leftOut: SkippedColumn[] = []
+  const skippedColumns: SkippedColumn[] = []
   for (const role of roles) {
-    const field = picks.get(role)
+    const field = roleFields.get(role)
     if (field === undefined || inputs.has(field)) continue
-    const refusal = writeObstacle(field, judged, base.key)
+    const refusal = writeObstacle(field, table, base.key)
     if (refusal !== null) {
-      leftOut.push({ column: field.name, why: refusal })
+      skippedColumns.push({ column: field.name, reason: refusal })
       continue
     }
-    const made = proposeOutput(base.kind, role, field, judged)
-    if ('why' in made) leftOut.push(made)
-    else outputs.push(...(role === 'phone' ? splitPhoneOutput(made, field, judged) : [made]))
+    const made = proposeOutput(base.kind, role, field, table)
+    if ('reason' in made) skippedColumns.push(made)
+    else outputs.push(...(role === 'phone' ? splitPhoneOutput(made, field, table) : [made]))
   }
-  return { outputs: groupPlaceOutputs(outputs, judged), leftOut }
+  return { outputs: groupPlaceOutputs(outputs, table), skippedColumns }
 }
 
 /** Why the column cannot be written, whatever it holds; null if it can. */

@@ -12,10 +12,10 @@ import { quoteLiteral } from '../sources/quote.ts'
 export function draftSources(world: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
   const drafts = world.tables.flatMap((judged) => {
-    const { kinds, table, sides } = judged
+    const { kinds, table, partyType } = judged
     const isShared = kinds.length > 1
     return kinds.map((kind) => {
-      const isTold = isShared && (sides !== null || kind === 'company')
+      const isTold = isShared && (partyType !== null || kind === 'company')
       const suffix = kind === 'person' ? 'people' : 'companies'
       const name = nameFor(isTold ? `${table.name}_${suffix}` : table.name)
       return kind === 'person' ? draftPeople(world, judged, name) : draftCompanies(world, judged, name)
@@ -48,15 +48,15 @@ function createNamer(): (wanted: string) => string {
 }
 
 /** A table of people: candidate inputs and columns to fill. Pure. */
-export function draftPeople(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
-  const { person: picks, sides } = judged
-  const work = findWorkplace(world, judged)
-  const email = picks.get('email')
-  const mail = email === undefined ? relatedValueSql(world, judged, 'email') : fieldSql(email, 't')
-  const profile = picks.get('profile')
-  const sideProfile = profile === undefined ? relatedValueSql(world, judged, 'profile') : null
-  const fullName = fullNameSql(judged)
-  const company = picks.get('company_name')
+export function draftPeople(world: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+  const { person: roleFields, partyType } = table
+  const work = findWorkplace(world, table)
+  const email = roleFields.get('email')
+  const mail = email === undefined ? relatedValueSql(world, table, 'email') : fieldSql(email, 't')
+  const profile = roleFields.get('profile')
+  const sideProfile = profile === undefined ? relatedValueSql(world, table, 'profile') : null
+  const fullName = fullNameSql(table)
+  const company = roleFields.get('company_name')
   const inputs: Partial<Record<InputName, string>> = {
     ...(mail !== null && { email: mail }),
     ...(sideProfile !== null && { linkedin_url: sideProfile }),
@@ -64,13 +64,13 @@ export function draftPeople(world: ClassifiedSchema, judged: ClassifiedTable, na
     ...(work !== null && { company: work.name }),
   }
   return {
-    base: createDraftBase(judged, 'person', {
+    base: createDraftBase(table, 'person', {
       name,
       joins: work?.joins ?? null,
-      where: judged.kinds.length > 1 && sides !== null ? [sides.person('t')] : [],
+      where: table.kinds.length > 1 && partyType !== null ? [partyType.person('t')] : [],
     }),
-    judged,
-    picks,
+    table,
+    roleFields,
     inputs,
     fallbackInputs: { ...(profile && { profile }), ...(company && { company }) },
   }
@@ -104,7 +104,7 @@ function findWorkplace(
     const isSame = company.table.sql === judged.table.sql
     const conditions = [
       joinCondition(relation, 't', 'a'),
-      ...(isSame && judged.sides !== null ? [judged.sides.company('a')] : []),
+      ...(isSame && judged.partyType !== null ? [judged.partyType.company('a')] : []),
       ...notDeletedConditions(company, 'a'),
     ]
     return {
@@ -140,25 +140,29 @@ function scoreWorkRelation({ columns }: TableRelation): number {
 }
 
 /** A table of companies. Pure. */
-export function draftCompanies(world: ClassifiedSchema, judged: ClassifiedTable, name: string): Draft {
-  const { company: picks, sides, kinds } = judged
+export function draftCompanies(world: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+  const { company: picks, partyType, kinds } = table
   const domain = picks.get('domain')
-  const site = domain === undefined ? relatedValueSql(world, judged, 'domain') : fieldSql(domain, 't')
+  const site = domain === undefined ? relatedValueSql(world, table, 'domain') : fieldSql(domain, 't')
   const email = picks.get('email')
   const isShared = kinds.length > 1
   return {
-    base: createDraftBase(judged, 'company', {
+    base: createDraftBase(table, 'company', {
       name,
       joins: null,
-      where: isShared && sides !== null ? [sides.company('t')] : [],
+      where: isShared && partyType !== null ? [partyType.company('t')] : [],
     }),
-    judged,
+    table,
     // Of a person's row, only what is certainly the company's: city and profile belong to the person.
-    picks:
-      isShared && sides === null ? new Map([...picks].filter(([role]) => !SHARED_ROLES.has(role))) : picks,
+    roleFields:
+      isShared && partyType === null
+        ? new Map([...picks].filter(([role]) => !SHARED_ROLES.has(role)))
+        : picks,
     inputs: site === null ? {} : { domain: site },
     fallbackInputs:
-      email && (!isShared || sides !== null) ? { mail: `split_part(${fieldSql(email, 't')}, '@', 2)` } : {},
+      email && (!isShared || partyType !== null)
+        ? { mail: `split_part(${fieldSql(email, 't')}, '@', 2)` }
+        : {},
   }
 }
 
@@ -181,21 +185,21 @@ const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
  */
 export function draftAddresses(
   world: ClassifiedSchema,
-  judged: ClassifiedTable,
+  table: ClassifiedTable,
   companies: readonly Draft[],
   name: (company: string) => string,
 ): Draft | null {
-  const { company: picks } = judged
-  if (judged.kinds.length > 0 || !ADDRESS_WORDS.has(headNoun(judged.table.name))) return null
+  const { company: picks } = table
+  if (table.kinds.length > 0 || !ADDRESS_WORDS.has(headNoun(table.table.name))) return null
   if (!picks.has('city') && !picks.has('country')) return null
-  if (judged.table.uniqueKeys.length === 0) return null
+  if (table.table.uniqueKeys.length === 0) return null
   for (const company of companies) {
-    const [relation] = relationsBetween(world, judged, company.judged)
+    const [relation] = relationsBetween(world, table, company.table)
     const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
     // `t` inside a nested sub-select would refer to the wrong table.
     if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
     const { type } = relation
-    const base = createDraftBase(judged, 'company', {
+    const base = createDraftBase(table, 'company', {
       name: name(company.base.name),
       joins: null,
       where: type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`],
@@ -209,9 +213,9 @@ export function draftAddresses(
           ...base.notes,
         ],
       },
-      judged,
-      picks: new Map([...picks].filter(([role]) => PLACE_ROLES.has(role))),
-      inputs: { domain: relatedRowSql(relation, company.judged, domain) },
+      table,
+      roleFields: new Map([...picks].filter(([role]) => PLACE_ROLES.has(role))),
+      inputs: { domain: relatedRowSql(relation, company.table, domain) },
       fallbackInputs: {},
     }
   }

@@ -23,14 +23,14 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
       ? 'nothing identifies its rows: no email address, no profile, no name with a company'
       : 'nothing identifies its rows: no site, no domain, no email address'
   const sample = summarizeSample(draft.base.kind, rows, chosen.read)
-  if (rows.length > 0 && Object.keys(sample.askedBy).length === 0)
+  if (rows.length > 0 && Object.keys(sample.identifiedBy).length === 0)
     return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
-  const { outputs, leftOut } = proposeOutputs(draft, chosen.fields)
+  const { outputs, skippedColumns } = proposeOutputs(draft, chosen.fields)
   if (outputs.length === 0)
-    return leftOut.length === 0
+    return skippedColumns.length === 0
       ? 'it has no column to fill'
-      : `it has no column to fill: ${leftOut.map(({ column, why }) => `${column} ${why}`).join(', ')}`
-  return { ...draft.base, joins: chosen.joins, inputs, outputs, leftOut, sample }
+      : `it has no column to fill: ${skippedColumns.map(({ column, reason }) => `${column} ${reason}`).join(', ')}`
+  return { ...draft.base, joins: chosen.joins, inputs, outputs, skippedColumns, sample }
 }
 
 /** A fillable column becomes an input if it identifies at least this share of the sampled rows. */
@@ -58,8 +58,10 @@ export const isBlankText = (value: string | null): boolean => value === null || 
 
 /** The website, with the email address's domain as a fallback if the website is missing in enough rows. Pure. */
 export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
-  const { inputs, fallbackInputs, base, picks } = draft
-  const fields = new Set([picks.get('domain'), picks.get('email')].filter((field) => field !== undefined))
+  const { inputs, fallbackInputs, base, roleFields } = draft
+  const fields = new Set(
+    [roleFields.get('domain'), roleFields.get('email')].filter((field) => field !== undefined),
+  )
   const chosen = (domain: string | undefined, read: (row: MeasuredRow) => string | null): InputChoice => ({
     inputs: domain === undefined ? {} : { domain },
     fields,
@@ -72,9 +74,9 @@ export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]):
   const both = chosen(`coalesce(nullif(btrim(${inputs.domain}), ''), ${fallbackInputs.mail})`, (row) =>
     isBlankText(row.domain) ? row.mail : row.domain,
   )
-  const asked = (one: InputChoice): number =>
-    summarizeSample('company', rows, one.read).askedBy['domain'] ?? 0
-  return asked(both) - asked(site) > rows.length * MIN_COVERAGE ? both : site
+  const countDomains = (one: InputChoice): number =>
+    summarizeSample('company', rows, one.read).identifiedBy['domain'] ?? 0
+  return countDomains(both) - countDomains(site) > rows.length * MIN_COVERAGE ? both : site
 }
 
 /**
@@ -84,10 +86,10 @@ export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]):
 export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
   const { inputs, fallbackInputs, base } = draft
   const used = new Set<CandidateField>()
-  const email = draft.picks.get('email')
+  const email = draft.roleFields.get('email')
   if (inputs.email !== undefined && email) used.add(email)
-  const askedBy = (read: InputChoice['read']): Record<string, number> =>
-    summarizeSample('person', rows, read).askedBy
+  const countIdentified = (read: InputChoice['read']): Record<string, number> =>
+    summarizeSample('person', rows, read).identifiedBy
   const byEmail = (row: MeasuredRow): RawInputs => ({
     ...NO_INPUTS,
     email: row.email,
@@ -98,7 +100,7 @@ export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): 
     linkedin_url: row.linkedin_url ?? row.profile,
   })
 
-  const profiles = askedBy(byProfile)['linkedin_url'] ?? 0
+  const profiles = countIdentified(byProfile)['linkedin_url'] ?? 0
   const isProfileInput =
     fallbackInputs.profile !== undefined &&
     (inputs.email === undefined || profiles > rows.length * MIN_COVERAGE)
@@ -158,22 +160,22 @@ function chooseCompany(
   }
   if (plain === undefined) return null
   const read = (row: MeasuredRow): string | null => row.employer
-  const { askedBy } = summarizeSample('person', rows, (row) => ({
+  const { identifiedBy } = summarizeSample('person', rows, (row) => ({
     ...before(row),
     name: row.name,
     company: read(row),
   }))
   const isAlone = inputs.email === undefined && fallbackInputs.profile === undefined
-  const isWorth = isAlone || (askedBy['name_company'] ?? 0) > rows.length * MIN_COVERAGE
+  const isWorth = isAlone || (identifiedBy['name_company'] ?? 0) > rows.length * MIN_COVERAGE
   return isWorth ? { sql: plain, usesJoin: false, usesField: true, read } : null
 }
 
 function addRoleField(
   used: Set<CandidateField>,
-  { picks }: Draft,
+  { roleFields }: Draft,
   role: 'first_name' | 'last_name' | 'name',
 ): void {
-  const field = picks.get(role)
+  const field = roleFields.get(role)
   if (field) used.add(field)
 }
 
@@ -186,7 +188,7 @@ export interface MeasuredRow extends RawInputs {
 
 /** Evaluates the expressions of a draft on a sample of at most 200 rows. */
 export async function measureInputs(db: Db, draft: Draft): Promise<readonly MeasuredRow[]> {
-  const { base, judged, inputs, fallbackInputs } = draft
+  const { base, table, inputs, fallbackInputs } = draft
   const names: readonly InputName[] = ['email', 'linkedin_url', 'name', 'company', 'domain']
   const list = [
     ...names.map((name) => [inputs[name], name] as const),
@@ -198,7 +200,7 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
   const read = (spread: string): Promise<readonly MeasuredRow[]> =>
     query(
       db,
-      `select ${columns.join(', ')} from ${judged.table.sql} as t ${spread} ${base.joins ?? ''}
+      `select ${columns.join(', ')} from ${table.table.sql} as t ${spread} ${base.joins ?? ''}
         where ${base.where ?? 'true'} limit ${SAMPLE_ROWS}`,
     )
   const spread = tableSampleSql(base.rows)
@@ -212,10 +214,10 @@ export function summarizeSample(
   rows: readonly MeasuredRow[],
   inputs: (row: MeasuredRow) => RawInputs,
 ): InputSample {
-  const askedBy: Record<string, number> = {}
+  const identifiedBy: Record<string, number> = {}
   for (const row of rows) {
     const lookup = chooseLookup(kind, inputs(row)).lookup?.kind
-    if (lookup !== undefined) askedBy[lookup] = (askedBy[lookup] ?? 0) + 1
+    if (lookup !== undefined) identifiedBy[lookup] = (identifiedBy[lookup] ?? 0) + 1
   }
-  return { rows: rows.length, askedBy }
+  return { rows: rows.length, identifiedBy }
 }

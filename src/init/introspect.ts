@@ -31,7 +31,7 @@ export interface IntrospectedTable {
   /** Leading columns of complete (not partial) indexes. */
   readonly indexedColumns: readonly string[]
   /** Labels that a check constraint allows, by column. */
-  readonly checked: Readonly<Record<string, readonly string[]>>
+  readonly checkLabels: Readonly<Record<string, readonly string[]>>
   readonly fields: readonly CandidateField[]
 }
 
@@ -101,7 +101,7 @@ export async function introspectTable(
     sqlName: found?.in_sql ?? name,
     rows: overview.rows,
     indexedColumns: found?.indexed ?? [],
-    checked: Object.fromEntries(
+    checkLabels: Object.fromEntries(
       (found?.checks ?? []).flatMap(({ column, definition }) => {
         const labels = parseCheckLabels(definition)
         return labels.length > 0 ? [[column, labels]] : []

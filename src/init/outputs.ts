@@ -58,13 +58,17 @@ export function proposeOutput(
   kind: SourceKind,
   role: ColumnRole,
   field: CandidateField,
-  { checked }: Pick<IntrospectedTable, 'checked'>,
+  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
 ): ProposedOutput | SkippedColumn {
   const recordField = OUTPUT_FIELDS[kind][role] ?? role
   const output = { column: field.name, field: recordField, type: field.column.type.name }
-  const leaveOut = (why: string): SkippedColumn => ({ column: field.name, why })
+  const leaveOut = (reason: string): SkippedColumn => ({ column: field.name, reason })
   const labels =
-    field.fit.kind === 'enum' ? field.fit.labels : field.path.length === 0 ? checked[field.name] : undefined
+    field.fit.kind === 'enum'
+      ? field.fit.labels
+      : field.path.length === 0
+        ? checkLabels[field.name]
+        : undefined
   if (labels) {
     const map = mapToLabels(role, labels)
     const filled = role === 'employees' ? 'employee_range' : recordField

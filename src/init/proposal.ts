@@ -21,7 +21,7 @@ export interface ProposedOutput {
 /** A column that looks suitable and is not proposed. */
 export interface SkippedColumn {
   readonly column: string
-  readonly why: string
+  readonly reason: string
 }
 
 export interface ProposedSource {
@@ -40,7 +40,7 @@ export interface ProposedSource {
   readonly touch: { readonly column: string; readonly sql: string } | null
   readonly inputs: readonly ProposedInput[]
   readonly outputs: readonly ProposedOutput[]
-  readonly leftOut: readonly SkippedColumn[]
+  readonly skippedColumns: readonly SkippedColumn[]
   /** Advice for the user. */
   readonly notes: readonly string[]
   /** How many sampled rows each identifier would look up, in the order in which identifiers are tried. */
@@ -50,18 +50,18 @@ export interface ProposedSource {
 export interface InputSample {
   readonly rows: number
   /** `email`, `linkedin_url`, `name_company` or `domain`. */
-  readonly askedBy: Readonly<Record<string, number>>
+  readonly identifiedBy: Readonly<Record<string, number>>
 }
 
 /** A table that looks suitable, and why it is not proposed. */
 export interface SkippedTable {
   readonly table: string
-  readonly why: string
+  readonly reason: string
 }
 
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
-  readonly passedOver: readonly SkippedTable[]
+  readonly skippedTables: readonly SkippedTable[]
   /** The number of tables examined, and their schemas. */
-  readonly looked: { readonly tables: number; readonly schemas: readonly string[] }
+  readonly examined: { readonly tables: number; readonly schemas: readonly string[] }
 }

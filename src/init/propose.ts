@@ -64,21 +64,21 @@ export async function proposeSources(
   const world = classifyTables(tables, [...declared, ...confirmed], wanted === null ? () => false : isWanted)
 
   const sources: ProposedSource[] = []
-  const passedOver: SkippedTable[] = []
+  const skippedTables: SkippedTable[] = []
   for (const draft of draftSources(world)) {
-    if (!isWanted(draft.judged)) continue
+    if (!isWanted(draft.table)) continue
     const rows = await withTimeoutFallback(read, (db) => measureInputs(db, draft), [])
-    const settled = chooseInputs(draft, rows)
-    if (typeof settled === 'string') passedOver.push({ table: draft.base.table, why: settled })
-    else sources.push(settled)
+    const source = chooseInputs(draft, rows)
+    if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
+    else sources.push(source)
   }
   const nearest = listRejections(world, isWanted, {
-    doubtful: sources.length === 0 && passedOver.length === 0,
+    doubtful: sources.length === 0 && skippedTables.length === 0,
   })
   return {
     sources,
-    passedOver: [...passedOver, ...nearest],
-    looked: { tables: all.length, schemas: [...new Set(all.map((one) => one.schema))] },
+    skippedTables: [...skippedTables, ...nearest],
+    examined: { tables: all.length, schemas: [...new Set(all.map((one) => one.schema))] },
   }
 }
 
@@ -102,9 +102,9 @@ const listRejections = (
   { doubtful }: { readonly doubtful: boolean },
 ): SkippedTable[] =>
   world.tables.flatMap((one) =>
-    one.objection === null || !isWanted(one) || (one.isDoubtful && !doubtful)
+    one.rejection === null || !isWanted(one) || (one.isUncertain && !doubtful)
       ? []
-      : [{ table: one.sqlName, why: one.objection }],
+      : [{ table: one.sqlName, reason: one.rejection }],
   )
 
 /** Continues without rows that take too long or may not be read: names are still evidence. */

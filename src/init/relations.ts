@@ -65,7 +65,7 @@ function suggestForField(
       return [
         { ...relation, type: null, rank: to === from ? parentRank(said) : nameRank(said, to.table.name) },
       ]
-    const label = listKnownLabels(type, from.checked).find((one) => isSameEntity(one, to.table.name))
+    const label = listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
     return label === undefined ? [] : [{ ...relation, type: { column: type.name, label }, rank: 1 }]
   })
   const best = Math.max(1, ...possible.map((one) => one.rank))

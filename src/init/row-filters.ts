@@ -20,7 +20,7 @@ const PLACE_WORDS = new Set('delivery invoice shipping billing ship bill address
 
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
-  surveyed: Pick<IntrospectedTable, 'fields' | 'checked'>,
+  surveyed: Pick<IntrospectedTable, 'fields' | 'checkLabels'>,
 ): PartyTypeFilter | null {
   const columns = surveyed.fields.filter((field) => field.path.length === 0)
   for (const field of columns) {
@@ -29,14 +29,14 @@ export function findPartyTypeFilter(
     const yes = (alias: string): string => fieldSql(field, alias)
     const no = (alias: string): string =>
       field.column.notNull ? `not ${yes(alias)}` : `${yes(alias)} is not true`
-    const people = onlyContacts(columns, surveyed.checked)
+    const people = onlyContacts(columns, surveyed.checkLabels)
     const and = (alias: string, condition: string): string => [condition, ...people(alias)].join(' and ')
     return side === 'company'
       ? { company: yes, person: (alias) => and(alias, no(alias)) }
       : { company: no, person: (alias) => and(alias, yes(alias)) }
   }
   for (const field of columns) {
-    const labels = listKnownLabels(field, surveyed.checked)
+    const labels = listKnownLabels(field, surveyed.checkLabels)
     const person = labels.find((label) => matchesAnyWord(label, PERSON_WORDS))
     const company = labels.find((label) => matchesAnyWord(label, COMPANY_WORDS))
     if (person !== undefined && company !== undefined && isTypeColumn(field))
@@ -59,7 +59,7 @@ function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
 /** Besides the flag, a type column may mark rows that are addresses. */
 function onlyContacts(
   columns: readonly CandidateField[],
-  checked: IntrospectedTable['checked'],
+  checked: IntrospectedTable['checkLabels'],
 ): (alias: string) => string[] {
   for (const field of columns) {
     if (!isTypeColumn(field)) continue
@@ -77,7 +77,7 @@ const isTypeColumn = ({ words }: CandidateField): boolean =>
 /** The few values that a column accepts: from its type, a check constraint, or a repetitive sample. Pure. */
 export function listKnownLabels(
   field: CandidateField,
-  checked: IntrospectedTable['checked'],
+  checked: IntrospectedTable['checkLabels'],
 ): readonly string[] {
   if (field.fit.kind === 'enum') return field.fit.labels
   if (field.fit.kind !== 'text') return []

@@ -37,7 +37,7 @@ export async function verifyProposedSource(
   if (outputs.length === 0 || outputs.length === source.outputs.length)
     return {
       table: source.table,
-      why: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
+      reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
     }
   return verifyProposedSource(db, { ...source, outputs: withoutLoneGroups(outputs) })
 }

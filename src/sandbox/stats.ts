@@ -162,12 +162,12 @@ export interface InputCounts {
 export interface InputStats {
   readonly distinct: number
   readonly tried: number
-  readonly asked_singly: number
-  readonly asked_in_bulk: number
+  readonly requested_singly: number
+  readonly requested_in_bulk: number
   readonly unanswered: number
   /** The maximum for one input, single and bulk lookups together. */
-  readonly max_asked: number
-  readonly asked_more_than_once: number
+  readonly max_requested: number
+  readonly requested_more_than_once: number
   /** The maximum that one input cost: answered or unanswered. */
   readonly max_paid: number
   readonly paid_more_than_once: number
@@ -203,23 +203,23 @@ export function createInputCounter() {
     },
     snapshot(withAll: boolean): InputStats {
       const sum = { tried: 0, single: 0, bulk: 0, unanswered: 0 }
-      const more = { max_asked: 0, asked_more_than_once: 0, max_paid: 0, paid_more_than_once: 0 }
+      const more = { max_requested: 0, requested_more_than_once: 0, max_paid: 0, paid_more_than_once: 0 }
       const repeated: [string, InputCounts][] = []
       for (const [key, one] of counts) {
         for (const name of ['tried', 'single', 'bulk', 'unanswered'] as const) sum[name] += one[name]
         const asked = one.single + one.bulk
         const paid = asked + one.unanswered
-        more.max_asked = Math.max(more.max_asked, asked)
+        more.max_requested = Math.max(more.max_requested, asked)
         more.max_paid = Math.max(more.max_paid, paid)
-        if (asked > 1) more.asked_more_than_once += 1
+        if (asked > 1) more.requested_more_than_once += 1
         if (paid > 1) more.paid_more_than_once += 1
         if (paid > 1 && repeated.length < MAX_REPEATED) repeated.push([key, one])
       }
       return {
         distinct: counts.size,
         tried: sum.tried,
-        asked_singly: sum.single,
-        asked_in_bulk: sum.bulk,
+        requested_singly: sum.single,
+        requested_in_bulk: sum.bulk,
         unanswered: sum.unanswered,
         ...more,
         repeated: Object.fromEntries(repeated),

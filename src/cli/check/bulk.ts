@@ -16,7 +16,7 @@ import {
 /** Whether lookups can go in bulk, and whether their deliveries would arrive. Off is a choice, so it is no error. */
 export async function checkBulkSetup(environment: Environment, log: Logger): Promise<Finding> {
   const bulk = checkBulkAvailability(environment)
-  if (!bulk.possible)
+  if (!bulk.isPossible)
     return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
       todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
     })

@@ -63,8 +63,8 @@ export const initCommand = defineCommand(
               ? renderNoProposal(proposal, stdout)
               : renderFoundSources(proposal, stdout))
               stdout.line(line)
-          const { accepted, passedOver } = await choose(db, proposal, questions, flags.json, context)
-          const all = [...proposal.passedOver, ...passedOver]
+          const { accepted, skippedTables } = await choose(db, proposal, questions, flags.json, context)
+          const all = [...proposal.skippedTables, ...skippedTables]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
             for (const line of [...renderSkippedTables(all, stdout), '']) stdout.line(line)
           if (accepted.length > 0) await writeConfig(target, textOf(accepted, target))
@@ -90,10 +90,10 @@ async function choose(
   questions: InitPrompt | null,
   isQuiet: boolean,
   { stdout }: Context,
-): Promise<{ accepted: AcceptedSource[]; passedOver: SkippedTable[] }> {
+): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
-  const passedOver: SkippedTable[] = []
+  const skippedTables: SkippedTable[] = []
   const { sources } = proposal
   const wanted =
     questions !== null && sources.length > 1
@@ -105,8 +105,8 @@ async function choose(
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
     const held = await verifyProposedSource(db, source)
-    if ('why' in held) {
-      passedOver.push(held)
+    if ('reason' in held) {
+      skippedTables.push(held)
       continue
     }
     if (!isQuiet) for (const line of ['', ...renderProposedSource(held, stdout), '']) stdout.line(line)
@@ -116,7 +116,7 @@ async function choose(
     )
       accepted.push(held)
   }
-  return { accepted, passedOver }
+  return { accepted, skippedTables }
 }
 
 function textOf(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): string {
@@ -126,14 +126,14 @@ function textOf(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): 
 
 const jsonOf = (
   accepted: readonly AcceptedSource[],
-  passedOver: readonly SkippedTable[],
+  skippedTables: readonly SkippedTable[],
   target: ConfigTarget,
-  { looked }: Proposal,
+  { examined }: Proposal,
 ): object => ({
   written: accepted.length > 0 ? target.path : null,
-  looked,
+  examined,
   sources: accepted.map(({ source, coverage }) => ({ ...source, fill_rate: coverage })),
-  passed_over: passedOver,
+  skipped_tables: skippedTables,
 })
 
 function tellEnd(

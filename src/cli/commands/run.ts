@@ -86,7 +86,7 @@ export const runCommand = defineCommand(
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)
         try {
-          if (!app.bulk.possible && flags.route === 'auto')
+          if (!app.bulk.isPossible && flags.route === 'auto')
             stderr.line(
               `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To have it, ${app.bulk.todo}.`,
             )

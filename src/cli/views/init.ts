@@ -6,10 +6,10 @@ import { renderBar, renderTable } from './layout.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
 /** What was looked at, and the sources that could be made of it, numbered. */
-export function renderFoundSources({ sources, looked }: Proposal, output: Output): string[] {
+export function renderFoundSources({ sources, examined }: Proposal, output: Output): string[] {
   const numbered = sources.map((source, n) => ({ ...source, n: n + 1 }))
   return [
-    `Looked at ${lookedAt(looked)}.`,
+    `Looked at ${lookedAt(examined)}.`,
     '',
     ...renderTable(
       numbered,
@@ -32,7 +32,7 @@ export function renderFoundSources({ sources, looked }: Proposal, output: Output
 
 const holds = ({ kind }: ProposedSource): string => (kind === 'person' ? 'people' : 'companies')
 
-const lookedAt = ({ tables, schemas }: Proposal['looked']): string =>
+const lookedAt = ({ tables, schemas }: Proposal['examined']): string =>
   `${pluralize(tables, 'table')} and views of ${schemas.length <= 4 ? schemas.join(', ') : pluralize(schemas.length, 'schema')}`
 
 const LABELS = 14
@@ -47,8 +47,8 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
     ...inputLines(source, output),
     '',
     ...coverageLines({ source, coverage }, output),
-    ...source.leftOut.flatMap(({ column, why }) =>
-      wrapText(`${paint('warn', 'not')} ${sanitize(column)}: it ${why}`, room).map((line) => `  ${line}`),
+    ...source.skippedColumns.flatMap(({ column, reason }) =>
+      wrapText(`${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`, room).map((line) => `  ${line}`),
     ),
     ...source.notes.flatMap((note) =>
       wrapText(note, room - 2).map((line, n) => `  ${n === 0 ? '! ' : '  '}${line}`),
@@ -58,10 +58,10 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
 
 /** The expressions, and how many of the rows looked at each identifies. */
 function inputLines({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {
-  const usable = Object.values(sample.askedBy).reduce((sum, n) => sum + n, 0)
+  const usable = Object.values(sample.identifiedBy).reduce((sum, n) => sum + n, 0)
   const lines = inputs.map(({ input, sql }) => {
     const kind = input === 'company' ? 'name_company' : input
-    const n = sample.askedBy[kind]
+    const n = sample.identifiedBy[kind]
     // Name and company identify together, and the share stands beside the second.
     const shared = input === 'name' || sample.rows === 0 ? '' : formatPercent((n ?? 0) / sample.rows)
     return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${oneLine(sql, textColumns - LABELS - 11)}`
@@ -99,9 +99,9 @@ function coverageLines({ source, coverage }: AcceptedSource, output: Output): st
 }
 
 /** Why there is nothing to propose, and what can be done. */
-export function renderNoProposal({ looked, passedOver }: Proposal, output: Output): string[] {
+export function renderNoProposal({ examined, skippedTables }: Proposal, output: Output): string[] {
   const { paint, textColumns } = output
-  if (looked.tables === 0)
+  if (examined.tables === 0)
     return [
       paint('warn', 'This database has no table that this role may read.'),
       ...wrapText(
@@ -111,14 +111,14 @@ export function renderNoProposal({ looked, passedOver }: Proposal, output: Outpu
     ]
   return [
     ...wrapText(
-      `${paint('warn', 'Nothing to propose:')} of ${lookedAt(looked)}, ${
-        passedOver.length === 0
+      `${paint('warn', 'Nothing to propose:')} of ${lookedAt(examined)}, ${
+        skippedTables.length === 0
           ? 'none looks like one of people or companies, by its name, its columns and what they hold.'
           : 'none holds people or companies with something to ask by and something to fill.'
       }`,
       textColumns,
     ),
-    ...(passedOver.length === 0 ? [] : ['', ...renderSkippedTables(passedOver, output)]),
+    ...(skippedTables.length === 0 ? [] : ['', ...renderSkippedTables(skippedTables, output)]),
     '',
     ...wrapText(
       `If one does, name it: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write the configuration by hand: fillrate.config.example.ts shows every field.`,
@@ -130,14 +130,14 @@ export function renderNoProposal({ looked, passedOver }: Proposal, output: Outpu
 const MOST = 8
 
 /** The tables that came closest, and what was missing. */
-export function renderSkippedTables(passedOver: readonly SkippedTable[], output: Output): string[] {
+export function renderSkippedTables(skippedTables: readonly SkippedTable[], output: Output): string[] {
   const { paint, textColumns } = output
-  const shown = passedOver.slice(0, MOST)
-  const rest = passedOver.length - shown.length
+  const shown = skippedTables.slice(0, MOST)
+  const rest = skippedTables.length - shown.length
   return [
     paint('quiet', 'Passed over'),
     ...shown.flatMap((one) =>
-      wrapText(`${sanitize(one.table)}: ${sanitize(one.why)}`, textColumns - 4).map(
+      wrapText(`${sanitize(one.table)}: ${sanitize(one.reason)}`, textColumns - 4).map(
         (line, n) => `  ${n === 0 ? '' : '  '}${line}`,
       ),
     ),

@@ -84,9 +84,9 @@ export function showServiceStats(stage: Presenter, { service, run, deliveries }:
   stage.lines(serviceStatsLines(service, { calls: person + company + bulk, deliveries }, stage.output))
 }
 
-export function showManualValues(stage: Presenter, { typedValues, examples }: DemoResult): void {
+export function showManualValues(stage: Presenter, { manualValues, examples }: DemoResult): void {
   const { paint } = stage.output
-  const { values, before, after, changed } = typedValues
+  const { values, before, after, changed } = manualValues
   stage.heading('Manually entered values are unchanged')
   const ends = (checksum: string): string => `${checksum.slice(0, 8)}…`
   stage.lines([
@@ -180,13 +180,13 @@ export function serviceStatsLines(
 
 /** Why lookups were repeated: the service had not answered them. */
 function describeRepeats({ inputs, jobs, faults }: SandboxStats): string {
-  if (inputs.asked_more_than_once === 0) return 'none repeated'
+  if (inputs.requested_more_than_once === 0) return 'none repeated'
   const why = formatCounts(
     { failed: jobs.failed, missing: faults['missing-result'] ?? 0 },
     { failed: jobs.failed === 1 ? 'failed job' : 'failed jobs', missing: 'missing results' },
     ', ',
   )
-  return `${formatCount(inputs.asked_more_than_once)} repeated, because the service gave no answer: ${why}`
+  return `${formatCount(inputs.requested_more_than_once)} repeated, because the service gave no answer: ${why}`
 }
 
 const INDENT = '    '
@@ -219,8 +219,11 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
   const edge = output.columns ?? Number.POSITIVE_INFINITY
   return [
     head,
-    ...examples.flatMap(({ name, asked_by: askedBy, cells }) => [
-      truncate(`  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(askedBy)}`, edge),
+    ...examples.flatMap(({ name, identifier, cells }) => [
+      truncate(
+        `  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(identifier)}`,
+        edge,
+      ),
       ...body.splice(0, cells.length),
     ]),
   ]

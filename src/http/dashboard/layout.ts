@@ -7,15 +7,15 @@ export interface HtmlPageOptions {
   readonly title: string
   readonly sources: readonly string[]
   /** The page shows live data: it reloads periodically without JavaScript. */
-  readonly live?: boolean
+  readonly isLive?: boolean
   /** There is a session to sign out of. */
-  readonly signedIn?: boolean
+  readonly isSignedIn?: boolean
   readonly found?: { readonly source: string; readonly key: string }
 }
 
 /** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
-  const { title, live = false } = options
+  const { title, isLive: isLive = false } = options
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -23,20 +23,20 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
     <meta name="referrer" content="same-origin" />
-    ${live && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
+    ${isLive && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
     <title>${title} · Fillrate</title>
     <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
     <link rel="stylesheet" href="/assets/uplot.css" />
     <link rel="stylesheet" href="/assets/board.css" />
     <script type="module" src="/assets/board.js"></script>
   </head>
-  <body${live && LIVE_ATTRIBUTE}>
+  <body${isLive && LIVE_ATTRIBUTE}>
     <a class="skip" href="#main">Skip to content</a>
     <header class="top">
       <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
-      ${live && html`<p id="connection" role="status" class="sr">not live</p>`}
+      ${isLive && html`<p id="connection" role="status" class="sr">not live</p>`}
       ${rowFinder(options)}
-      ${options.signedIn && html`<form method="post" action="/logout"><button class="quiet-button">Sign out</button></form>`}
+      ${options.isSignedIn && html`<form method="post" action="/logout"><button class="quiet-button">Sign out</button></form>`}
     </header>
     <main id="main">${body}</main>
     <footer><p>Fillrate · <a href="/api/status">status as JSON</a> · <a href="/metrics">metrics</a></p></footer>

@@ -26,7 +26,7 @@ export interface PageRouteOptions {
   readonly explain: (source: string, key: string) => Promise<RowHistory>
   readonly log: Logger
   /** There is a token, so there is a session to sign out of. */
-  readonly signedIn: boolean
+  readonly isSignedIn: boolean
 }
 
 /** Rows on one page of failures. */
@@ -40,21 +40,21 @@ export function registerPages(
   server: FastifyInstance,
   options: PageRouteOptions,
 ): () => Promise<DashboardData> {
-  const { db, sources, signedIn } = options
+  const { db, sources, isSignedIn } = options
   const board = cached(() => readDashboardData(db, sources(), Date.now()))
   const live = new LiveUpdates(board, options.log)
   server.addHook('preClose', () => live.close())
   const send = (
     reply: FastifyReply,
-    about: Pick<HtmlPageOptions, 'title' | 'live' | 'found'>,
+    about: Pick<HtmlPageOptions, 'title' | 'isLive' | 'found'>,
     body: Parameters<typeof renderPage>[1],
   ) =>
     reply
       .type('text/html; charset=utf-8')
-      .send(renderPage({ sources: [...sources().keys()], signedIn, ...about }, body))
+      .send(renderPage({ sources: [...sources().keys()], isSignedIn, ...about }, body))
 
   server.get('/', async (_, reply) =>
-    send(reply, { title: 'Dashboard', live: true }, overviewPage(await board())),
+    send(reply, { title: 'Dashboard', isLive: true }, overviewPage(await board())),
   )
 
   server.get('/events', (_, reply) => {

@@ -57,5 +57,5 @@ test('the same in bulk', async () => {
   )
   const reports = await runTwice('bulk')
   expect(reports.reduce((sum, report) => sum + report.rows.picked, 0)).toBe(2_000)
-  expect(sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: 1_001, max_asked: 1 })
+  expect(sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: 1_001, max_requested: 1 })
 })

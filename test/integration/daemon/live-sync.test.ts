@@ -123,7 +123,7 @@ test('an import is one entry of the queue, and is enriched eventually', async ()
 test('own writes are ignored, and no lookup is repeated', async () => {
   await expect.poll(recorded, { interval: 20 }).toBe(0)
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(inputs.max_asked).toBe(1)
+  expect(inputs.max_requested).toBe(1)
 })
 
 test('a change to a row being picked is not lost', async () => {

@@ -88,5 +88,5 @@ test('a backfill does not delay a sync, which takes over its rows', async () => 
     `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id where u.trigger = 'follow' order by r.key::int`,
   )
   expect(bySync.map((row) => Number(row.key))).toEqual([BACKFILL - 1, BACKFILL + 1, BACKFILL + 2])
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })

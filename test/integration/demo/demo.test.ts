@@ -30,13 +30,13 @@ const report = z.object({
   service: z.object({
     counts: z.object({
       calls: z.object({ accepted: number, refused: number }),
-      inputs: z.object({ distinct: number, asked_more_than_once: number }),
+      inputs: z.object({ distinct: number, requested_more_than_once: number }),
       jobs: z.object({ accepted: number, failed: number }),
       deliveries: z.object({ badly_signed_accepted: number }),
       faults: z.record(z.string(), number),
     }),
   }),
-  typed_values: z.object({ values: number, before: z.string(), after: z.string(), changed: number }),
+  manual_values: z.object({ values: number, before: z.string(), after: z.string(), changed: number }),
   examples: z.array(z.object({ name: z.string(), cells: z.array(z.unknown()) })),
 })
 
@@ -79,19 +79,21 @@ test.concurrent('fills blank cells only, and repeats no lookup when run again', 
   const { calls, inputs, jobs, faults, deliveries } = first.service.counts
   expect({ ...calls, throttled }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
   expect(inputs.distinct).toBe(first.run.lookups.requested)
-  expect(inputs.asked_more_than_once).toBeLessThanOrEqual(100 * jobs.failed + (faults['missing-result'] ?? 0))
+  expect(inputs.requested_more_than_once).toBeLessThanOrEqual(
+    100 * jobs.failed + (faults['missing-result'] ?? 0),
+  )
   expect(first.deliveries.taken).toBe(jobs.accepted)
   expect(deliveries.badly_signed_accepted).toBe(0)
 
-  expect(first.typed_values).toMatchObject({ changed: 0, after: first.typed_values.before })
-  expect(first.typed_values.values).toBeGreaterThan(1_000)
+  expect(first.manual_values).toMatchObject({ changed: 0, after: first.manual_values.before })
+  expect(first.manual_values.values).toBeGreaterThan(1_000)
   expect(first.examples).toHaveLength(5)
 
   const second = await demo(folder)
   expect(second).toMatchObject({ exit: 0, status: 'completed', crm: { made_now: false } })
   expect(second.service.counts.calls).toEqual({ accepted: 0, refused: 0 })
   expect(second.run.rows['picked']).toBe(0)
-  expect(second.typed_values).toMatchObject({ changed: 0, after: second.typed_values.before })
+  expect(second.manual_values).toMatchObject({ changed: 0, after: second.manual_values.before })
   expect(Object.values(second.rows).reduce((sum, source) => sum + (source['total'] ?? 0), 0)).toBe(
     first.run.rows['picked'],
   )
@@ -123,7 +125,7 @@ test.concurrent('saves its state and stops Postgres when interrupted; the next d
   const rest = await demo(folder)
   expect(rest).toMatchObject({ exit: 0, status: 'completed' })
   for (const source of Object.values(rest.rows)) expect(source['waiting']).toBe(0)
-  expect(rest.typed_values.changed).toBe(0)
+  expect(rest.manual_values.changed).toBe(0)
 })
 
 test.concurrent('a killed demo leaves a state that the next one can use', async ({ onTestFinished }) => {
@@ -141,5 +143,5 @@ test.concurrent('a killed demo leaves a state that the next one can use', async 
     expect(source['waiting']).toBe(0)
     expect(sumOf(source, 'total')).toBe(source['total'])
   }
-  expect(rest.typed_values.changed).toBe(0)
+  expect(rest.manual_values.changed).toBe(0)
 })

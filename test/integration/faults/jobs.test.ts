@@ -80,7 +80,7 @@ test('a delivery before the 202, of a job that nobody knows yet, waits for it', 
   harness.sandbox.configure({ faults: { early: 1 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 }, jobs: { completed: 1 } })
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('a receiver that was down: at the deadline the inputs are asked singly, within the budget, and counted', async () => {
@@ -93,8 +93,8 @@ test('a receiver that was down: at the deadline the inputs are asked singly, wit
   expect(rest.rows.waiting).toBe(0)
   // What may have been paid twice is what was asked again, and no more.
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(inputs.max_asked).toBe(2)
-  expect(inputs.asked_singly).toBe((await emails()).length)
+  expect(inputs.max_requested).toBe(2)
+  expect(inputs.requested_singly).toBe((await emails()).length)
 })
 
 test('a delivery after the deadline is accepted: what is still open is taken from it, and nothing is written twice', async () => {

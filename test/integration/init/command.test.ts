@@ -54,12 +54,12 @@ describe('without prompts', () => {
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({
       written: join(prompt.folder, 'fillrate.config.ts'),
-      looked: { tables: 2, schemas: ['crm'] },
+      examined: { tables: 2, schemas: ['crm'] },
       sources: [
         { name: 'contacts', kind: 'person', fill_rate: { eligible: 40 } },
         { name: 'accounts', kind: 'company', fill_rate: { eligible: 20 } },
       ],
-      passed_over: [],
+      skipped_tables: [],
     })
     expect(await prompt.read('fillrate.config.ts')).toContain('contacts: {')
   })

@@ -58,7 +58,7 @@ describe('tables', () => {
       company: 'a."Name"',
     })
     expect(outputsOf(contact)).toEqual({ Title: 'title', Phone: 'phone', LinkedIn_URL__c: 'linkedin' })
-    expect(contact.sample).toEqual({ rows: 60, askedBy: { email: 40, name_company: 20 } })
+    expect(contact.sample).toEqual({ rows: 60, identifiedBy: { email: 40, name_company: 20 } })
     expect(outputsOf(sourceOf(proposal, 'Account'))).toEqual({
       Industry: 'industry',
       NumberOfEmployees: 'employee_count',
@@ -151,13 +151,13 @@ describe('columns', () => {
       source.outputs.find((one) => one.column === column)
     expect(output(contacts, 'seniority')?.map).toMatchObject({ c_suite: 'Executive', manager: 'Manager' })
     expect(output(contacts, 'department')?.map).toMatchObject({ sales: 'Sales', it: 'IT' })
-    expect(contacts.leftOut).toEqual([
-      { column: 'phone', why: 'holds 6 characters, which is too short for phone' },
+    expect(contacts.skippedColumns).toEqual([
+      { column: 'phone', reason: 'holds 6 characters, which is too short for phone' },
     ])
     expect(output(companies, 'company_size')).toMatchObject({ field: 'employee_range' })
     expect(output(companies, 'annual_revenue_cents')).toMatchObject({ field: 'revenue', sql: '$value * 100' })
     expect(output(companies, 'technologies')?.sql).toContain('$json')
-    expect(companies.leftOut.map(({ column }) => column)).toEqual(['country'])
+    expect(companies.skippedColumns.map(({ column }) => column)).toEqual(['country'])
     expect(Object.keys(outputsOf(companies))).not.toContain('sector')
   })
 
@@ -188,7 +188,9 @@ describe('columns', () => {
       )
       const contacts = sourceOf(proposal, 'contacts')
       expect(outputsOf(contacts)).toEqual({ title: 'title' })
-      expect(contacts.leftOut).toEqual([{ column: 'phone', why: 'may not be updated by this role' }])
+      expect(contacts.skippedColumns).toEqual([
+        { column: 'phone', reason: 'may not be updated by this role' },
+      ])
     } finally {
       await database.pool.query(`drop owned by ${role}; drop role ${role}`)
     }
@@ -242,17 +244,17 @@ describe('skipped tables and the reasons', () => {
   test.each(Object.entries(misses))('%s', async (_, [sql, why]) => {
     const proposal = await proposeFor(sql)
     expect(proposal.sources).toEqual([])
-    expect(proposal.passedOver).toEqual([expect.objectContaining({ why: expect.stringContaining(why) })])
+    expect(proposal.skippedTables).toEqual([expect.objectContaining({ reason: expect.stringContaining(why) })])
   })
 
   test('weak evidence gives no proposal', async () => {
-    const { sources, passedOver } = await proposeFor(`
+    const { sources, skippedTables } = await proposeFor(`
       create table orders (id int primary key, email text, phone text, city text, state text, country text, title text);
       create table events (id int primary key, email text, name text, title text, department text);
       create table products (id int primary key, name text, title text, url text, industry text);
       insert into orders select n, 'o' || n || '@o.example', null, null, 'paid', null, 'Order' from generate_series(1, 20) n`)
     expect(sources).toEqual([])
-    expect(passedOver.length).toBeLessThan(3)
+    expect(skippedTables.length).toBeLessThan(3)
   })
 
   test('a named table gets the most likely kind', async () => {
@@ -267,8 +269,8 @@ describe('skipped tables and the reasons', () => {
 test('an empty database has nothing', async () => {
   expect(await proposeFor('select 1')).toEqual({
     sources: [],
-    passedOver: [],
-    looked: { tables: 0, schemas: [] },
+    skippedTables: [],
+    examined: { tables: 0, schemas: [] },
   })
 })
 
@@ -280,7 +282,7 @@ test('a large table is sampled throughout, and repeatably', async () => {
   const first = await proposeFor(sql)
   const { sample, notes } = sourceOf(first, 'contacts')
   expect(sample.rows).toBe(200)
-  expect(sample.askedBy['email']).toBeGreaterThan(20)
+  expect(sample.identifiedBy['email']).toBeGreaterThan(20)
   expect(notes.join(' ')).toContain('t.tenant_id = …')
   expect(await proposeFor('select 1')).toEqual(first)
 })

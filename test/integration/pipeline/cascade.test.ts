@@ -34,7 +34,7 @@ async function expectAllAsExpected(): Promise<void> {
   const { ways, asked } = await expected()
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(Object.keys(inputs.all ?? {}).sort()).toEqual([...asked].sort())
-  expect(inputs.max_asked).toBe(1)
+  expect(inputs.max_requested).toBe(1)
   expect(ways.map(({ person }) => [person.id, person.title])).toEqual(
     ways.map(({ person, title }) => [person.id, title]),
   )

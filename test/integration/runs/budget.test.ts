@@ -44,7 +44,7 @@ test('a run stops at its budget, having asked no more, and the next one goes on'
   expect(second.status).toBe('completed')
   expect(second.lookups.requested).toBe(450 - 120)
   expect(first.rows.picked + second.rows.picked).toBe(500)
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('rows that cost nothing are taken with a budget of nothing', async () => {

@@ -152,7 +152,7 @@ test('two dry runs at once ask everything once and write nothing', async () => {
   // The younger waits for the older, and then shows its rows too.
   const younger = reports.toSorted((one, two) => two.run - one.run)[0]
   expect(younger?.rows.picked).toBeGreaterThanOrEqual(340)
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
   expect(await versions()).toEqual(before)
   const again = await dryRun()
   expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
@@ -167,7 +167,7 @@ test('a dry run beside a run that writes leaves it its rows, and gives it its ow
   if (!dry || !real) throw new Error('both should have run')
   expect(stateSum(dry)).toBe(dry.rows.picked)
   expect(real.rows.waiting).toBe(0)
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
   const rows = await stored<{ state: string; count: number }>(
     'select state, count(*)::int as count from fillrate.rows group by state',
   )
@@ -187,7 +187,7 @@ test('a dry run keeps its budget, and the next run asks only the rest', async ()
     rows: { waiting: 0 },
     lookups: { requested: 210 },
   })
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('an interrupted dry run tells that its rows wait, and loses nothing', async () => {
@@ -201,7 +201,7 @@ test('an interrupted dry run tells that its rows wait, and loses nothing', async
   expect(dry).toMatchObject({ status: 'interrupted', dry_run: { columns: [], sample: [] } })
   expect(stateSum(dry)).toBe(dry.rows.picked)
   expect(await harness.run({ route: 'sync' })).toMatchObject({ rows: { waiting: 0 } })
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('a cascade is followed to its end', async () => {

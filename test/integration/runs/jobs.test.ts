@@ -28,7 +28,10 @@ test('a job whose 202 was lost is never sent again, and its delivery finds it', 
   })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
-  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, asked_singly: 0 })
+  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({
+    max_requested: 1,
+    requested_singly: 0,
+  })
   expect(harness.sandbox.stats().faults['drop-after']).toBe(1)
   expect(await jobStates()).toEqual({ completed: report.requests.bulk })
 })
@@ -67,8 +70,8 @@ test('inputs without a result are asked again singly, once', async () => {
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
   expect(report.requests.person).toBeGreaterThan(0)
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(inputs.asked_singly).toBe(report.requests.person)
-  expect(inputs.max_asked).toBe(2)
+  expect(inputs.requested_singly).toBe(report.requests.person)
+  expect(inputs.max_requested).toBe(2)
 })
 
 test('results for inputs that were never asked change nothing else', async () => {
@@ -101,7 +104,7 @@ test('a bulk call that was answered 503 is posted again as the same job', async 
     'select attempts, state from fillrate.jobs where attempts > 1',
   )
   expect(rows).toEqual([{ attempts: 2, state: 'completed' }])
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('a single lookup that is accepted for later is a job of one', async () => {

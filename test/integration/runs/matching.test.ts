@@ -31,7 +31,7 @@ test('a service that refuses some addresses and lists identifiers for the others
   expect(report.rows.enriched).toBeGreaterThan(100)
   // What was refused is requested singly, once, and counted: the service may have billed it.
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(inputs.max_asked).toBe(2)
+  expect(inputs.max_requested).toBe(2)
   expect(report.requests.person).toBeGreaterThan(0)
   expect(report.lookups.in_doubt).toBe(report.requests.person)
 })
@@ -52,7 +52,10 @@ test('a bulk call that a gateway answered 504 is in doubt, and never posted agai
   expect(first.jobs).toMatchObject({ in_doubt: 2, waiting: 0 })
   const second = await harness.run({ route: 'bulk', waitMs: 0 })
   expect(second.requests).toMatchObject({ bulk: 0, person: 0 })
-  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, asked_singly: 0 })
+  expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({
+    max_requested: 1,
+    requested_singly: 0,
+  })
 })
 
 test('its delivery is accepted all the same', async () => {
@@ -60,7 +63,7 @@ test('its delivery is accepted all the same', async () => {
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
   expect(report.jobs).toMatchObject({ completed: report.requests.bulk, in_doubt: 0 })
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test('a bulk call that was answered 500 is posted again, and its members are counted as in doubt', async () => {
@@ -76,5 +79,5 @@ test('a delivery of progress ends nothing, and results in two deliveries are pai
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
   expect(report.lookups.in_doubt).toBe(0)
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })

@@ -177,7 +177,7 @@ test('a rotated key goes on with the stored answers and the jobs of the old one'
   const next = await live.open({ environment: { apiKeys: ['live-2'], port } })
   const report = await next.run(runRequest({ sources: ['contacts'] }))
   expect(report).toMatchObject({ status: 'completed', lookups: { requested: 0 } })
-  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_asked: 1, distinct: EMAILS })
+  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_requested: 1, distinct: EMAILS })
   expect((await pool.query(`select from fillrate.rows where state = 'waiting'`)).rows).toEqual([])
 })
 
@@ -189,7 +189,7 @@ test('a run whose key is refused in its midst goes on with the next, and asks no
   live.sandbox.configure({ keys: ['live-2'] })
   const report = await running
   expect(report).toMatchObject({ status: 'completed', lookups: { requested: EMAILS } })
-  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_asked: 1 })
+  expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_requested: 1 })
   const { rows } = await live.database.pool.query<{ scope: string }>('select scope from fillrate.runs')
   expect(rows).toEqual([{ scope: app.scope }])
 })

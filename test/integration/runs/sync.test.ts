@@ -36,7 +36,7 @@ test('no call is refused for the rate after the first window', () => {
 })
 
 test('no input gets a second answer', () => {
-  expect(harness.sandbox.stats({ inputs: true }).inputs.max_asked).toBe(1)
+  expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
 test("the sandbox's count and the report agree", () => {

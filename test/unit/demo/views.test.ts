@@ -41,7 +41,7 @@ test('nothing on the screen is wider than 80 columns', () => {
       [
         {
           name: 'Anna Berg',
-          asked_by: '\u00a0Anna.Berg@Alderbridge.Example ',
+          identifier: '\u00a0Anna.Berg@Alderbridge.Example ',
           cells: [
             { column: 'title', before: '\u200b', after: 'Senior Customer Success Manager of the North' },
             {
@@ -66,7 +66,7 @@ test('blank values are shown literally, and unchanged ones are marked', () => {
     { column: 'phone', before: null, after: '+4712345678' },
     { column: 'department', before: 'N/A', after: 'N/A' },
   ]
-  const lines = exampleLines([{ name: 'Anna Berg', asked_by: ' a@b.example', cells }], terminal().output)
+  const lines = exampleLines([{ name: 'Anna Berg', identifier: ' a@b.example', cells }], terminal().output)
   expect(lines.map((line) => line.trim().replace(/ {2,}/g, ' | '))).toEqual([
     'column | before | after',
     'Anna Berg | looked up by " a@b.example"',
@@ -158,8 +158,8 @@ test('a silent presenter writes nothing', async () => {
 test('rows without a match do not fail the demo; a changed value or a failed run does', () => {
   const run = (status: RunReport['status']) => ({ status }) as RunReport
   const values = (changed: number) => ({ values: 9, before: 'a', after: 'a', changed })
-  expect(demoExitCode({ run: run('completed'), typedValues: values(0) })).toBe(0)
-  expect(demoExitCode({ run: run('completed'), typedValues: values(1) })).toBe(1)
-  expect(demoExitCode({ run: run('interrupted'), typedValues: values(0) })).toBe(130)
-  expect(demoExitCode({ run: run('failed'), typedValues: values(0) })).toBe(1)
+  expect(demoExitCode({ run: run('completed'), manualValues: values(0) })).toBe(0)
+  expect(demoExitCode({ run: run('completed'), manualValues: values(1) })).toBe(1)
+  expect(demoExitCode({ run: run('interrupted'), manualValues: values(0) })).toBe(130)
+  expect(demoExitCode({ run: run('failed'), manualValues: values(0) })).toBe(1)
 })

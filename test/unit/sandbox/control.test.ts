@@ -47,11 +47,11 @@ describe('GET /_stats', () => {
     expect(stats.inputs).toEqual({
       distinct: 8,
       tried: 11,
-      asked_singly: 5,
-      asked_in_bulk: 2,
+      requested_singly: 5,
+      requested_in_bulk: 2,
       unanswered: 0,
-      max_asked: 3,
-      asked_more_than_once: 1,
+      max_requested: 3,
+      requested_more_than_once: 1,
       max_paid: 3,
       paid_more_than_once: 1,
       repeated: { 'a@acme.com': { tried: 3, single: 2, bulk: 1, unanswered: 0 } },
@@ -182,6 +182,10 @@ describe('starting', () => {
     const sandbox = await sandboxWith({ faults: { lost: 1 } })
     for (let at = 0; at < 200; at += 1) await bulk(sandbox, emailsFrom(100, `firm${at}.com`), receiver.url)
     await sandbox.idle()
-    expect(sandbox.stats().inputs).toMatchObject({ distinct: 20_000, asked_in_bulk: 20_000, max_asked: 1 })
+    expect(sandbox.stats().inputs).toMatchObject({
+      distinct: 20_000,
+      requested_in_bulk: 20_000,
+      max_requested: 1,
+    })
   })
 })

@@ -77,7 +77,7 @@ describe('faults of calls', () => {
       [503, '7'],
     ])
     const { inputs, faults } = sandbox.stats()
-    expect(inputs).toMatchObject({ distinct: 2, tried: 6, asked_singly: 0, max_asked: 0 })
+    expect(inputs).toMatchObject({ distinct: 2, tried: 6, requested_singly: 0, max_requested: 0 })
     expect(faults).toEqual({ 500: 2, 503: 2, '503-retry-after': 2 })
   })
 
@@ -86,7 +86,7 @@ describe('faults of calls', () => {
     await expect(person(sandbox, 'a@acme.com')).rejects.toThrow(connectionLost)
     const { calls, inputs, requests } = sandbox.stats()
     expect(calls).toEqual({ accepted: 0, refused: 0 })
-    expect(inputs).toMatchObject({ tried: 1, asked_singly: 0, unanswered: 0 })
+    expect(inputs).toMatchObject({ tried: 1, requested_singly: 0, unanswered: 0 })
     expect(requests).toEqual({ 'POST /v1/person/enrich': { dropped: 1 } })
   })
 
@@ -97,7 +97,13 @@ describe('faults of calls', () => {
     await person(sandbox, 'a@acme.com')
     const { calls, inputs } = sandbox.stats()
     expect(calls.accepted).toBe(2)
-    expect(inputs).toMatchObject({ tried: 2, asked_singly: 1, unanswered: 1, max_asked: 1, max_paid: 2 })
+    expect(inputs).toMatchObject({
+      tried: 2,
+      requested_singly: 1,
+      unanswered: 1,
+      max_requested: 1,
+      max_paid: 2,
+    })
     expect(inputs.repeated).toEqual({ 'a@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 1 } })
   })
 
@@ -107,7 +113,7 @@ describe('faults of calls', () => {
     await expect(bulk(sandbox, emailsFrom(3), receiver.url)).rejects.toThrow(connectionLost)
     await sandbox.idle()
     expect(receiver.received[0]?.event.results).toHaveLength(3)
-    expect(sandbox.stats().inputs).toMatchObject({ asked_in_bulk: 3, unanswered: 0 })
+    expect(sandbox.stats().inputs).toMatchObject({ requested_in_bulk: 3, unanswered: 0 })
   })
 
   it('count an answer that the client did not wait for', async () => {
@@ -124,7 +130,7 @@ describe('faults of calls', () => {
     caller.abort()
     expect(await gone).toBe('cut')
     await expect.poll(() => sandbox.stats().inputs.unanswered).toBe(1)
-    expect(sandbox.stats().inputs.asked_singly).toBe(0)
+    expect(sandbox.stats().inputs.requested_singly).toBe(0)
   })
 
   it('answer 200 with what is not a record', async () => {
@@ -141,7 +147,7 @@ describe('faults of calls', () => {
     }
     expect(responses.filter(isRecord)).toEqual([])
     expect(new Set(responses.map(({ text }) => text)).size).toBeGreaterThan(4)
-    expect(sandbox.stats().inputs.asked_singly).toBe(0)
+    expect(sandbox.stats().inputs.requested_singly).toBe(0)
   })
 
   it('hit the same inputs in every run, in any order', async () => {
@@ -169,7 +175,7 @@ describe('faults of calls', () => {
     expect(responses.filter(({ status }) => status !== 200 && status !== 404)).toEqual([])
     expect(sandbox.stats()).toMatchObject({
       faults: { slow: 20 },
-      inputs: { asked_singly: 20, max_asked: 1 },
+      inputs: { requested_singly: 20, max_requested: 1 },
     })
   })
 })

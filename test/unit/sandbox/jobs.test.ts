@@ -225,7 +225,7 @@ describe('a single lookup answered 202', () => {
     const { job_id: jobId } = (await person(sandbox, 'a@acme.com')).json()
     expect((await sandbox.delivered(String(jobId))).outcome).toBe('nowhere')
     expect(sandbox.stats().jobs).toMatchObject({ accepted: 2, completed: 1, nowhere: 1 })
-    expect(sandbox.stats().inputs).toMatchObject({ tried: 2, asked_in_bulk: 1, asked_singly: 0 })
+    expect(sandbox.stats().inputs).toMatchObject({ tried: 2, requested_in_bulk: 1, requested_singly: 0 })
   })
 
   it('is rejected if its URL is on another machine', async () => {
