@@ -226,7 +226,7 @@ export async function previewRemap(
     source,
     confident.map(({ key, inputHash, written, record, confidence }) => {
       const { values } = coerceRecord(source, record, confidence)
-      return { key, inputHash, values, written, confidence }
+      return { key, inputHash, values, lastWritten: written, confidence }
     }),
   )
   const byKey = new Map(results.map((result) => [result.key, result]))

@@ -33,7 +33,7 @@ export function partitionAnswered(
 function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
-  return { row, skipped, write: { key, inputHash, values, written, confidence } }
+  return { row, skipped, write: { key, inputHash, values, lastWritten: written, confidence } }
 }
 
 const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
@@ -72,7 +72,7 @@ export function toFinishedRow(
     notes: skipped.length > 0 ? { cells: skipped } : null,
     cells: {
       written: after ? Object.keys(after).length : 0,
-      protected: result.kept,
+      protected: result.protectedCount,
       skipped: conflicts.length + rejected,
     },
   }
@@ -85,7 +85,7 @@ function describeWrite(result: WriteResult, write: WriteRow, conflicts: FittedRo
   if (conflicts.length > 0) return conflicts.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
   if (result.outcome !== 'unchanged') return null
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
-  return result.kept > 0 ? 'its columns already hold values' : null
+  return result.protectedCount > 0 ? 'its columns already hold values' : null
 }
 
 /** Without `touch` columns, which are no outputs. */

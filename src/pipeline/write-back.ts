@@ -172,8 +172,8 @@ async function rejectRow(
     reason,
     before: null,
     after: null,
-    kept: 0,
-    keptColumns: [],
+    protectedCount: 0,
+    protectedColumns: [],
   } as const
   const settled = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
   const isFinished = await inTransaction(deps.db, async (tx) => {

@@ -9,7 +9,7 @@ import { grantSelect } from './key.ts'
 import { directInputColumns } from './input-columns.ts'
 import type { ProblemList } from '../problems.ts'
 
-/** Holds the columns that are to be written against the table. What can't be written is left out and reported. */
+/** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
 export function resolveOutputs(
   table: Table,
   mapping: SourceMapping,
@@ -158,7 +158,7 @@ function checkDuplicate(
   )
 }
 
-/** To write a column that an input is read from would change the question that the row asks. */
+/** Writing a column that an input is read from would change what the row is looked up by. */
 function checkInputs(
   table: Table,
   mapping: SourceMapping,
@@ -178,7 +178,7 @@ function checkInputs(
   }
 }
 
-/** Values that the map can give must fit the column. With `sql`, only the database knows what becomes of them. */
+/** The map's values must fit the column. With `sql`, only the database knows the result. */
 function checkMap({ mapping, fit }: MappedOutput, place: string, report: ProblemList): void {
   if (mapping.map === null || mapping.sql !== null) return
   for (const [from, to] of Object.entries(mapping.map)) {

@@ -10,7 +10,7 @@ import { ProblemList, SourceProblems } from '../problems.ts'
 
 const OUTPUT_PLACEHOLDERS = ['value', 'json', 'confidence']
 
-/** Whether every expression can stand where it will be put; looks at the text alone. */
+/** Checks the text of every expression: whether it can stand where it will be put. */
 export function scanExpressions(mapping: SourceMapping, report: ProblemList): void {
   const add = (place: string, text: string | null | undefined, fault: ExpressionFault | null): void => {
     if (text && fault)
@@ -33,9 +33,9 @@ export function scanExpressions(mapping: SourceMapping, report: ProblemList): vo
 }
 
 /**
- * Asks the database about each expression by itself. Nothing is read: the statements end with `limit 0`.
- * @param unsafe places that are passed over
- * @returns false when the table or its joins fail already, so that every expression would
+ * Checks each expression alone in the database. Reads no rows: the statements end with `limit 0`.
+ * @param unsafe places to skip
+ * @returns false if the table or its joins fail already, and with them every expression
  */
 export async function probeExpressions(
   db: Db,
@@ -61,7 +61,7 @@ export async function probeExpressions(
   for (const name of MAPPING_INPUTS) {
     const text = mapping.inputs[name]
     const expected = 'an expression over t and the joins, one value a row'
-    // Coalesce, because it refuses expressions that give a set of rows.
+    // Coalesce, because it rejects expressions that return a set of rows.
     if (text !== undefined)
       probes.push({
         place: `inputs.${name}`,
@@ -100,7 +100,7 @@ const CHANGED_AT_TYPES: Readonly<Record<string, ChangedAtType>> = {
   date: 'date',
 }
 
-/** What `changedAt` gives, which decides how it is held against a moment. Anything but a time is reported. */
+/** Resolves the type of `changedAt`, which decides how it is compared. Anything but a time is reported. */
 export async function resolveChangedAtType(
   db: Db,
   table: Table,
@@ -110,7 +110,7 @@ export async function resolveChangedAtType(
   const { joins, changedAt } = mapping
   if (changedAt === null || report.problems.some(({ place }) => place === 'changedAt')) return null
   const joined = joins === null ? '' : renderExpression(joins).sql
-  // The type is known without a row: a left join to nothing gives a null of it. A domain counts as what it is over.
+  // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
   const [row] = await query<{ type: string }>(
     db,
     `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
@@ -130,7 +130,7 @@ export async function resolveChangedAtType(
   return null
 }
 
-/** Asks about the outputs' and touched columns' expressions; says of each output what its `$value` must be. */
+/** Checks the expressions of outputs and touched columns; finds out for each output what type its `$value` must have. */
 export async function probeCells(
   db: Db,
   table: Table,
@@ -182,8 +182,8 @@ export async function probeCells(
 }
 
 /**
- * Looks at a condition that is given with `--where`, before a run begins.
- * @throws SourceProblems with a caret at the place, when it can't stand in this source's pages
+ * Checks a condition that was given with `--where`, before a run starts.
+ * @throws SourceProblems with a caret at the error
  */
 export async function checkWhere(db: Db, source: Source, where: string): Promise<void> {
   const report = new ProblemList(source.name)

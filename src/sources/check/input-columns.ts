@@ -9,9 +9,9 @@ interface DirectInput {
 }
 
 /**
- * The inputs that are read from one column of the table and nothing else, however it is dressed: `t.email`,
- * `lower(trim(t.email))`, `t.attributes ->> 'email'`. An input made of several columns is none: filling one of
- * them is a fair wish, and the row is then asked about with better inputs.
+ * Inputs that are read from one column of the table and nothing else, even with functions around it: `t.email`,
+ * `lower(trim(t.email))`, `t.attributes ->> 'email'`. Not inputs of several columns: filling one of these is
+ * reasonable, and the row is then looked up again with better inputs.
  */
 export function directInputColumns(
   inputs: Readonly<Partial<Record<InputName, string>>>,
@@ -26,7 +26,7 @@ export function directInputColumns(
   })
 }
 
-/** Every column that is named, in order; null for one of another table. */
+/** Every column named, in order; null for one of another table. */
 function readColumns(tokens: readonly Token[], columns: readonly string[]): Array<string | null> {
   return tokens.flatMap((token, i) => {
     if (token.kind !== 'word' && token.kind !== 'quoted') return []

@@ -11,8 +11,8 @@ export interface ResolvedKey {
 }
 
 /**
- * Finds the columns that identify a row. A unique index must stand behind them: without it nothing says that a
- * record goes to one row, and each page would sort the whole table.
+ * Resolves the columns that identify a row. They need a unique index: without one, a record might go to several rows, and
+ * each page would sort the whole table.
  */
 export function resolveKey(table: Table, mapping: SourceMapping, report: ProblemList): ResolvedKey | null {
   const wanted = mapping.key ?? table.primaryKey
@@ -64,7 +64,7 @@ function resolveColumnName(table: Table, name: string, report: ProblemList): str
   return null
 }
 
-/** Types of which the text depends on the session's settings: one row would have two keys, or two rows one. */
+/** Types whose text depends on the session's settings: one row could have two keys, or two rows one. */
 const SESSION_TEXT = /^(?:real|double precision|money|tstz(?:multi)?range|timestamp with time zone(?=\[))/
 
 function toKeyColumn(
@@ -101,5 +101,5 @@ export const grantSelect = (table: Table): string =>
 
 function describeKeyCandidates(table: Table): string {
   const [first] = table.uniqueKeys
-  return first ? `Set \`key\` to ${first.join(', ')}, which is unique.` : 'No unique index is on the table.'
+  return first ? `Set \`key\` to ${first.join(', ')}, which is unique.` : 'The table has no unique index.'
 }

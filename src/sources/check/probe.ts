@@ -3,7 +3,7 @@ import { renderExpression, withCaret } from '../expression.ts'
 import type { DatabaseError } from '../pg-errors.ts'
 import type { ProblemList } from '../problems.ts'
 
-/** One expression of a mapping, and the statement in which the database is asked about it. */
+/** One expression of a mapping, and the statement that checks it in the database. */
 export interface ExpressionProbe {
   readonly place: string
   readonly text: string
@@ -13,7 +13,7 @@ export interface ExpressionProbe {
   readonly references?: Readonly<Record<string, string>>
 }
 
-/** What the database said of a probe. */
+/** The database's error for a probe. */
 export interface ProbeFailure {
   readonly probe: ExpressionProbe
   readonly error: DatabaseError & { readonly hint?: string; readonly position?: string }
@@ -21,7 +21,7 @@ export interface ProbeFailure {
   readonly index: number | null
 }
 
-/** Asks the database about one expression. Gives null when there is nothing to say. */
+/** Checks one expression in the database. Returns null if it is valid. */
 export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<ProbeFailure | null> {
   const rendered = renderExpression(probe.text, probe.references)
   const statement = probe.before + rendered.sql + probe.after
@@ -40,7 +40,7 @@ const characters = (text: string, count: number): number => [...text].slice(0, c
 const isDatabaseError = (error: unknown): error is ProbeFailure['error'] =>
   error instanceof Error && 'code' in error && /^[\dA-Z]{5}$/.test(String(error.code))
 
-/** Reports it, with a caret where the database saw the fault. What says nothing of the expression is thrown. */
+/** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
 export function addProbeError({ probe, error, index }: ProbeFailure, report: ProblemList): void {
   if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
   const shown = index === null ? probe.text : withCaret(probe.text, index)

@@ -4,7 +4,7 @@ import { nearestWords } from '../../util/text.ts'
 import { parseTableName, formatTableName } from '../quote.ts'
 import type { ProblemList } from '../problems.ts'
 
-/** Finds the source's table, or says what was meant. Only a table itself can be locked, keyed and written. */
+/** Finds the source's table, or suggests one. Only a table, not a view, can be locked, keyed and written. */
 export async function findTable(db: Db, name: string, report: ProblemList): Promise<Table | null> {
   const table = await readTable(db, name)
   if (table === null) {
@@ -21,7 +21,7 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
       'table',
       `'${name}', a ${table.kind}`,
       'a table: only there can rows be locked while they are written',
-      'Name the table behind it, and put what else it does into `joins` and `where`.',
+      'Name the underlying table, and express the rest of the view in `joins` and `where`.',
     )
     return null
   }
@@ -50,7 +50,7 @@ async function suggestTable(db: Db, name: string): Promise<string> {
   const meant = all.find((other) => written(other) === near)
   if (meant)
     return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`
-  return 'Check the name, its schema, and that DATABASE_URL leads to the right database.'
+  return 'Check the name, its schema, and that DATABASE_URL points to the right database.'
 }
 
 const describeCase = (name: string, meant: string): string =>

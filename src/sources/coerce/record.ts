@@ -6,15 +6,15 @@ import { type Coercion, type CoercionError, coerced, isNumeric, notCoerced, toTe
 import { coerceValue } from './value.ts'
 
 export interface CoercedRecord {
-  /** By output column as configured: the value to be written, or the field as it came for an output with `sql`. */
+  /** By configured output column: the value to write, or the raw field for an output with `sql`. */
   readonly values: Readonly<Record<string, unknown>>
   readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: CoercionError }>
 }
 
 /**
- * Fits a record to a source's outputs. Pure: what only the database can say (a check, a unique value, a trigger,
- * what an output's `sql` makes of it) is found at the write.
- * @param confidence 0..1, or null where the record has none: companies have none, and no bound is held against it
+ * Coerces a record to a source's outputs. Pure: what only the database knows (checks, unique values, triggers, the result
+ * of an output's `sql`) is found at the write.
+ * @param confidence 0..1, or null if the record has none: companies have none, and no bound applies to them
  */
 export function coerceRecord(source: Source, record: unknown, confidence: number | null): CoercedRecord {
   const clean = cleanText(record)
@@ -58,7 +58,7 @@ function coerceOutput(
   return coerceValue(mapped.value, output.fit, mapping.tooLong)
 }
 
-/** The value at a dotted path. A field whose own name holds the dots is found too. */
+/** The value at a dotted path. Also finds a field whose own name contains the dots. */
 export function readField(record: unknown, path: string): unknown {
   if (!isObject(record)) return undefined
   if (Object.hasOwn(record, path)) return record[path]
@@ -68,7 +68,7 @@ export function readField(record: unknown, path: string): unknown {
   return Object.hasOwn(record, head) ? readField(record[head], path.slice(dot + 1)) : undefined
 }
 
-/** What a record holds in place of a value, and must erase none: null, white space, an empty array or object. */
+/** Blank values, which must not erase anything: null, white space, an empty array or object. */
 function isEmptyValue(value: unknown): boolean {
   if (value === null || value === undefined) return true
   if (typeof value === 'string') return [...value].every((character) => BLANK_CHARACTERS.includes(character))
@@ -76,19 +76,19 @@ function isEmptyValue(value: unknown): boolean {
   return isObject(value) && Object.keys(value).length === 0
 }
 
-/** Of an array each element is mapped, and those without an entry are left out. */
+/** Maps each element of an array; elements without an entry are dropped. */
 function mapValue(value: unknown, map: Readonly<Record<string, string | number | boolean>>): Coercion {
   if (Array.isArray(value)) {
     const mapped = (value as unknown[]).map((item) => mapValue(item, map)).filter((item) => item.ok)
     return mapped.length > 0 ? coerced(mapped.map((item) => item.value)) : notCoerced('unmapped')
   }
-  // `1.0` is mapped as `1`, unless the map says otherwise.
+  // `1.0` is looked up as `1`, unless the map has an entry for it.
   const texts = [toText(value), toText(toPlainNumbers(value))]
   const text = texts.find((one) => one !== null && Object.hasOwn(map, one))
   return typeof text === 'string' ? coerced(map[text]) : notCoerced('unmapped')
 }
 
-/** An array matches when each of its elements does. */
+/** An array matches if each of its elements does. */
 function matches(
   value: unknown,
   { source, flags }: { readonly source: string; readonly flags: string },

@@ -1,18 +1,18 @@
 import { toNumberText } from '../../domain/json.ts'
 import type { Fit } from '../column-type.ts'
 
-/** A decimal number as whole digits and the power of ten that they are multiplied by. */
+/** A decimal number: digits times a power of ten. */
 interface Decimal {
   readonly digits: bigint
   readonly exponent: number
 }
 
-/** More is no number that a record means, and would make gigabytes of digits. */
+/** No real value has more digits; longer ones would fill gigabytes. */
 const MAX_DIGITS = 1_000
 
 const DECIMAL = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,4}))?$/
 
-/** Whole numbers of 16, 32 or 64 bits. A text of digits is a number too, and so is `12.0`; `12.5` is not. */
+/** Integers of 16, 32 or 64 bits. A text of digits counts, and so does `12.0`; `12.5` does not. */
 export function coerceInteger(value: unknown, bits: 16 | 32 | 64): Coercion {
   const decimal = toDecimal(value)
   if (decimal === null) return notCoerced('not_a_integer')
@@ -20,11 +20,11 @@ export function coerceInteger(value: unknown, bits: 16 | 32 | 64): Coercion {
   if (!whole.exact) return notCoerced('not_a_integer')
   if (BigInt.asIntN(bits, whole.digits) !== whole.digits) return notCoerced('out_of_range')
   const number = Number(whole.digits)
-  // As text, because JSON numbers beyond 2^53 are rounded on their way.
+  // As text, because JSON numbers beyond 2^53 are rounded in transit.
   return coerced(Number.isSafeInteger(number) ? number : whole.digits.toString())
 }
 
-/** `real` and `double precision`. What is too large for them is refused; what is too small becomes 0. */
+/** `real` and `double precision`. Too large is an error; too small becomes 0. */
 export function coerceFloat(value: unknown, bits: 32 | 64): Coercion {
   if (toDecimal(value) === null) return notCoerced('not_a_number')
   const number = Number(toNumberText(value) ?? value)
@@ -33,8 +33,8 @@ export function coerceFloat(value: unknown, bits: 32 | 64): Coercion {
 }
 
 /**
- * `numeric(precision, scale)`: rounded to the scale as Postgres rounds, half away from zero, and refused when more
- * digits stand before the point than there is room for.
+ * `numeric(precision, scale)`: rounded to the scale as in Postgres, half away from zero; an error if more digits stand
+ * before the point than fit.
  */
 export function coerceNumeric(value: unknown, precision: number | null, scale: number): Coercion {
   const decimal = toDecimal(value)
@@ -46,7 +46,7 @@ export function coerceNumeric(value: unknown, precision: number | null, scale: n
   return coerced(typeof value === 'number' ? value : (toNumberText(value) ?? String(value).trim()))
 }
 
-/** Whether the value is a number, or a text that is one. */
+/** Whether the value is a number, or a text of one. */
 export const isNumeric = (value: unknown): boolean => toDecimal(value) !== null
 
 function toDecimal(value: unknown): Decimal | null {
@@ -61,7 +61,7 @@ function toDecimal(value: unknown): Decimal | null {
   return { digits: sign === '-' ? -digits : digits, exponent }
 }
 
-/** The number times ten to the power of `scale`, rounded to a whole one, half away from zero. */
+/** The number times ten to the power of `scale`, rounded to an integer, half away from zero. */
 function toScale({ digits, exponent }: Decimal, scale: number): { digits: bigint; exact: boolean } {
   const power = exponent + scale
   if (power >= 0) return { digits: digits * 10n ** BigInt(power), exact: true }
@@ -71,7 +71,7 @@ function toScale({ digits, exponent }: Decimal, scale: number): { digits: bigint
   return { digits: digits < 0n ? -rounded : rounded, exact: size % divisor === 0n }
 }
 
-/** Why a cell is left alone, for reports and for the row's notes. */
+/** Why a cell is skipped, for reports and the row's notes. */
 export type CoercionError =
   | 'absent'
   | 'below_confidence'
@@ -91,13 +91,13 @@ export type Coercion =
 export const coerced = (value: unknown): Coercion => ({ ok: true, value })
 export const notCoerced = (reason: CoercionError): Coercion => ({ ok: false, reason })
 
-/** A scalar as text, a number as the service wrote it; null for what has no text of its own. */
+/** A scalar as text, a number as the service wrote it; null for arrays, objects and null. */
 export function toText(value: unknown): string | null {
   if (typeof value === 'string') return value
   return typeof value === 'boolean' || typeof value === 'bigint' ? String(value) : toNumberText(value)
 }
 
-/** A text, held against the room in its column: characters as Postgres counts them, by code point, or bytes. */
+/** Fits a text to its column: the limit counts code points, as Postgres does, or bytes. */
 export function coerceText(
   value: unknown,
   { maxLength, maxBytes }: Pick<Extract<Fit, { kind: 'text' }>, 'maxLength' | 'maxBytes'>,
@@ -116,7 +116,7 @@ function firstCharacters(text: string, most: number | null): string {
   return characters.length <= most ? text : characters.slice(0, most).join('')
 }
 
-/** Whole characters only. */
+/** Truncates to whole characters. */
 function firstBytes(text: string, most: number): string {
   let bytes = 0
   let kept = ''
@@ -128,7 +128,7 @@ function firstBytes(text: string, most: number): string {
   return kept
 }
 
-/** A text of bits, also with a `B` before it. `bit(n)` must have exactly so many: its cast would fill up with zeros. */
+/** A text of bits, optionally after a `B`. `bit(n)` must have exactly n: its cast would pad with zeros. */
 export function coerceBits(
   value: unknown,
   { length, exact }: Pick<Extract<Fit, { kind: 'bits' }>, 'length' | 'exact'>,
@@ -147,31 +147,31 @@ const ISO_TIME =
 
 interface ParsedTime {
   readonly date: string
-  /** `HH:MM:SS`, and a fraction as it was written. Null: a day alone. */
+  /** `HH:MM:SS` and the fraction as written. Null: a date only. */
   readonly time: string | null
-  /** Minutes east of UTC; null where the text does not say. */
+  /** Minutes east of UTC; null if the text has no zone. */
   readonly offset: number | null
 }
 
-/** A day, `2026-11-21`, or the day of a time as it was written. */
+/** A date, `2026-11-21`, or the date of a time as written. */
 export function coerceDate(value: unknown): Coercion {
   const moment = parseIsoTime(value)
   return moment === null ? notCoerced('not_a_date') : coerced(moment.date)
 }
 
-/** A time without a zone, which holds UTC: a time of another zone is turned into it. */
+/** A timestamp without time zone, in UTC: converts other zones. */
 export function coerceTimestamp(value: unknown): Coercion {
   const utc = toUtc(parseIsoTime(value))
   return utc === null ? notCoerced('not_a_timestamp') : coerced(utc)
 }
 
-/** A time with a zone. One that names none is UTC, because the service says so of its timestamps. */
+/** A timestamp with time zone. Without a zone it is UTC: the service documents its timestamps so. */
 export function coerceTimestamptz(value: unknown): Coercion {
   const utc = toUtc(parseIsoTime(value))
   return utc === null ? notCoerced('not_a_timestamp') : coerced(`${utc}Z`)
 }
 
-/** A time of day that does not exist, or a day that no calendar has, is not read. Numbers are not: seconds or years? */
+/** Rejects times of day and dates that do not exist, and numbers: they could be seconds or years. */
 function parseIsoTime(value: unknown): ParsedTime | null {
   const match = typeof value === 'string' ? ISO_TIME.exec(value.trim()) : null
   if (!match) return null

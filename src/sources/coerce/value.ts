@@ -15,7 +15,7 @@ import {
   toText,
 } from './scalars.ts'
 
-/** Makes a value ready for a column, or says why it can't be. */
+/** Coerces a value to what a column holds, or returns why it cannot be. */
 export function coerceValue(value: unknown, fit: Fit, tooLong: 'skip' | 'truncate'): Coercion {
   switch (fit.kind) {
     case 'text':
@@ -55,7 +55,7 @@ const BOOLEANS = new Map<string, boolean>([
   ...['false', 'f', 'no', 'n', 'off', '0'].map((word) => [word, false] as const),
 ])
 
-/** The words are those that Postgres reads itself. */
+/** The words that Postgres accepts. */
 function coerceBoolean(value: unknown): Coercion {
   const text = toText(typeof value === 'object' ? toPlainNumbers(value) : value)
   const truth = BOOLEANS.get(text?.trim().toLowerCase() ?? '')
@@ -69,14 +69,14 @@ function coerceUuid(value: unknown): Coercion {
   return match ? coerced(match.slice(1).join('-').toLowerCase()) : notCoerced('not_a_uuid')
 }
 
-/** Labels are compared as they are: which of `VP` and `vp` was meant is for `map` to say. */
+/** Labels are compared exactly: `VP` or `vp` is a decision for `map`. */
 function coerceLabel(value: unknown, labels: readonly string[]): Coercion {
   const text = toText(value)
   if (text === null) return notCoerced('not_a_text')
   return labels.includes(text) ? coerced(text) : notCoerced('no_such_label')
 }
 
-/** A single value becomes an array of one; nulls are left out. One element that does not fit refuses the whole. */
+/** A single value becomes an array of one; nulls are dropped. One element that does not fit rejects the whole array. */
 function coerceArray(value: unknown, element: Fit, tooLong: 'skip' | 'truncate'): Coercion {
   const fitted: unknown[] = []
   for (const item of Array.isArray(value) ? (value as unknown[]) : [value]) {

@@ -3,22 +3,22 @@ import { type Token, isFiller, tokenize } from '../expression.ts'
 import type { Source } from '../source-model.ts'
 
 /**
- * The columns of a source's table whose change may change what is asked about a row, or whether it belongs to the
- * source. Read off the expressions: a column too many costs a look at a row, one too few would miss it. What is only
- * in `where` and is written by Fillrate itself is left out, or each of its own writes would be looked at again.
+ * The columns of a source's table whose change may change a row's lookup, or whether the row belongs to the source. Read
+ * from the expressions: a column too many costs a check of the row, one too few would miss its changes. A column that is
+ * only in `where` and is written by Fillrate is left out, or each of its own writes would be checked again.
  */
 export function listFollowedColumns(
   source: Pick<Source, 'mapping' | 'table' | 'outputs' | 'touches'>,
 ): Column[] {
   const { mapping, table, outputs, touches } = source
   const written = new Set([...outputs, ...touches].map((cell) => cell.attribute))
-  const asked = [...Object.values(mapping.inputs), mapping.joins ?? ''].flatMap((text) =>
+  const read = [...Object.values(mapping.inputs), mapping.joins ?? ''].flatMap((text) =>
     findNamedColumns(text, table),
   )
   const belongs = findNamedColumns(mapping.where ?? '', table).filter((column) => !written.has(column.name))
-  const names = new Set([...asked, ...belongs].map((column) => column.name))
+  const names = new Set([...read, ...belongs].map((column) => column.name))
   const columns = table.columns.filter((column) => names.has(column.name))
-  // What a generated column is made of is not told here, and a virtual one is not in a trigger's tables.
+  // The columns behind a generated column are not known here, and a virtual one is not in a trigger's transition tables.
   return columns.some((column) => column.isGenerated)
     ? table.columns.filter((column) => !column.isGenerated && !written.has(column.name))
     : columns
@@ -26,7 +26,7 @@ export function listFollowedColumns(
 
 type ColumnList = { readonly columns: readonly Column[] }
 
-/** The columns that an SQL text may mean: all of them where it names the row as a whole. */
+/** The columns that an SQL text may refer to: all of them if it refers to the whole row. */
 function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
   const tokens = tokenize(text).tokens.filter((token) => !isFiller(token))
   const found: Column[] = []
@@ -45,7 +45,7 @@ function findNamedColumns(text: string, { columns }: ColumnList): readonly Colum
   return found
 }
 
-/** A name as Postgres reads it: without quotes it is folded to lower case. */
+/** A name as Postgres reads it: folded to lower case without quotes. */
 function columnNameIn(token: Token | undefined): string | null {
   if (token?.kind === 'word') return token.text.toLowerCase()
   if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')

@@ -3,17 +3,17 @@ import { SourceProblems } from '../problems.ts'
 import type { Source } from '../source-model.ts'
 import { triggerSql, CHANGE_TABLES } from './sql.ts'
 
-/** What is there of a source's triggers. `wrong` says in words what is not as it should be. */
+/** The state of a source's triggers. `why` says in words what is wrong. */
 export type TriggerState =
   | { readonly state: 'right' }
   | { readonly state: 'missing' }
   | { readonly state: 'wrong'; readonly why: string }
 
 /**
- * Puts the triggers on a source's table, in the place of any that are there. Takes a lock on the table that waits for
- * writers and keeps others waiting meanwhile: `tx` should bound it with `lock_timeout`. The privilege TRIGGER is enough,
- * the first time and later: `create or replace trigger` demands no more, and `drop trigger` the owner of the table.
- * @throws SourceProblems where this role may not
+ * Installs the triggers on a source's table, replacing existing ones. Takes a lock on the table that waits for writers
+ * and blocks others meanwhile: `tx` should bound it with `lock_timeout`. The privilege TRIGGER is enough, also for a
+ * replacement: `create or replace trigger` needs no more, while `drop trigger` needs the owner of the table.
+ * @throws SourceProblems if this role lacks a privilege
  */
 export async function installTriggers(tx: Db, source: Source): Promise<void> {
   const { create, function: name, functionName, triggers, probe } = triggerSql(source)
@@ -31,7 +31,7 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
   })
 }
 
-/** Takes them off, wherever they are, with what they have recorded. @returns whether there were any */
+/** Removes the triggers, wherever they are, and the changes that they recorded. @returns whether there were any */
 export async function removeTriggers(tx: Db, source: Source): Promise<boolean> {
   const { function: name, functionName } = triggerSql(source)
   return withPrivilegeHelp(tx, source, async () => {
@@ -43,11 +43,11 @@ export async function removeTriggers(tx: Db, source: Source): Promise<boolean> {
   })
 }
 
-/** With its triggers: to drop a trigger by its name takes the owner of the table, this the owner of the function. */
+/** Drops the function with its triggers: dropping a trigger by name needs the table's owner, this the function's owner. */
 const dropFunction = (tx: Db, name: string): Promise<unknown> =>
   query(tx, `drop function if exists ${name}() cascade`)
 
-/** Whether a source's triggers are there, on the right table, switched on, safe, and made from the mapping as it is now. */
+/** Checks that a source's triggers exist, on the right table, enabled, safe, and made from the current mapping. */
 export async function readTriggerState(db: Db, source: Source): Promise<TriggerState> {
   const { functionName, body, settings, triggers } = triggerSql(source)
   const there = await findTriggers(db, functionName)
@@ -56,16 +56,16 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
   if (executor !== undefined)
     return {
       state: 'wrong',
-      why: `${executor.role} may execute their function, and with it gain the rights of the role that installed it`,
+      why: `${executor.role} may execute their function, and so gain the privileges of the role that installed it`,
     }
   const onTable = there.filter((one) => isOnSourceTable(source, one))
   const elsewhere = there.find((one) => !onTable.includes(one))
   if (elsewhere)
     return { state: 'wrong', why: `they are on ${elsewhere.schema}.${elsewhere.table}, another table` }
   const missing = triggers.find((trigger) => !onTable.some((one) => one.name === trigger.name))
-  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is not there` }
+  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing` }
   const off = onTable.find((one) => !['O', 'A'].includes(one.enabled))
-  if (off) return { state: 'wrong', why: `the trigger ${off.name} is switched off` }
+  if (off) return { state: 'wrong', why: `the trigger ${off.name} is disabled` }
   const isAsMade = (one: FoundTrigger): boolean =>
     one.body === body && one.definer && one.settings.join() === settings.join()
   if (!onTable.every(isAsMade))
@@ -88,11 +88,11 @@ interface FoundTrigger {
   readonly name: string
   readonly enabled: string
   readonly body: string
-  /** It runs with the rights of its owner. */
+  /** SECURITY DEFINER: it runs with its owner's privileges. */
   readonly definer: boolean
   readonly settings: readonly string[]
   readonly owner: string
-  /** Its owner may add to the lists. */
+  /** Its owner may insert into the change tables. */
   readonly records: boolean
 }
 
@@ -112,17 +112,17 @@ const findTriggers = (db: Db, functionName: string): Promise<readonly FoundTrigg
     [functionName, [...CHANGE_TABLES]],
   )
 
-/** A function of the schema fillrate, and a role that may execute it, both as SQL names them. */
+/** A function of the schema fillrate, and a role that may execute it, both as SQL names. */
 export interface Executor {
   readonly name: string
   readonly role: string
 }
 
 /**
- * Roles that may execute functions with the rights of another role: PUBLIC may, until it is revoked. Such a role could put
- * a trigger's function on a temporary table with a type of its own, whose cast then runs with the rights of the
- * function's owner. A trigger that is there fires without the privilege.
- * @param functionName only of this one
+ * Roles that may execute SECURITY DEFINER functions: by default PUBLIC may, until it is revoked. Such a role could put a
+ * trigger's function on a temporary table with a type of its own, whose cast then runs with the privileges of the
+ * function's owner. An installed trigger fires without the privilege.
+ * @param functionName only this function
  */
 export async function listExecutors(
   db: Db,

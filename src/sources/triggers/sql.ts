@@ -4,16 +4,16 @@ import { quoteLiteral, quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
 import { listFollowedColumns } from './columns.ts'
 
-/** A statement that changes more rows than this is an import: its keys are not urgent. */
+/** A statement that changes more rows than this is a bulk change (an import): its keys are not urgent. */
 const BULK_KEYS = 100
 
-/** Bytes of the keys of one statement. Postgres holds a row of at most 1 GB, and what is larger must fail before it is written. */
+/** Limit on the keys of one statement, in bytes. Postgres rows hold 1 GB; a larger list must fail before it is written. */
 const MAX_KEYS_BYTES = 500_000_000
 
-/** The list of changes, and the one for the time that it is locked. */
+/** The queue of changes, and the spare one for while it is locked. */
 export const CHANGE_TABLES = ['changed_rows', 'changed_rows_spare'] as const
 const CHANGE_COLUMNS = '(source, keys, is_import)'
-/** Takes the locks of an INSERT, and fails where one would. */
+/** Takes the locks of an INSERT, and fails where an INSERT would. */
 const NO_ROW = 'select null, null, null where false'
 
 export interface TriggerDefinition {
@@ -22,22 +22,22 @@ export interface TriggerDefinition {
 }
 
 export interface TriggerSql {
-  /** Of the function, qualified and quoted; its name alone; and what stands between its `$`. */
+  /** The function's name, qualified and quoted; the bare name; and the text between its `$`. */
   readonly function: string
   readonly functionName: string
   readonly body: string
   readonly create: string
-  /** The settings under which it runs, as pg_proc keeps them. */
+  /** The settings of the function, as in pg_proc. */
   readonly settings: readonly string[]
-  /** Fails as the function would: it tells nobody but the server's log. */
+  /** Fails as the function would, whose errors appear in the server's log only. */
   readonly probe: readonly string[]
   readonly triggers: readonly TriggerDefinition[]
 }
 
 /**
- * What is put on a source's table so that its changes are recorded: one function and two triggers, each once a
- * statement. An update is recorded where an input really changed, by comparing the rows before and after: Postgres
- * gives these tables to no trigger that names columns (`update of`).
+ * The SQL that records changes of a source's table: one function and two triggers, each per statement. An update is
+ * recorded only if an input really changed, by comparing the transition tables: Postgres gives these to no trigger that
+ * names columns (`update of`).
  */
 export function triggerSql(source: Source): TriggerSql {
   const functionName = shortenName(`follow_${source.name}`, 63)
@@ -57,7 +57,7 @@ export function triggerSql(source: Source): TriggerSql {
     function: qualified,
     functionName,
     body,
-    // It runs with the rights of the role that installed it: a role that may change the table needs none on this schema.
+    // SECURITY DEFINER: a role that may change the table then needs no privileges on this schema.
     create: `create or replace function ${qualified}() returns trigger language plpgsql
       security definer ${settings.map(([name, value]) => `set ${name} = ${value}`).join(' ')} as ${quoteLiteral(body)}`,
     settings: settings.map(([name, value]) => `${name}=${value.replaceAll("'", '')}`),
@@ -73,8 +73,8 @@ export function triggerSql(source: Source): TriggerSql {
 }
 
 /**
- * A lock that is not free is not waited for: a millisecond is the shortest that Postgres knows. A key must have the same
- * text in every session, whatever its user has set.
+ * The lock timeout is a millisecond, the shortest that Postgres has: the function never waits for a lock. The others give
+ * a key the same text in every session, whatever its user has set.
  */
 function functionSettings(source: Source): readonly (readonly [string, string])[] {
   const types = source.keyColumns.map((column) => column.columnType.cast)
@@ -88,17 +88,17 @@ function functionSettings(source: Source): readonly (readonly [string, string])[
 }
 
 /**
- * No statement and no commit of a user may fail or wait because of it:
+ * The function must not let any user's statement or commit fail or wait:
  *
  * - What can fail is in a block with a handler, and writes nothing: such a block is a subtransaction, and one that has
- *   written takes one of the 64 places beyond which every snapshot of the server is slower. An INSERT of no row there
- *   takes the locks and finds out whether the list is as it should be; the row itself is written after the block.
- * - It reads nothing but the statement's own rows: at SERIALIZABLE, two transactions that read a list and add to it
- *   fail at their commit, where no handler is.
- * - No NOTIFY: commits that notify wait for each other, and a transaction that has can not be prepared (XA). The list
- *   is polled.
- * - Where the list is locked, the keys go to the spare one. Where that is locked as well, or anything is missing, the
- *   change is not recorded, which goes to the server's log; the next run of the source finds the row.
+ *   written takes one of 64 slots, beyond which every snapshot of the server is slower. An INSERT of no row there takes
+ *   the locks and checks the table; the row itself is written after the block.
+ * - It reads only the statement's own rows: at SERIALIZABLE, two transactions that read a table and insert into it fail
+ *   at commit, where there is no handler.
+ * - No NOTIFY: commits that notify wait for each other, and such a transaction cannot be prepared (XA). The table is
+ *   polled instead.
+ * - If the table is locked, the keys go to the spare one. If that is locked too, or anything is missing, the change is
+ *   not recorded, and the server's log says so; the next run of the source finds the row.
  */
 function functionBody(source: Source): string {
   const name = quoteLiteral(source.name)
@@ -142,7 +142,7 @@ begin
       return null;
     end;
   end if;
-  -- The locks are held. What is waited for from here on is at most another session that adds a page.
+  -- The locks are held. From here on it waits at most for another session that extends the table by a page.
   perform set_config('lock_timeout', '0', true);
   if is_locked then
     ${insert(spare, `values (${name}, changed, cardinality(changed) > ${BULK_KEYS})`)}
@@ -154,7 +154,7 @@ end
 `
 }
 
-/** The keys of updated rows whose inputs differ, byte by byte: a type need not know how to compare. */
+/** SQL for the keys of updated rows whose inputs differ, byte by byte: their types need no equality. */
 function changedKeysSql(
   source: Source,
   tables: { readonly old: string; readonly new: string },
@@ -162,7 +162,7 @@ function changedKeysSql(
 ): string {
   const columns = listFollowedColumns(source).map((column) => quoteName(column.name))
   const same = source.keyColumns.map((column) => keyEqualsSql(column, `o.${quoteName(column.name)}`, 'n'))
-  // The cast makes one value of it: a row that is written out is compared column by column, by the types' own `=`.
+  // The cast makes it one value: a row constructor is compared column by column, with each type's own `=`.
   const record = (alias: string): string =>
     `row(${columns.map((column) => `${alias}.${column}`).join(', ')})::record`
   const differs = columns.length === 0 ? 'false' : `${record('o')} operator(pg_catalog.*<>) ${record('n')}`
@@ -171,7 +171,7 @@ function changedKeysSql(
      where o.${quoteName(source.keyColumns[0]?.name ?? '')} is null or ${differs}`
 }
 
-/** Postgres cuts a longer name without a word, and two would be one. */
+/** Postgres silently truncates longer names, and two could become the same. */
 function shortenName(name: string, most: number): string {
   if (name.length <= most) return name
   const hash = createHash('md5').update(name).digest('hex').slice(0, 8)

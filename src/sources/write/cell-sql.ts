@@ -118,7 +118,12 @@ export function isChangedSql({ output, index }: IndexedOutput, all: readonly Ind
   const group = outputsInGroup(output, all)
     .filter((one) => one.index !== index)
     .map((one) => `${hasNewValueSql(one)} and ("~ready${one.index}" or not ${isDifferentSql(one)})`)
-  const whole = [`"~ready${index}"`, hasNewValueSql({ output, index }), ...group, isDifferentSql({ output, index })]
+  const whole = [
+    `"~ready${index}"`,
+    hasNewValueSql({ output, index }),
+    ...group,
+    isDifferentSql({ output, index }),
+  ]
   return `coalesce(${whole.join(' and ')}, false)`
 }
 

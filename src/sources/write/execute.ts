@@ -85,7 +85,11 @@ export async function rereadAfterTriggers<One extends StatementResult>(
   })
   if (written.length === 0) return results
   const values = cells.map((cell) =>
-    jsonEntry(`"~b".columns ? ${quoteLiteral(cell.column)}`, cell.column, `coalesce(${cellJsonSql(cell)}, 'null')`),
+    jsonEntry(
+      `"~b".columns ? ${quoteLiteral(cell.column)}`,
+      cell.column,
+      `coalesce(${cellJsonSql(cell)}, 'null')`,
+    ),
   )
   const statement = `
     select coalesce(json_agg(json_build_object('index', "~b".index, 'after', ${concatJson(values)})), '[]')::text as results

@@ -65,7 +65,9 @@ export async function previewRestore(
   if (cells.length === 0) return toResults(null)
   const statement = restoreStatement(source, cells, { preview: true })
   const results = await executeBatch(db, source, statement, toRestoreRows(batch), missingRow)
-  return toResults(new Map([...results].map(([index, one]) => [index, 'error' in one ? one : { ...one, after: null }])))
+  return toResults(
+    new Map([...results].map(([index, one]) => [index, 'error' in one ? one : { ...one, after: null }])),
+  )
 }
 
 const toRestoreRows = (batch: readonly UndoRow[]): RestoreRow[] =>

@@ -51,7 +51,9 @@ export function afterJsonSql(
   value: (cell: MappedCell, column: string) => string,
 ): string {
   return concatJson([
-    ...cells.map(({ output, index }) => jsonEntry(`j."~changed${index}"`, output.column, value(output, `j."~fitted${index}"`))),
+    ...cells.map(({ output, index }) =>
+      jsonEntry(`j."~changed${index}"`, output.column, value(output, `j."~fitted${index}"`)),
+    ),
     ...source.touches.map((touch, n) =>
       jsonEntry(`j."~touched${n}"`, touch.column, value(touch, `j."~touch${n}"`)),
     ),
@@ -61,7 +63,8 @@ export function afterJsonSql(
 /** SQL for the names of the cells with a value that the policy protects. */
 export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
   const names = cells.map(
-    ({ output, index }) => `case when "~has${index}" and not "~writable${index}" then ${quoteLiteral(output.column)} end`,
+    ({ output, index }) =>
+      `case when "~has${index}" and not "~writable${index}" then ${quoteLiteral(output.column)} end`,
   )
   return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
 }

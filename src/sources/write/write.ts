@@ -78,7 +78,10 @@ export async function previewWrites<Schema>(
   return batch.map(({ key }, i) => toWriteResult(key, results.get(i)))
 }
 
-const toBatchRow = ({ key, inputHash, values, lastWritten, confidence }: WriteRow, index: number): BatchRow => ({
+const toBatchRow = (
+  { key, inputHash, values, lastWritten, confidence }: WriteRow,
+  index: number,
+): BatchRow => ({
   index,
   key,
   hash: inputHash,
@@ -122,7 +125,12 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
   }
   if (!result.same) return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
   const protectedColumns = result.protected ?? []
-  const common = { key, protectedCount: protectedColumns.length, protectedColumns, skipped: result.skipped ?? [] }
+  const common = {
+    key,
+    protectedCount: protectedColumns.length,
+    protectedColumns,
+    skipped: result.skipped ?? [],
+  }
   if (result.written)
     return { ...common, outcome: 'written', reason: null, before: result.before, after: result.after }
   if (!result.changes) return { ...common, outcome: 'unchanged', reason: null, before: null, after: null }

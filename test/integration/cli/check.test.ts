@@ -85,10 +85,10 @@ async function checks(options: Options): Promise<Map<string, Check>> {
 /** What is wrong with a source: its change, the place, and a word of what was found and of what to do. */
 const MISTAKES: readonly [name: string, changes: object, place: string, found: string, todo: string][] = [
   ['table', { table: 'persons' }, 'table', "'persons', which this database does not have", 'Check the name'],
-  ['view', { table: 'everyone' }, 'table', "'everyone', a view", 'Name the table behind it'],
+  ['view', { table: 'everyone' }, 'table', "'everyone', a view", 'Name the underlying table'],
   ['column', { outputs: { titel: 'title' } }, 'outputs.titel', 'no column of', "Did you mean 'title'?"],
   ['key', { key: 'email' }, 'key', 'email, on which there is no unique index', 'create unique index'],
-  ['keyless', { table: '"keyLess"' }, 'key', 'public.keyLess has no primary key', 'No unique index'],
+  ['keyless', { table: '"keyLess"' }, 'key', 'public.keyLess has no primary key', 'The table has no unique index'],
   ['generated', { outputs: { search: 'title' } }, 'outputs.search', 'a generated column', 'name another'],
   ['identity', { outputs: { number: 'title' } }, 'outputs.number', 'an identity column', 'name another'],
   [

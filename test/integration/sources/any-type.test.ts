@@ -191,7 +191,7 @@ describe('undo and its undo, to the byte', () => {
       },
     )
     const [second] = await inOslo((tx) => writeBatch(tx, source, batch))
-    expect(second).toMatchObject({ outcome: 'written', keptColumns: [] })
+    expect(second).toMatchObject({ outcome: 'written', protectedColumns: [] })
     const [undone] = await undo(
       source,
       [second].flatMap((one) => (one ? toUndo(one) : [])),

@@ -68,8 +68,8 @@ test('a value typed in a transaction that was open when the row was to be writte
     `update people set title = 'Typed', phone = '1', attributes = attributes || '{"typed": 2}' where id = 1`,
   )
   expect(results).toMatchObject([
-    { outcome: 'written', keptColumns: ['title', 'phone'], after: { 'attributes.department': 'IT' } },
-    { outcome: 'written', keptColumns: [] },
+    { outcome: 'written', protectedColumns: ['title', 'phone'], after: { 'attributes.department': 'IT' } },
+    { outcome: 'written', protectedColumns: [] },
   ])
   expect(await people()).toEqual([
     { id: 1, title: 'Typed', phone: '1', attributes: { kept: 1, typed: 2, department: 'IT' } },

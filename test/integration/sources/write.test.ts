@@ -66,15 +66,15 @@ describe('a batch', () => {
         updated_at: '2026-11-21T10:00:00Z',
         confidence: 0.9,
       },
-      kept: 0,
-      keptColumns: [],
+      protectedCount: 0,
+      protectedColumns: [],
       skipped: [],
     })
     expect(second).toMatchObject({
       outcome: 'written',
       before: {},
       after: { 'attributes.work.dept': 'IT' },
-      keptColumns: ['title', 'phone'],
+      protectedColumns: ['title', 'phone'],
     })
     expect(await rows('id, title, phone, attributes, confidence')).toEqual([
       { id: 1, title: 'CTO', phone: '+4712345678', attributes: { work: { dept: 'IT' } }, confidence: 0.9 },
@@ -96,7 +96,7 @@ describe('a batch', () => {
     const before = await versions()
     const results = await write(database, source, ['1'], { title: 'CTO', level: 7 })
     expect(results).toMatchObject([
-      { outcome: 'unchanged', before: null, after: null, keptColumns: ['level'] },
+      { outcome: 'unchanged', before: null, after: null, protectedColumns: ['level'] },
     ])
     expect(await versions()).toEqual(before)
   })
@@ -151,7 +151,7 @@ describe('policies', () => {
     await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
-      { outcome: 'written', kept: 0 },
+      { outcome: 'written', protectedCount: 0 },
     ])
   })
 
@@ -159,7 +159,7 @@ describe('policies', () => {
     await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
-      { outcome: 'unchanged', kept: 1 },
+      { outcome: 'unchanged', protectedCount: 1 },
     ])
   })
 
@@ -169,7 +169,12 @@ describe('policies', () => {
     const source = await openSource(database.db, mapping({ outputs }))
     const results = await write(database, source, ['1'], { tags: ['x', 'y"z'], level: 3 })
     expect(results).toMatchObject([
-      { outcome: 'written', before: { tags: '{}' }, after: { tags: String.raw`{x,"y\"z"}` }, kept: 1 },
+      {
+        outcome: 'written',
+        before: { tags: '{}' },
+        after: { tags: String.raw`{x,"y\"z"}` },
+        protectedCount: 1,
+      },
     ])
   })
 
@@ -193,12 +198,14 @@ describe('policies', () => {
         outcome: 'written',
         before: { title: 'CTO' },
         after: { title: 'CEO', 'attributes.dept': 'IT' },
-        keptColumns: ['level'],
+        protectedColumns: ['level'],
       },
     ])
     const written = results[0]?.after ?? {}
     const again = await write(database, source, ['1'], { title: 'VP', level: 6, dept: 'HR' }, { written })
-    expect(again).toMatchObject([{ after: { title: 'VP', 'attributes.dept': 'HR' }, keptColumns: ['level'] }])
+    expect(again).toMatchObject([
+      { after: { title: 'VP', 'attributes.dept': 'HR' }, protectedColumns: ['level'] },
+    ])
   })
 
   test('what was written as a time is known again in a session of another zone', async () => {
@@ -253,7 +260,7 @@ describe('policies', () => {
       { phone: '12345678', country: 'NO' },
     ])
     const incomplete = await write(database, source, ['2'], { phone: '+4712345678' })
-    expect(incomplete).toMatchObject([{ outcome: 'unchanged', kept: 0 }])
+    expect(incomplete).toMatchObject([{ outcome: 'unchanged', protectedCount: 0 }])
   })
 })
 
@@ -291,8 +298,8 @@ describe('keys inside a jsonb column', () => {
     const source = await openSource(database.db, mapping({ outputs: always }))
     const results = await write(database, source, ['1', '2'], record)
     expect(results).toMatchObject([
-      { outcome: 'unchanged', kept: 3 },
-      { outcome: 'unchanged', kept: 3 },
+      { outcome: 'unchanged', protectedCount: 3 },
+      { outcome: 'unchanged', protectedCount: 3 },
     ])
     expect(await rows('attributes')).toEqual([{ attributes: 'text' }, { attributes: [1] }])
   })

@@ -27,7 +27,7 @@ export async function prepare(
         key,
         inputHash: row.input_hash,
         values: coerceRecord(source, typeof record === 'function' ? record(key) : record, confidence).values,
-        written: written ?? null,
+        lastWritten: written ?? null,
         confidence,
       })),
   )
