@@ -2,6 +2,7 @@ import type { CallEvent } from '../../domain/lookup.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
+import type { CallOptions } from '../../service/transport.ts'
 import {
   AbortedError,
   CircuitOpenError,
@@ -37,11 +38,11 @@ export type CallOutcome =
 export async function callService(
   deps: Pick<CallDeps, 'client' | 'breaker'>,
   lookup: LeasedLookup,
-  call: PermittedCall,
+  observer: PermittedCall,
   signal: AbortSignal,
 ): Promise<CallOutcome> {
   try {
-    const response = await deps.breaker.execute(() => send(deps.client, lookup, { call, signal }), lookup)
+    const response = await deps.breaker.execute(() => send(deps.client, lookup, { observer, signal }), lookup)
     switch (response.outcome) {
       case 'accepted':
         return { event: null, asyncJobId: response.jobId }
@@ -54,7 +55,7 @@ export async function callService(
     if (error instanceof ServiceError) return outcomeOfError(error, lookup, deps.breaker)
     throw error
   } finally {
-    call.end()
+    observer.end()
   }
 }
 
@@ -68,11 +69,7 @@ const outcome = (
   malformed,
 })
 
-function send(
-  client: EnrichmentClient,
-  lookup: LeasedLookup,
-  options: { readonly call: PermittedCall; readonly signal: AbortSignal },
-): Promise<LookupResponse> {
+function send(client: EnrichmentClient, lookup: LeasedLookup, options: CallOptions): Promise<LookupResponse> {
   const { input } = lookup
   switch (lookup.kind) {
     case 'email':

@@ -35,6 +35,11 @@ test('no call is refused for the rate after the first window', () => {
   expect(report.requests.throttled).toBe(refused.reduce((sum, count) => sum + count, 0))
 })
 
+test('the limiter sees each call and its response: it learns the limit and uses several windows of it', () => {
+  expect(report.rate.limit).toBe(200)
+  expect(report.rate.used).toBeGreaterThan(1_000)
+})
+
 test('no input gets a second answer', () => {
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
