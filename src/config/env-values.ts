@@ -91,7 +91,7 @@ const EXPECTED_DATABASE_URL = "a URL such as 'postgres://user:password@localhost
 
 /** A Postgres URL, unchanged. Errors do not show it, since it may hold a password. */
 export function parseDatabaseUrl(text: string): EnvValue<string> {
-  const refuse = (found: string, todo?: string): EnvValue<string> => ({
+  const reject = (found: string, todo?: string): EnvValue<string> => ({
     ok: false,
     found: `${found} (not shown: it may hold a password)`,
     expected: EXPECTED_DATABASE_URL,
@@ -100,13 +100,13 @@ export function parseDatabaseUrl(text: string): EnvValue<string> {
   const encode =
     'In the user name and the password, write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25.'
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase()
-  if (scheme === undefined) return refuse('a text that is not a URL')
-  if (scheme !== 'postgres' && scheme !== 'postgresql') return refuse(`a ${scheme}:// URL`)
+  if (scheme === undefined) return reject('a text that is not a URL')
+  if (scheme !== 'postgres' && scheme !== 'postgresql') return reject(`a ${scheme}:// URL`)
   const url = URL.parse(text)
-  if (url === null || /\s/.test(text)) return refuse('a URL that cannot be read', encode)
+  if (url === null || /\s/.test(text)) return reject('a URL that cannot be read', encode)
   // The first / ? or # ends the host, so an unescaped one in the password leaves its @ behind.
   if (/@/.test(url.pathname) || url.hash !== '' || /^\?[^=]*@/.test(url.search)) {
-    return refuse('a URL whose password seems to hold a /, ? or #', encode)
+    return reject('a URL whose password seems to hold a /, ? or #', encode)
   }
   return { ok: true, value: text }
 }
@@ -120,7 +120,7 @@ interface AddressRole {
 /** An http or https URL, without a trailing slash. */
 export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvValue<string> {
   const example = of === 'service' ? 'https://api.example.com' : 'https://fillrate.example.com'
-  const refuse = (found: string, todo?: string): EnvValue<string> => ({
+  const reject = (found: string, todo?: string): EnvValue<string> => ({
     ok: false,
     found,
     expected: `the ${of}'s http or https URL, such as '${example}'`,
@@ -128,7 +128,7 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
   })
   const url = URL.parse(text)
   if (url !== null && (url.username !== '' || url.password !== '')) {
-    return refuse(
+    return reject(
       'a URL with a user name or a password (not shown)',
       'Leave them out; a key goes into FILLRATE_API_KEY.',
     )
@@ -138,17 +138,17 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
       of === 'service'
         ? 'Leave it out; a key goes into FILLRATE_API_KEY, with FILLRATE_AUTH=query.'
         : 'Leave it out.'
-    return refuse('a URL with a query or a fragment (not shown: it may hold a key)', todo)
+    return reject('a URL with a query or a fragment (not shown: it may hold a key)', todo)
   }
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    return refuse(
+    return reject(
       quoteText(text),
       /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? undefined : 'Start it with https:// or http://.',
     )
   }
   const address = url.href.replace(/\/+$/, '')
   if (address.endsWith(leaveOff))
-    return refuse(quoteText(text), `Leave ${leaveOff} off: it is added to every address.`)
+    return reject(quoteText(text), `Leave ${leaveOff} off: it is added to every address.`)
   return { ok: true, value: address }
 }
 

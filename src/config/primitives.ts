@@ -38,22 +38,22 @@ const EXPECTED_PATTERN = 'a regular expression: /^\\+\\d{8,15}$/ in code, "^\\\\
 export const regularExpression = z
   .union([requiredString(EXPECTED_PATTERN), z.custom<RegExp>(isRegExp)], { error: EXPECTED_PATTERN })
   .transform((value, context) => {
-    const refuse = (todo: string | null, found?: string) => {
+    const reject = (todo: string | null, found?: string) => {
       context.addIssue({ code: 'custom', message: EXPECTED_PATTERN, params: { todo, found } })
       return z.NEVER
     }
     if (typeof value !== 'string') {
       // With g or y a RegExp keeps its position, so an equal value would match only every other time.
-      if (/[gy]/.test(value.flags)) return refuse('Leave out the flags g and y.')
+      if (/[gy]/.test(value.flags)) return reject('Leave out the flags g and y.')
       return { source: value.source, flags: value.flags }
     }
     if (/^\/.*\/[a-z]*$/s.test(value))
-      return refuse('In a text, leave out the slashes around it, and the flags.')
+      return reject('In a text, leave out the slashes around it, and the flags.')
     try {
       return { source: new RegExp(value).source, flags: '' }
     } catch (error) {
       const reason = error instanceof Error ? error.message.replace(/^.*: /s, '') : String(error)
-      return refuse(null, `${quoteText(value)}: ${reason}`)
+      return reject(null, `${quoteText(value)}: ${reason}`)
     }
   })
 
@@ -86,7 +86,7 @@ const REFERENCE_TIME = new Date('2024-01-01T00:00:00Z')
 
 /** A refinement: the text is a cron pattern that matches some time. */
 export function checkCron(text: string, context: z.core.$RefinementCtx): void {
-  const refuse = (reason: string) =>
+  const reject = (reason: string) =>
     context.addIssue({
       code: 'custom',
       message: EXPECTED_CRON,
@@ -96,10 +96,10 @@ export function checkCron(text: string, context: z.core.$RefinementCtx): void {
     // Not `new Cron` alone, which also accepts a single date and time.
     const pattern = new CronPattern(text, undefined, { mode: CRON_MODE })
     if (new Cron(pattern.pattern, { paused: true, mode: CRON_MODE }).nextRun(REFERENCE_TIME) === null) {
-      refuse('it never matches')
+      reject('it never matches')
     }
   } catch (error) {
-    refuse(describeCronError(error))
+    reject(describeCronError(error))
   }
 }
 

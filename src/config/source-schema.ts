@@ -70,17 +70,17 @@ interface MappedColumns {
  * another output, belongs to the key, or is also set by `touch`; a group of one.
  */
 export function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
-  const refuse = (path: readonly string[], found: string, expected: string, todo?: string) =>
+  const reject = (path: readonly string[], found: string, expected: string, todo?: string) =>
     context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
   const columns = Object.keys(source.outputs)
-  if (columns.length === 0) refuse(['outputs'], 'an empty object', 'at least one column to fill')
+  if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
 
   const byPath = new Map<string, string>()
   for (const column of columns) {
     const path = toColumnPath(column)
     const twin = byPath.get(path.join('\0'))
     if (twin !== undefined) {
-      refuse(['outputs', column], `a column that is already listed, as ${twin}`, 'each column once')
+      reject(['outputs', column], `a column that is already listed, as ${twin}`, 'each column once')
     }
     byPath.set(path.join('\0'), column)
   }
@@ -90,22 +90,22 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
     const whole = prefixes.map((prefix) => byPath.get(prefix)).find((output) => output !== undefined)
     if (whole !== undefined) {
       const found = `a key inside ${whole}, which is an output as a whole`
-      refuse(['outputs', column], found, 'either the column or keys inside it')
+      reject(['outputs', column], found, 'either the column or keys inside it')
     }
   }
 
   const keys = source.key === undefined ? [] : [source.key].flat().map(unquoteName)
   for (const column of columns) {
     if (keys.includes(toColumnPath(column)[0] ?? '')) {
-      refuse(['outputs', column], 'a column of the key', 'a column that does not identify the row')
+      reject(['outputs', column], 'a column of the key', 'a column that does not identify the row')
     }
   }
   for (const column of Object.keys(source.touch ?? {})) {
     const name = unquoteName(column)
     if (keys.includes(name))
-      refuse(['touch', column], 'a column of the key', 'a column that does not identify the row')
+      reject(['touch', column], 'a column of the key', 'a column that does not identify the row')
     if (columns.some((output) => toColumnPath(output)[0] === name)) {
-      refuse(
+      reject(
         ['touch', column],
         'a column that is an output too',
         'a column of its own',
@@ -119,7 +119,7 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
       (other) => typeof other !== 'string' && other.group === group,
     )
     if (group !== undefined && members.length === 1) {
-      refuse(
+      reject(
         ['outputs', column, 'group'],
         `'${group}', which no other output has`,
         'a group of two outputs or more',
@@ -196,7 +196,7 @@ const personInputs = z
       context.addIssue({
         code: 'custom',
         path: [missing],
-        message: 'an SQL expression: the service asks by name and company together',
+        message: 'an SQL expression: a lookup needs name and company together',
         params: { todo: `Add \`${missing}\`, or leave out \`${given}\`.` },
       })
     } else if (Object.values(inputs).every((input) => input === undefined)) {

@@ -84,8 +84,8 @@ function readValue(value: unknown, kind: RecordShape, outer: unknown, depth: num
 }
 
 function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth: number): RecordReading {
-  const verdict = readInBandStatus(value)
-  if (verdict?.strength === 'flag') return verdict.reading
+  const status = readInBandStatus(value)
+  if (status?.strength === 'flag') return status.reading
 
   const confidence = firstPresent(value, ['confidence'])
   const described = hasRecordFields(value, kind)
@@ -93,15 +93,15 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
   if (inner !== undefined && inner !== null) {
     const reading = readValue(inner, kind, confidence ?? outer, depth + 1)
     if (reading.outcome === 'found') return reading
-    if (!described) return verdict?.reading ?? reading
+    if (!described) return status?.reading ?? reading
   }
   if (confidence !== undefined && (described || inner !== null)) return foundReading(value, kind, confidence)
-  if (verdict?.strength === 'error') return verdict.reading
+  if (status?.strength === 'error') return status.reading
   if (described) {
     if (kind.kind === 'company') return foundReading(value, kind, undefined)
     return outer === undefined || outer === null ? { outcome: 'not_found' } : foundReading(value, kind, outer)
   }
-  if (verdict !== null) return verdict.reading
+  if (status !== null) return status.reading
   if (inner !== undefined || depth > 0 || hasOnlyEmptyFields(value, kind)) return { outcome: 'not_found' }
   return { outcome: 'unreadable', reason: `an object that is no ${kind.kind} record` }
 }

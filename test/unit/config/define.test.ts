@@ -24,7 +24,7 @@ type Writable<T> = T extends RegExp
 
 /*
  * tsc checks this file: an expected error that does not come is an error itself. Each mistake is held against
- * the schema too, so that what one of them refuses the other does not let pass.
+ * the schema too, so that what one of them rejects the other does not accept.
  */
 const { contacts, accounts } = good.sources
 const person = (changes: Partial<PersonSource>) =>
@@ -32,7 +32,7 @@ const person = (changes: Partial<PersonSource>) =>
 const company = (changes: Partial<CompanySource>) =>
   defineConfig({ sources: { accounts: { ...accounts, ...changes } } })
 
-/** Where the schema finds something wrong. */
+/** Paths of the schema's issues. */
 function wrong(config: unknown): string[] {
   try {
     parseConfig(config, null)
@@ -44,11 +44,11 @@ function wrong(config: unknown): string[] {
 }
 
 describe('defineConfig', () => {
-  test('returns what it is given', () => {
+  test('returns its argument', () => {
     expect(defineConfig(good)).toBe(good)
   })
 
-  test('takes what the schema takes', () => {
+  test('accepts what the schema accepts', () => {
     expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<typeof configSchema>>()
     const config = defineConfig({
       sources: {
@@ -79,7 +79,7 @@ describe('defineConfig', () => {
     expectTypeOf<string>().not.toExtend<Shorthand<'person'>>()
   })
 
-  test('refuses a field of the other kind, in both forms', () => {
+  test('rejects a field of the other kind, in both forms', () => {
     // @ts-expect-error -- `industry` is a company's
     const short = defineConfig({ sources: { contacts: { ...contacts, outputs: { a: 'industry' } } } })
     expect(wrong(short)).toEqual(['sources.contacts.outputs.a'])
@@ -94,11 +94,11 @@ describe('defineConfig', () => {
     expect(wrong(whole)).toEqual(['sources.contacts.outputs.a'])
   })
 
-  test('refuses the inputs of the other kind, and half of a pair', () => {
-    // @ts-expect-error -- a person is not asked by domain
+  test('rejects the inputs of the other kind, and half of a pair', () => {
+    // @ts-expect-error -- a person is not looked up by domain
     const domain = person({ inputs: { email: 't.email', domain: 't.d' } })
     expect(wrong(domain)).toEqual(['sources.contacts.inputs.domain'])
-    // @ts-expect-error -- a company is not asked by email
+    // @ts-expect-error -- a company is not looked up by email
     const email = company({ inputs: { domain: 't.d', email: 't.email' } })
     expect(wrong(email)).toEqual(['sources.accounts.inputs.email'])
     // @ts-expect-error -- a name needs a company
@@ -109,7 +109,7 @@ describe('defineConfig', () => {
     expect(wrong(employer)).toEqual(['sources.contacts.inputs.name'])
   })
 
-  test('refuses unknown keys, policies and units', () => {
+  test('rejects unknown keys, policies and units', () => {
     // @ts-expect-error -- a misspelt key
     const key = defineConfig({ sources: { contacts: { ...contacts, minConfidense: 1 } } })
     expect(wrong(key)).toEqual(['sources.contacts.minConfidense'])
@@ -125,7 +125,7 @@ describe('defineConfig', () => {
     expectTypeOf<'6 moons'>().not.toExtend<Duration>()
   })
 
-  test('refuses a source in the schedule that is not there', () => {
+  test('rejects an unknown source in the schedule', () => {
     // @ts-expect-error -- `contact` is not a source
     const config = defineConfig({ ...good, budget: 1, schedule: [{ cron: '@daily', sources: ['contact'] }] })
     expect(wrong(config)).toEqual(['schedule[0].sources[0]'])

@@ -35,7 +35,7 @@ const unset = {
   logLevel: 'info',
 }
 
-function refusal(env: NodeJS.ProcessEnv): ConfigProblems {
+function environmentProblems(env: NodeJS.ProcessEnv): ConfigProblems {
   try {
     readEnvironment(env)
   } catch (error) {
@@ -45,7 +45,7 @@ function refusal(env: NodeJS.ProcessEnv): ConfigProblems {
   throw new Error('the environment was read')
 }
 
-/** What a refusal says; nothing when the environment is right. */
+/** The message of the error; undefined for a valid environment. */
 function messageOf(env: NodeJS.ProcessEnv): string {
   try {
     readEnvironment(env)
@@ -96,7 +96,7 @@ describe('the environment', () => {
     })
   })
 
-  test('is right in the example', () => {
+  test('is valid in .env.example', () => {
     const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8')
     const env = parseEnv(example)
     expect(Object.keys(env).toSorted()).toEqual(variables.toSorted())
@@ -108,7 +108,7 @@ describe('the environment', () => {
     'postgres://%2Fvar%2Frun%2Fpostgresql/crm',
     'postgres:///crm?host=/var/run/postgresql',
     'postgres://jane@localhost',
-  ])('takes %s as a database', (url) => {
+  ])('accepts %s as a database', (url) => {
     expect(readEnvironment({ DATABASE_URL: url }).databaseUrl).toBe(url)
   })
 
@@ -165,8 +165,8 @@ describe('the environment', () => {
       'an unknown variable',
       'Rename it to DATABASE_URL.',
     ],
-  ])('refuses %s=%s', (name, value, found, todo) => {
-    const error = refusal({ [name]: value })
+  ])('rejects %s=%s', (name, value, found, todo) => {
+    const error = environmentProblems({ [name]: value })
     expect(error.problems).toEqual([
       {
         place: name,
@@ -178,11 +178,13 @@ describe('the environment', () => {
     expect(error.message).not.toContain('s3')
   })
 
-  test('is told all at once', () => {
-    expect(refusal({ FILLRATE_PORT: 'x', LOG_LEVEL: 'x', FILLRATE_AUTH: 'x' }).problems).toHaveLength(3)
+  test('is reported all at once', () => {
+    expect(
+      environmentProblems({ FILLRATE_PORT: 'x', LOG_LEVEL: 'x', FILLRATE_AUTH: 'x' }).problems,
+    ).toHaveLength(3)
   })
 
-  test('leaves other variables alone', () => {
+  test('ignores other variables', () => {
     expect(
       readEnvironment({
         FILLRATE_HOST: '::1',
@@ -197,7 +199,7 @@ describe('the environment', () => {
     })
   })
 
-  test('names proxies in either case, and none where none is set', () => {
+  test('reads proxies in either case, and none if none is set', () => {
     expect(readEnvironment({ NO_PROXY: 'a.example' })).not.toHaveProperty('proxies')
     expect(
       readEnvironment({
@@ -215,7 +217,7 @@ describe('the environment', () => {
     expect(messageOf({ HTTPS_PROXY: 'socks5://jane:s3cret@proxy' })).not.toContain('s3cret')
   })
 
-  test('never shows what may be a secret', () => {
+  test('never shows a potential secret', () => {
     const secret = fc.stringMatching(/^[a-z]{10}[a-z@:/?#% ,"'é]{0,10}[a-z]{10}$/)
     const around = fc.constantFrom(
       (s: string) => s,
@@ -230,15 +232,15 @@ describe('the environment', () => {
       'FILLRATE_WEBHOOK_SECRET',
       'FILLRATE_DASHBOARD_TOKEN',
     ]
-    let refused = 0
+    let rejectedCount = 0
     fc.assert(
       fc.property(fc.constantFrom(...secrets), secret, around, (name, s, frame) => {
         const message = messageOf({ [name]: frame(s) })
-        if (message !== '') refused++
+        if (message !== '') rejectedCount++
         return !message.includes(s.slice(0, 10)) && !message.includes(s.slice(-10))
       }),
       { numRuns: 500 },
     )
-    expect(refused).toBeGreaterThan(50)
+    expect(rejectedCount).toBeGreaterThan(50)
   })
 })

@@ -9,7 +9,7 @@ const root = new URL('../../../', import.meta.url)
 
 let validate: (value: unknown) => boolean
 
-/** An editor's view of a configuration: fastify brings a JSON Schema validator of its own, made strict here. */
+/** Validates as an editor would, with fastify's JSON Schema validator in strict mode. */
 beforeAll(async () => {
   const app = Fastify({
     ajv: {
@@ -43,14 +43,14 @@ test('the published schema is the one of this version', () => {
   expect(published, 'it is stale: run `npm run schema`').toEqual(configJsonSchema())
 })
 
-test('tells an editor what each field is for', () => {
+test('describes each field to editors', () => {
   const text = JSON.stringify(configJsonSchema())
   expect(text).toContain('The maximum number of concurrent calls')
   expect(text).toContain('The URL of a personal LinkedIn profile')
 })
 
-describe('a validator takes what Fillrate takes, and refuses what it refuses', () => {
-  const taken: Record<string, object> = {
+describe('a validator accepts and rejects the same configurations as Fillrate', () => {
+  const accepted: Record<string, object> = {
     'the shortest': good,
     'with the address of the schema': {
       $schema: './node_modules/fillrate/fillrate.schema.json',
@@ -81,7 +81,7 @@ describe('a validator takes what Fillrate takes, and refuses what it refuses', (
     }),
     'a field that is not listed': output({ field: 'social.twitter', unlisted: true }),
   }
-  const refused: Record<string, unknown> = {
+  const rejected: Record<string, unknown> = {
     'a list': [],
     'no sources': {},
     'sources without one': { sources: {} },
@@ -107,13 +107,13 @@ describe('a validator takes what Fillrate takes, and refuses what it refuses', (
     'a budget in words': { ...good, budget: 'much' },
   }
 
-  test.each(Object.keys(taken))('takes %s', (name) => {
-    expect(isAccepted(taken[name])).toBe(true)
-    expect(validate(JSON.parse(JSON.stringify(taken[name])))).toBe(true)
+  test.each(Object.keys(accepted))('accepts %s', (name) => {
+    expect(isAccepted(accepted[name])).toBe(true)
+    expect(validate(JSON.parse(JSON.stringify(accepted[name])))).toBe(true)
   })
 
-  test.each(Object.keys(refused))('refuses %s', (name) => {
-    expect(isAccepted(refused[name])).toBe(false)
-    expect(validate(JSON.parse(JSON.stringify(refused[name])))).toBe(false)
+  test.each(Object.keys(rejected))('rejects %s', (name) => {
+    expect(isAccepted(rejected[name])).toBe(false)
+    expect(validate(JSON.parse(JSON.stringify(rejected[name])))).toBe(false)
   })
 })

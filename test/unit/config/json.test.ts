@@ -26,24 +26,24 @@ describe('JSON', () => {
     expect(Object.hasOwn(Object(parseConfigJson('{"__proto__":1}')), '__proto__')).toBe(true)
   })
 
-  test('is refused where JSON.parse refuses it, and nowhere else', () => {
+  test('is rejected exactly where JSON.parse rejects it', () => {
     const signs = fc.string({ unit: fc.constantFrom(...'{}[]":,0-1.e+truefalsn\\ \n/\t'), maxLength: 8 })
     const damaged = fc.tuple(fc.json(), signs, fc.nat(), fc.nat(3)).map(([json, insert, at, cut]) => {
       const start = at % (json.length + 1)
       return json.slice(0, start) + insert + json.slice(start + cut)
     })
-    let refused = 0
+    let rejectedCount = 0
     const agrees = (text: string): boolean => {
       const [expected, actual] = [attempt(JSON.parse, text), attempt(parseConfigJson, text)]
       if (expected.ok && actual.ok) return isDeepStrictEqual(actual.value, expected.value)
       if (actual.ok || !(actual.error instanceof JsonSyntaxError)) return false
       // JSON.parse keeps the last of two equal keys.
       if (expected.ok) return actual.error.expected === 'each key once'
-      refused++
+      rejectedCount++
       return actual.error.offset >= 0 && actual.error.offset <= text.length
     }
     fc.assert(fc.property(fc.oneof(signs, damaged), agrees), { numRuns: 3000 })
-    expect(refused).toBeGreaterThan(100)
+    expect(rejectedCount).toBeGreaterThan(100)
   })
 
   test.each([
@@ -63,7 +63,7 @@ describe('JSON', () => {
     ['{"a": 01}', 6, 'a value'],
     ['{"a": True}', 6, 'a value'],
     ['{"a": 1, "a": 2}', 9, 'each key once'],
-  ])('%j breaks off at %i', (text, offset, expected) => {
+  ])('%j fails at %i', (text, offset, expected) => {
     expect(attempt(parseConfigJson, text)).toMatchObject({
       ok: false,
       error: { name: 'JsonProblem', offset, expected },
@@ -71,7 +71,7 @@ describe('JSON', () => {
   })
 })
 
-describe('the place in a text', () => {
+describe('a position in a text', () => {
   test('is a line and a column, and a caret under it', () => {
     const text = '{\r\n\t"a": 1\r\n  "b": 2\n}'
     const offset = text.indexOf('"b"')
@@ -81,7 +81,7 @@ describe('the place in a text', () => {
     expect(codeFrame(text, 9, 1)).toBeNull()
   })
 
-  test('stays in sight on a long line', () => {
+  test('stays visible on a long line', () => {
     const [line, caret] = (codeFrame(`${'x'.repeat(5000)}!${'y'.repeat(5000)}`, 1, 5001) ?? '').split('\n')
     expect(line?.length).toBeLessThan(100)
     expect(line?.[caret?.indexOf('^') ?? -1]).toBe('!')

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-/** The part of a configuration that these tests look at. */
+/** The part of a configuration that these tests compare. */
 const body = (table: string) =>
   `{ sources: { contacts: { kind: 'person', table: '${table}', inputs: { email: 't.email' }, outputs: { title: 'title' } } } }`
 const json = JSON.stringify({
@@ -149,7 +149,7 @@ describe('a configuration file', () => {
     expect(stderr).toBe('')
   })
 
-  test('is read anew each time, with what it imports', async () => {
+  test('is read again each time, with its imports', async () => {
     const cases = ['changing/a.ts', 'changing/a.ts', 'changing/b.js', 'changing/b.js'].map((path) => ({
       cwd: folder,
       path,
@@ -164,14 +164,14 @@ describe('a configuration file', () => {
     expect(loaded.map(({ table }) => table)).toEqual(['table_0', 'table_1', 'table_2', 'table_3'])
   })
 
-  test('stands as an example at the root of this repository', async () => {
+  test('is in the root of this repository as an example', async () => {
     const root = fileURLToPath(new URL('../../..', import.meta.url))
     const { loaded } = await loadInNode([{ cwd: root, path: 'fillrate.config.example.ts' }])
     expect(loaded).toEqual([{ table: 'crm.contacts', path: join(root, 'fillrate.config.example.ts') }])
   })
 })
 
-describe('a configuration file that is wrong', () => {
+describe('an invalid configuration file', () => {
   const one = (found: string, expected: string, todo: string | null = null) => ({
     found,
     expected: expect.stringContaining(expected),
@@ -262,7 +262,7 @@ describe('a configuration file that is wrong', () => {
     ],
   ]
 
-  test('is told with its place', async () => {
+  test('is reported with its place', async () => {
     const { loaded } = await loadInNode(wrong.map(([path]) => ({ cwd: folder, path })))
     expect(loaded.map(({ problems, cause }) => ({ problems, cause }))).toEqual(
       wrong.map(([path, place, problem, cause]) => ({
@@ -276,7 +276,7 @@ describe('a configuration file that is wrong', () => {
     }
   })
 
-  test('is told where another module is at fault', async () => {
+  test('is reported in the imported module at fault', async () => {
     const { loaded } = await loadInNode(
       ['wrong/import.ts', 'wrong/deep.ts'].map((path) => ({ cwd: folder, path })),
     )
@@ -288,14 +288,14 @@ describe('a configuration file that is wrong', () => {
     expect(loaded[1]?.problems?.[0]?.place).toBe(join(folder, 'wrong/throws.ts:4:9'))
   })
 
-  test('is told by what it holds, and where it is', async () => {
+  test('is reported by its content and its place', async () => {
     const { loaded } = await loadInNode([{ cwd: folder, path: 'wrong/content.json' }])
     expect(loaded[0]?.message).toMatch(
       new RegExp(`^3 problems in ${join(folder, 'wrong/content.json')}:\n\n  sources\\.contacts\\.table\n`),
     )
   })
 
-  test('is told in the same words, whatever it is written in', async () => {
+  test('is reported in the same words in every format', async () => {
     const paths = ['wrong/mistakes.json', 'wrong/mistakes.ts']
     const { loaded } = await loadInNode(paths.map((path) => ({ cwd: folder, path })))
     const [fromJson, fromCode] = loaded

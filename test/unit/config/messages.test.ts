@@ -11,7 +11,7 @@ describe('problems', () => {
     todo: "Did you mean 'blank'?",
   }
 
-  test('are printed with their place, and under it what was found, expected and to do', () => {
+  test('are printed with their place, what was found, expected and to do', () => {
     const lines = formatProblems([
       problem,
       { place: 'FILLRATE_PORT', found: 'a\n  ^', expected: 'word '.repeat(30).trim(), todo: null },
@@ -32,7 +32,7 @@ describe('problems', () => {
     )
   })
 
-  test('are one error, whose message is fit for a terminal and which keeps its cause', () => {
+  test('are one error with a message for the terminal and its cause', () => {
     const cause = new Error('why')
     const error = new ConfigProblems('/crm/fillrate.config.json', [problem, problem], { cause })
     expect(error.message).toBe(
@@ -66,7 +66,7 @@ describe('a value in a message', () => {
     expect(describeValue(value)).toBe(shown)
   })
 
-  test('holds no control character and no password', () => {
+  test('contains no control character and no password', () => {
     const password = fc.stringMatching(/^[a-z@:/?#%]{8,20}$/)
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), password, (text, secret) => {
@@ -96,7 +96,7 @@ describe('a suggestion', () => {
     )
   })
 
-  test('counts the slips as far as they go', () => {
+  test('measures the edit distance', () => {
     const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 8 })
     fc.assert(
       fc.property(word, word, word, (a, b, c) => {

@@ -6,7 +6,7 @@ import type { Problem } from '../../../src/config/problems.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { good } from './valid-config.ts'
 
-describe('a right configuration', () => {
+describe('a valid configuration', () => {
   test('gets every default', () => {
     expect(parseConfig(good, '/crm/fillrate.config.ts')).toEqual({
       path: '/crm/fillrate.config.ts',
@@ -53,7 +53,7 @@ describe('a right configuration', () => {
     })
   })
 
-  test('keeps what it says', () => {
+  test('keeps every setting', () => {
     const contacts = {
       ...good.sources.contacts,
       key: ['tenant_id', 'id'],
@@ -147,7 +147,7 @@ describe('a right configuration', () => {
     })
   })
 
-  test('may be the one of the design', () => {
+  test('may be the example of the design', () => {
     const config = parseConfig(
       {
         sources: {
@@ -569,7 +569,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
 const advice = (part: string | undefined): unknown =>
   part === undefined ? null : expect.stringContaining(part)
 
-describe('a wrong configuration', () => {
+describe('an invalid configuration', () => {
   test.each(Object.entries(mistakes))('%s', (_name, [config, place, found, expected, todo]) => {
     expect(problemsOf(config)).toEqual([
       {
@@ -581,7 +581,7 @@ describe('a wrong configuration', () => {
     ])
   })
 
-  test('is told all at once', () => {
+  test('is reported all at once', () => {
     const config = {
       ...good,
       budget: -1,
@@ -597,7 +597,7 @@ describe('a wrong configuration', () => {
     ])
   })
 
-  test('never shows a password or a key that stands in it', () => {
+  test('never shows a password or a key', () => {
     const config = {
       ...good,
       apiKey: 'k-s3cret',

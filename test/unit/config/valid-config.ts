@@ -1,6 +1,6 @@
 import type { ConfigInput } from '../../../src/config/define.ts'
 
-/** The shortest configuration that is right, for tests that put one thing wrong. */
+/** The shortest valid configuration, for tests that break one thing. */
 export const good = {
   sources: {
     contacts: {

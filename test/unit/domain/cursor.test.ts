@@ -20,8 +20,8 @@ const start: PassStart = {
   snapshotXmax: 200n,
 }
 
-describe('from when on changes are read', () => {
-  test('from the cursor on, less ten minutes for the clocks of applications', () => {
+describe('where a pass starts to read changes', () => {
+  test('from the cursor, less ten minutes for the clocks of applications', () => {
     expect(readSince(cursor, now)).toEqual(ago(DAY + 15 * MINUTE))
   })
   test.each([
@@ -29,13 +29,13 @@ describe('from when on changes are read', () => {
     ['the cursor is in the future', { ...cursor, changedUntil: ago(-1) }],
     ['the last whole pass is in the future', { ...cursor, fullPassAt: ago(-1) }],
     ['the last whole pass is a week old', { ...cursor, fullPassAt: ago(7 * DAY) }],
-  ])('the whole table is read where %s', (_, given) => {
+  ])('the whole table is read: %s', (_, given) => {
     expect(readSince(given, now)).toBeNull()
   })
 })
 
 describe('how far a pass has read', () => {
-  test('up to its start, where no transaction is open', () => {
+  test('up to its start if no transaction is open', () => {
     expect(advanceCursor(start, cursor)).toEqual(now)
     expect(advanceCursor(start, null)).toEqual(now)
   })
@@ -45,19 +45,19 @@ describe('how far a pass has read', () => {
   })
 
   const hidden = { ...start, hasHidden: true }
-  test('up to its start, where a hidden session writes nothing', () => {
+  test('up to its start if hidden sessions write nothing', () => {
     expect(advanceCursor(hidden, cursor)).toEqual(now)
   })
-  test('up to the start of the pass before, where a hidden transaction began to write since', () => {
+  test('up to the start of the previous pass if a hidden transaction started writing since', () => {
     expect(advanceCursor({ ...hidden, snapshotXmin: 100n }, cursor)).toEqual(cursor.startedAt)
   })
-  test('no further than before, where a hidden transaction writes since before the pass before', () => {
+  test('no further than before if a hidden transaction has been writing since before the previous pass', () => {
     expect(advanceCursor({ ...hidden, snapshotXmin: 99n }, cursor)).toEqual(cursor.changedUntil)
   })
-  test('nothing is said by a first pass beside a hidden transaction that writes', () => {
+  test('unknown after a first pass beside a hidden writing transaction', () => {
     expect(advanceCursor({ ...hidden, snapshotXmin: 99n }, null)).toBeNull()
   })
-  test('the oldest visible transaction bounds it there too', () => {
+  test('the oldest visible transaction bounds it too', () => {
     const both = { ...hidden, snapshotXmin: 100n, oldestTransactionAt: ago(2 * DAY) }
     expect(advanceCursor(both, cursor)).toEqual(ago(2 * DAY))
   })

@@ -7,11 +7,11 @@ test.each([
   '{"a":[1000.00,-0,1e400,12345678901234567890,0.1234567890123456789]}',
   '1E5',
   '"12.50 and 12345678901234567890"',
-])('%s comes out as it went in', (text) => {
+])('reproduces %s', (text) => {
   expect(JSON.stringify(parseExactJson(text))).toBe(text)
 })
 
-test('every number comes out as Postgres wrote it', () => {
+test('reproduces every number as Postgres wrote it', () => {
   const digits = fc.stringMatching(/^\d{1,25}$/)
   fc.assert(
     fc.property(fc.constantFrom('', '-'), digits, fc.option(digits), (sign, whole, fraction) => {

@@ -6,7 +6,7 @@ import { toIdentifier, parseJson } from '../../../src/domain/json.ts'
 const ok = (value: unknown): unknown => ({ ok: true, value })
 
 describe('parseJson', () => {
-  test('reads what JSON.parse reads, but for numbers that JavaScript would write in another way', () => {
+  test('reads what JSON.parse reads, except numbers that JavaScript would not reproduce', () => {
     fc.assert(
       fc.property(fc.json(), (json) => {
         fc.pre(!/[\d.]{16}|\de[+-]?\d|\.\d*0/i.test(json))
@@ -19,7 +19,7 @@ describe('parseJson', () => {
     '{"n":12.50}',
     '[12345678901234567.89,1.0,1e400,0.12345678901234567890123]',
     '[-9007199254740993]',
-  ])('numbers are written as they came: %s', (json) => {
+  ])('reproduces numbers: %s', (json) => {
     const parsed = parseJson(json)
     expect(JSON.stringify(parsed)).toBe(`{"ok":true,"value":${json}}`)
     expect(cleanText([parsed, '\0'])).toEqual([parsed, ''])
@@ -46,7 +46,7 @@ describe('parseJson', () => {
     expect(parseJson(json)).toEqual({ ok: false, reason })
   })
 
-  test('nesting is counted outside of strings only, and refused before it is parsed', () => {
+  test('counts nesting outside strings, and rejects it before parsing', () => {
     const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
     expect(parseJson(nested(100)).ok).toBe(true)
     expect(parseJson(nested(101))).toEqual({ ok: false, reason: 'nested more than 100 levels deep' })
@@ -64,7 +64,7 @@ describe('parseJson', () => {
   })
 })
 
-test('an identifier of 20 digits is read to the last one', () => {
+test('reads an identifier of 20 digits exactly', () => {
   expect(toIdentifier((parseJson('[12345678901234567890]') as { value: unknown[] }).value[0])).toBe(
     '12345678901234567890',
   )

@@ -5,8 +5,8 @@ import { matchResults } from '../../../src/domain/matching.ts'
 const emails = ['a@x.example', 'b@x.example', 'c@x.example']
 const result = (requestId: string | null, email: string | null = null) => ({ requestId, email })
 
-describe('a result is tied to its input by', () => {
-  test('the identifiers that the 202 gave, as a list or as a map', () => {
+describe('a result is matched to its input by', () => {
+  test('the identifiers in the 202, as a list or a map', () => {
     const results = [result('r3'), result('r1'), result('r2')]
     expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, results)).toEqual([2, 0, 1])
     const map = { 'a@x.example': 'r1', 'B@x.example': 'r2', 'c@x.example': 'r3' }
@@ -22,12 +22,12 @@ describe('a result is tied to its input by', () => {
       matchResults({ emails, requestIds: null }, [result('x', 'b@x.example'), result('y', 'a@x.example')]),
     ).toEqual([1, 0])
   })
-  test('its place, where the counts are equal and nothing contradicts', () => {
+  test('its position, if the counts are equal and nothing contradicts it', () => {
     expect(
       matchResults({ emails, requestIds: null }, [result('x'), result('y', 'b@x.example'), result('z')]),
     ).toEqual([0, 1, 2])
   })
-  test('a number that counts the inputs, from 0 or from 1, in any order', () => {
+  test('a number that counts the inputs from 0 or 1, in any order', () => {
     expect(matchResults({ emails, requestIds: null }, [result('2'), result('0'), result('1')])).toEqual([
       2, 0, 1,
     ])
@@ -37,32 +37,32 @@ describe('a result is tied to its input by', () => {
   })
 })
 
-describe('a result is not tied by its place', () => {
+describe('a result is not matched by its position', () => {
   const none = [null, null, null]
-  test('where one that is known stands elsewhere', () => {
+  test('if a known one is elsewhere', () => {
     const results = [result('x', 'b@x.example'), result('y'), result('z')]
     expect(matchResults({ emails, requestIds: null }, results)).toEqual([1, null, null])
   })
-  test('where one names somebody who was never asked', () => {
+  test('if one names an address that was not submitted', () => {
     const byData = [result('x', 'z@z.example'), result('y'), result('z')]
     expect(matchResults({ emails, requestIds: null }, byData)).toEqual(none)
     const byId = [result('z@z.example'), result('y'), result('z')]
     expect(matchResults({ emails, requestIds: null }, byId)).toEqual(none)
   })
-  test('where the counts differ, or it is not certain that the delivery is for this job', () => {
+  test('if the counts differ, or the job of the delivery is uncertain', () => {
     const results = [result('x'), result('y'), result('z')]
     expect(matchResults({ emails, requestIds: null }, results.slice(1))).toEqual([null, null])
     expect(matchResults({ emails, requestIds: null }, results, false)).toEqual(none)
     expect(matchResults({ emails, requestIds: ['x', 'y', 'z'] }, results, false)).toEqual(none)
   })
-  test('where the 202 named every member, and this is none of its identifiers', () => {
+  test('if the 202 named every member, and this is none of its identifiers', () => {
     const results = [result('r1'), result('r2'), result('q9')]
     expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, results)).toEqual([0, 1, null])
   })
 })
 
 describe('a list of identifiers in the 202', () => {
-  test('that is shorter than the job says nothing of the order: the service refused an address', () => {
+  test('that is shorter than the job implies no order: the service rejected an address', () => {
     const results = [result('r1', 'b@x.example'), result('r2', 'c@x.example')]
     expect(matchResults({ emails, requestIds: ['r1', 'r2'] }, results)).toEqual([1, 2])
     expect(matchResults({ emails, requestIds: ['r1', 'r2'] }, [result('r1'), result('r2')])).toEqual([
@@ -70,44 +70,44 @@ describe('a list of identifiers in the 202', () => {
       null,
     ])
   })
-  test('of addresses means these addresses, in whatever order', () => {
+  test('of addresses names these addresses, in any order', () => {
     const sorted = emails.toReversed()
     const results = emails.map((email) => result(email, email))
     expect(matchResults({ emails, requestIds: sorted }, results)).toEqual([0, 1, 2])
     expect(matchResults({ emails, requestIds: sorted }, [result('c@x.example')])).toEqual([2])
   })
-  test('whose order one data.email disproves is not used for the others either', () => {
+  test('whose order is disproved by one data.email is not used for the others', () => {
     const requestIds = ['r3', 'r1', 'r2']
     const results = [result('r1', 'a@x.example'), result('r2'), result('r3', 'c@x.example')]
     expect(matchResults({ emails, requestIds }, results.slice(0, 2))).toEqual([0, null])
   })
-  test('with an address in the place of another, or an identifier twice, is not used', () => {
+  test('with a misplaced address or a duplicate identifier is not used', () => {
     expect(matchResults({ emails, requestIds: ['r1', 'a@x.example', 'r3'] }, [result('r3')])).toEqual([null])
     expect(matchResults({ emails, requestIds: ['r1', 'r1', 'r3'] }, [result('r3')])).toEqual([null])
   })
 })
 
-describe('a result that contradicts itself is used for no input', () => {
+describe('a contradictory result is used for no input', () => {
   test('an identifier of one member beside the data.email of another', () => {
     expect(matchResults({ emails, requestIds: null }, [result('a@x.example', 'b@x.example')])).toEqual([null])
     const map = { 'a@x.example': 'r1' }
     expect(matchResults({ emails, requestIds: map }, [result('r1', 'b@x.example')])).toEqual([null])
   })
-  test('one identifier for two results, but for what their data.email says', () => {
+  test('one identifier for two results, unless their data.email decides', () => {
     const requestIds = ['r1', 'r2', 'r3']
     const both = [result('r1'), { ...result('r1'), content: { title: 'other' } }]
     expect(matchResults({ emails, requestIds }, both)).toEqual([null, null])
     const named = [result('r1', 'a@x.example'), { ...result('r1'), content: { title: 'other' } }]
     expect(matchResults({ emails, requestIds }, named)).toEqual([0, null])
   })
-  test('but a result that comes twice is one result', () => {
+  test('but a duplicate result counts once', () => {
     const twice = [result('r1'), result('r1'), result('r2')]
     expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, twice)).toEqual([0, 0, 1])
   })
 })
 
 describe('the only result of a single lookup that was accepted for later', () => {
-  test('is its own, also where the record has another address or the lookup none', () => {
+  test('is matched, also if the record has another address or the lookup none', () => {
     const other = [result('x', 'other@y.example')]
     expect(matchResults({ emails: [''], requestIds: null, isSingle: true }, other)).toEqual([0])
     expect(matchResults({ emails: ['a@x.example'], requestIds: null, isSingle: true }, other)).toEqual([0])
@@ -115,7 +115,7 @@ describe('the only result of a single lookup that was accepted for later', () =>
   })
 })
 
-test('an address is the same in any form of its host', () => {
+test('an address matches in any form of its host', () => {
   const job = { emails: ['ada@xn--bcher-kva.example', 'b@x.example'], requestIds: null }
   expect(matchResults(job, [result('q', ' Ada@Bücher.example ')])).toEqual([0])
 })

@@ -31,11 +31,11 @@ describe('readPerson', () => {
     expect(readCompany([company])).toEqual(foundCompany)
   })
 
-  test('an empty list in no wrapper is neither a record nor a miss', () => {
+  test('an empty list without a wrapper is neither a record nor a miss', () => {
     expect(readPerson([])).toMatchObject({ outcome: 'unreadable' })
   })
 
-  test('a confidence beside the record counts for it', () => {
+  test('a confidence beside the record applies to it', () => {
     const { confidence, ...record } = person
     expect(readPerson({ confidence, data: record })).toEqual({ outcome: 'found', record, confidence })
   })
@@ -45,7 +45,7 @@ describe('readPerson', () => {
     expect(readPerson(odd)).toEqual({ outcome: 'found', record: odd, confidence: 0.8 })
   })
 
-  test('a confidence that cannot be read keeps the record, and is below every bound', () => {
+  test('an unreadable confidence keeps the record and is below every minimum', () => {
     expect(readPerson({ ...person, confidence: 'high' })).toMatchObject({
       outcome: 'found',
       confidence: 0,
@@ -115,14 +115,14 @@ describe('readPerson', () => {
     expect(readPerson(value)).toEqual({ outcome: 'unreadable', reason: expect.any(String) })
   })
 
-  test('inherited names are no fields', () => {
+  test('inherited properties are not fields', () => {
     expect(readPerson(Object.create(person))).toMatchObject({ outcome: 'unreadable' })
     expect(readPerson(JSON.parse('{"__proto__":{"confidence":1,"title":"CTO"}}'))).toMatchObject({
       outcome: 'unreadable',
     })
   })
 
-  test('no JSON makes it fail, and a reason never quotes it', () => {
+  test('fails for no JSON, and never quotes it in a reason', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.stringMatching(/^[a-z]{12}$/), (value, mark) => {
         const reading = readPerson({ data: value, mark, error: mark })
@@ -144,7 +144,7 @@ describe('readCompany', () => {
     expect(readCompany({ ...company, confidence: 1 })).toMatchObject({ outcome: 'found', confidence: 1 })
   })
 
-  test('words of trouble in a record do not make it a fault', () => {
+  test('error words in a record do not make it a fault', () => {
     const limited = { ...company, type: 'limited', status: 'failed' }
     expect(readCompany(limited)).toMatchObject({ outcome: 'found', record: limited })
   })

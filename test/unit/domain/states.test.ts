@@ -7,11 +7,11 @@ import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
 import { routeEmails } from '../../../src/domain/route.ts'
 
 const rules = { attempts: 3, refreshAfterMs: 90_000, retryNotFoundAfterMs: 30_000 }
-const ask = (event: CallEvent, attempts = 0) => afterCall({ attempts }, event, rules, 1_000, 0.5)
+const applyCall = (event: CallEvent, attempts = 0) => afterCall({ attempts }, event, rules, 1_000, 0.5)
 
 describe('a lookup', () => {
-  test('that found is due again after refreshAfter, and keeps the record', () => {
-    expect(ask({ type: 'found', record: { id: 1 }, confidence: 0.9 })).toMatchObject({
+  test('that found is due again after refreshAfter and keeps the record', () => {
+    expect(applyCall({ type: 'found', record: { id: 1 }, confidence: 0.9 })).toMatchObject({
       state: 'found',
       record: { id: 1 },
       confidence: 0.9,
@@ -19,27 +19,34 @@ describe('a lookup', () => {
       resolvedAt: new Date(1_000),
     })
   })
-  test('that found nothing is due after retryNotFoundAfter', () => {
-    expect(ask({ type: 'not_found' })).toMatchObject({ state: 'not_found', refreshAt: new Date(31_000) })
+  test('without a match is due after retryNotFoundAfter', () => {
+    expect(applyCall({ type: 'not_found' })).toMatchObject({
+      state: 'not_found',
+      refreshAt: new Date(31_000),
+    })
   })
-  test('that was refused is never due by itself', () => {
-    expect(ask({ type: 'rejected', reason: 'unprocessable (422)' })).toMatchObject({
+  test('that was rejected is never due by itself', () => {
+    expect(applyCall({ type: 'rejected', reason: 'unprocessable (422)' })).toMatchObject({
       state: 'rejected',
       refreshAt: null,
     })
   })
-  test('is tried again after a fault of the service, later and later, and failed when its attempts are used up', () => {
+  test('is retried after a fault with growing delays, and failed when its attempts are used up', () => {
     const fault: CallEvent = { type: 'transient_error', reason: 'server (500)', retryAfterMs: null }
-    const first = ask(fault, 0)
+    const first = applyCall(fault, 0)
     expect(first).toMatchObject({ state: 'pending', attempts: 1 })
     expect(first.notBefore?.getTime()).toBeGreaterThan(1_000)
-    expect(ask(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500) (3 tries)' })
+    expect(applyCall(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500) (3 tries)' })
   })
-  test('is never tried before Retry-After', () => {
-    const { notBefore } = ask({ type: 'transient_error', reason: 'unavailable (503)', retryAfterMs: 60_000 })
+  test('is never retried before Retry-After', () => {
+    const { notBefore } = applyCall({
+      type: 'transient_error',
+      reason: 'unavailable (503)',
+      retryAfterMs: 60_000,
+    })
     expect(notBefore?.getTime()).toBeGreaterThanOrEqual(61_000)
   })
-  test('that was cut off after it was sent is in doubt, and is tried again fewer times and later', () => {
+  test('whose response was lost is unconfirmed, and retried fewer times and later', () => {
     const lost: CallEvent = {
       type: 'transient_error',
       reason: 'timeout',
@@ -59,7 +66,7 @@ describe('a lookup', () => {
       unconfirmedCalls: 1,
     })
   })
-  test('for which no connection could be made has made no attempt, and is tried again within a second', () => {
+  test('without a connection has made no attempt and is retried within a second', () => {
     const next = afterCall({ attempts: 2 }, { type: 'not_sent', reason: 'connection' }, rules, 0, 0.999)
     expect(next).toMatchObject({ state: 'pending', attempts: 2 })
     expect(next.notBefore?.getTime()).toBeLessThanOrEqual(1_000)
@@ -73,10 +80,12 @@ describe('a lookup', () => {
       tries: 9,
       isDown: true,
     }
-    expect(ask(down)).toMatchObject({ state: 'pending', attempts: 0 })
+    expect(applyCall(down)).toMatchObject({ state: 'pending', attempts: 0 })
   })
-  test('is put back without an attempt where nothing was decided', () => {
-    expect(ask({ type: 'released', reason: 'rate limited (429)', retryAfterMs: null }, 2)).toMatchObject({
+  test('is released without an attempt if nothing was decided', () => {
+    expect(
+      applyCall({ type: 'released', reason: 'rate limited (429)', retryAfterMs: null }, 2),
+    ).toMatchObject({
       state: 'pending',
       attempts: 2,
       notBefore: null,
@@ -93,13 +102,13 @@ describe('a job', () => {
       jobId: 'j',
     })
   })
-  test('of which nobody knows whether it arrived is in doubt', () => {
+  test('that may have arrived is in doubt', () => {
     expect(submit({ type: 'unconfirmed', reason: 'timeout' })).toMatchObject({
       state: 'in_doubt',
       finishedAt: null,
     })
   })
-  test('that was not taken is posted again, and given up in the end', () => {
+  test('that was not accepted is submitted again, and finally given up', () => {
     const event = {
       type: 'not_accepted',
       reason: 'unavailable (503)',
@@ -111,12 +120,12 @@ describe('a job', () => {
     expect(submit(event, 3)).toMatchObject({ state: 'rejected', finishedAt: new Date(1_000) })
     expect(submit({ ...event, countsAsAttempt: false }, 3)).toMatchObject({ state: 'submitting', attempt: 3 })
   })
-  test('says how many of its inputs got no result', () => {
+  test('reports how many of its inputs have no result', () => {
     expect(afterDelivery('completed', 0)).toEqual({ state: 'completed', reason: null })
     expect(afterDelivery('failed', 3).reason).toContain('3 inputs without a result')
     expect(afterDelivery('failed', 0).state).toBe('failed')
   })
-  test('is not ended by a status that is not terminal, but by the last of its results', () => {
+  test('is not ended by a status that is not terminal, but by its last result', () => {
     expect(['completed', 'failed', 'processing', null].map(isTerminalStatus)).toEqual([
       true,
       true,
@@ -126,7 +135,7 @@ describe('a job', () => {
     expect(afterDelivery(null, 3)).toEqual({ state: null, reason: null })
     expect(afterDelivery(null, 0)).toEqual({ state: 'completed', reason: null })
   })
-  test('has an identifier that an index can hold, whatever the service calls it', () => {
+  test('has an identifier that fits an index, whatever the service sends', () => {
     expect(toJobId(42)).toBe('42')
     expect(toJobId('x'.repeat(512))).toBe('x'.repeat(512))
     expect(toJobId('é'.repeat(6_000))).toMatch(/^sha256:[0-9a-f]{64}$/)
@@ -141,7 +150,7 @@ describe('a row', () => {
     expect(afterAnswer(lookup, 0.6)).toBeNull()
     expect(afterAnswer({ ...lookup, confidence: null }, 0.7)).toBeNull()
   })
-  test('whose inputs changed before it was written is picked again', () => {
+  test('whose inputs changed before the write is picked again', () => {
     expect(afterWrite('inputs_changed', null)).toBeNull()
     expect(afterWrite('row_missing', null)?.state).toBe('write_rejected')
   })
@@ -162,7 +171,7 @@ test('backoff grows, is jittered, bounded, and never shorter than Retry-After', 
   )
 })
 
-test('the tries of a lookup are spread: up to 1 s, 30 s, 5 min, then 30 min, with full jitter above Retry-After', () => {
+test('the attempts of a lookup are spread: up to 1 s, 30 s, 5 min, then 30 min, with full jitter above Retry-After', () => {
   const at = (tries: number, random: number, retryAfterMs: number | null = null) =>
     retryDelayMs(tries, { retryAfterMs, random })
   expect([1, 2, 3, 4, 5, 9].map((tries) => at(tries, 1))).toEqual([
@@ -173,23 +182,23 @@ test('the tries of a lookup are spread: up to 1 s, 30 s, 5 min, then 30 min, wit
   expect(at(1, 0.5, 7_000)).toBe(7_000)
 })
 
-test('a refused key is tried again after 1, 5 and then every 15 minutes', () => {
-  expect([1, 2, 3, 4, 50].map((refusals) => keyPauseMs(refusals) / 60_000)).toEqual([1, 5, 15, 15, 15])
+test('a rejected key is tried again after 1, 5 and then every 15 minutes', () => {
+  expect([1, 2, 3, 4, 50].map((rejections) => keyPauseMs(rejections) / 60_000)).toEqual([1, 5, 15, 15, 15])
 })
 
-describe('emails go', () => {
+describe('emails are requested', () => {
   const at = { option: 'auto', bulkPossible: true, picking: false, minimum: 50 } as const
-  test('in bulk from the minimum on, and singly when fewer are left', () => {
+  test('in bulk from the minimum, and singly if fewer are left', () => {
     expect(routeEmails(at)).toEqual({ bulkFrom: 50, singly: 'when_fewer' })
   })
-  test('only in full jobs while more may come', () => {
+  test('only in full jobs while rows are being picked', () => {
     expect(routeEmails({ ...at, picking: true })).toEqual({ bulkFrom: 100, singly: 'never' })
   })
-  test('singly where nothing can be delivered, or somebody says so', () => {
+  test('singly if deliveries are impossible, or if the option is sync', () => {
     expect(routeEmails({ ...at, bulkPossible: false })).toEqual({ bulkFrom: null, singly: 'now' })
     expect(routeEmails({ ...at, option: 'sync' })).toEqual({ bulkFrom: null, singly: 'now' })
   })
-  test('in bulk however few, where somebody says so', () => {
+  test('in bulk however few, if the option is bulk', () => {
     expect(routeEmails({ ...at, option: 'bulk' })).toEqual({ bulkFrom: 1, singly: 'never' })
   })
 })

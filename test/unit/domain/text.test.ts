@@ -28,7 +28,7 @@ describe('cleanText', () => {
     expect(cleanText(text)).toBe(cleaned)
   })
 
-  test('reaches every string and every key, and changes nothing else', () => {
+  test('cleans every string and key, and changes nothing else', () => {
     const value = { 'a\0': ['b\0', 1, null, true, { c: '\ud800d' }] }
     const copy = structuredClone(value)
     expect(cleanText(value)).toEqual({ a: ['b', 1, null, true, { c: 'd' }] })
@@ -40,7 +40,7 @@ describe('cleanText', () => {
     expect(cleanText(value)).toBe(value)
   })
 
-  test('where two keys become one, the clean one wins, whatever the order', () => {
+  test('if two keys become equal the clean one wins, in any order', () => {
     expect(cleanText({ 'a\0': 1, a: 2 })).toEqual({ a: 2 })
     expect(cleanText({ a: 2, 'a\0': 1 })).toEqual({ a: 2 })
     expect(cleanText({ '\0a': 1, 'a\0': 3 })).toEqual({ a: 1 })
@@ -61,7 +61,7 @@ describe('cleanText', () => {
     expect(cleaned).toBe('end')
   })
 
-  test('whatever comes, what is left can be stored, and cleaning it again changes nothing', () => {
+  test('makes any value storable, and is idempotent', () => {
     fc.assert(
       fc.property(dirty, (value) => {
         const cleaned = cleanText(value)

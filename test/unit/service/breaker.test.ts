@@ -29,7 +29,7 @@ beforeEach(() => {
 })
 
 describe('the breaker', () => {
-  test('opens after faults in a row, refuses without calling, and closes after a probe that went well', async () => {
+  test('opens after consecutive faults, rejects without calling, and closes after a successful probe', async () => {
     const breaker = createBreaker({ failureThreshold: 3 })
     const seen: BreakerState[] = []
     breaker.onChange((state) => seen.push(state))
@@ -50,7 +50,7 @@ describe('the breaker', () => {
     expect(seen).toEqual(['open', 'half_open', 'closed'])
   })
 
-  test('the pause doubles up to a minute, and begins anew after it closed', async () => {
+  test('doubles the pause up to a minute, and resets it once closed', async () => {
     const breaker = createBreaker({ failureThreshold: 1 })
     const pauses: number[] = []
     await failTimes(breaker, 1)
@@ -66,11 +66,11 @@ describe('the breaker', () => {
     expect((breaker.nextProbeAt ?? 0) - Date.now()).toBe(5_000)
   })
 
-  test('a Retry-After is the least pause', async () => {
+  test('takes Retry-After as a lower bound of the pause', async () => {
     const breaker = createBreaker({ failureThreshold: 1 })
-    const asked = new UnavailableError('later', { endpoint, status: 503, retryAfterMs: 90_000 })
+    const unavailable = new UnavailableError('later', { endpoint, status: 503, retryAfterMs: 90_000 })
     await rejection(
-      breaker.execute(() => Promise.reject(asked)),
+      breaker.execute(() => Promise.reject(unavailable)),
       UnavailableError,
     )
     expect(breaker.nextProbeAt).toBe(90_000)
@@ -81,7 +81,7 @@ describe('the breaker', () => {
     expect(breaker.nextProbeAt).toBe(100_000)
   })
 
-  test('one call probes; the others are refused at once and do not wait for it', async () => {
+  test('lets one call probe and rejects the others at once', async () => {
     const breaker = createBreaker({ failureThreshold: 1 })
     await failTimes(breaker, 1)
     vi.setSystemTime(5_000)
@@ -94,7 +94,7 @@ describe('the breaker', () => {
     expect(await breaker.execute(fine)).toBe('fine')
   })
 
-  test('every fault of the service counts', async () => {
+  test('counts every fault of the service', async () => {
     const breaker = createBreaker({ failureThreshold: 5, idleFailureThreshold: 5 })
     for (const error of [
       new ServerError('', { endpoint, status: 502 }),
@@ -116,10 +116,10 @@ describe('the breaker', () => {
     expect(breaker.state).toBe('open')
   })
 
-  test('a 4xx shows that the service lives: it never opens, and ends a row of faults', async () => {
+  test('takes a 4xx as a sign of life: it never opens the circuit and resets the count', async () => {
     const breaker = createBreaker({ failureThreshold: 2 })
     const limited = new RateLimitedError('', { endpoint, status: 429 })
-    const refused = new BadRequestError('', { endpoint, status: 400 })
+    const badRequest = new BadRequestError('', { endpoint, status: 400 })
     for (let i = 0; i < 5; i++) {
       await failTimes(breaker, 1)
       await rejection(
@@ -128,14 +128,14 @@ describe('the breaker', () => {
       )
       await failTimes(breaker, 1)
       await rejection(
-        breaker.execute(() => Promise.reject(refused)),
+        breaker.execute(() => Promise.reject(badRequest)),
         BadRequestError,
       )
     }
     expect(breaker.state).toBe('closed')
   })
 
-  test('an aborted call neither counts nor ends a row, and an aborted probe does not close it', async () => {
+  test('ignores aborted calls, and stays open after an aborted probe', async () => {
     const breaker = createBreaker({ failureThreshold: 2 })
     const abort = (): Promise<never> => Promise.reject(new AbortedError('', { endpoint, maybeSent: true }))
     await failTimes(breaker, 1)
@@ -149,7 +149,7 @@ describe('the breaker', () => {
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
   })
 
-  test('ten minutes of an outage cost twelve probes, and once it is over the first probe closes it', async () => {
+  test('sends twelve probes in ten minutes of an outage, and closes with the first successful one', async () => {
     const breaker = createBreaker()
     await failTimes(breaker, 3)
     let probes = 0
@@ -164,7 +164,7 @@ describe('the breaker', () => {
     expect(breaker.snapshot()).toBe(null)
   })
 
-  test('an outage that another process met is taken over: one probe when its time has come, longer pauses', async () => {
+  test('restores a circuit that another process opened: single probes, growing pauses', async () => {
     const before = createBreaker({ failureThreshold: 1 })
     await failTimes(before, 1)
     vi.setSystemTime(2_000)
@@ -185,7 +185,7 @@ describe('the breaker', () => {
     expect(await breaker.execute(fine)).toBe('fine')
   })
 
-  test('opens after three faults in a row when no other call is on its way, after ten when some are', async () => {
+  test('opens after three consecutive faults if no other call is in flight, else after ten', async () => {
     const alone = createBreaker()
     await failTimes(alone, 2)
     expect(alone.state).toBe('closed')
@@ -203,7 +203,7 @@ describe('the breaker', () => {
     await onItsWay
   })
 
-  test('an input that failed while others were answered never opens it', async () => {
+  test('never opens for an input that fails while others succeed', async () => {
     const breaker = createBreaker({ failureThreshold: 3 })
     const bad = [1, 2, 3, 4, 5].map((id) => ({ id, attempts: 0 }))
     for (const subject of bad) {
@@ -215,16 +215,16 @@ describe('the breaker', () => {
     expect(breaker.state).toBe('closed')
   })
 
-  test('a connection that can not be made opens it, whatever it is about and whoever was answered', async () => {
+  test('opens if connections fail, whatever the input and other responses', async () => {
     const breaker = createBreaker()
-    const refused = (): Promise<never> =>
+    const refuseConnection = (): Promise<never> =>
       Promise.reject(new ConnectionError('', { endpoint, maybeSent: false }))
     for (let i = 0; i < 3; i++)
-      await rejection(breaker.execute(refused, { id: 1, attempts: 4 }), ConnectionError)
+      await rejection(breaker.execute(refuseConnection, { id: 1, attempts: 4 }), ConnectionError)
     expect(breaker.state).toBe('open')
   })
 
-  test('a listener that left is told nothing', async () => {
+  test('does not notify an unsubscribed listener', async () => {
     const breaker = createBreaker({ failureThreshold: 1 })
     const listener = vi.fn<(state: BreakerState) => void>()
     breaker.onChange(listener)()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseBulkResponse } from '../../../src/service/bulk-response.ts'
 
-describe('readAcceptance', () => {
+describe('parseBulkResponse', () => {
   test.each([
     [{ job_id: 'j1' }, 'j1'],
     [{ jobId: 12 }, '12'],
@@ -20,7 +20,7 @@ describe('readAcceptance', () => {
     [[], null],
     [null, null],
     [true, null],
-  ])('%j names the job %j', (body, jobId) => {
+  ])('reads from %j the job %j', (body, jobId) => {
     expect(parseBulkResponse(body).jobId).toBe(jobId)
   })
 
@@ -38,11 +38,11 @@ describe('readAcceptance', () => {
     [{ request_ids: [null] }, null],
     [{ request_ids: { a: 'b' } }, null],
     [{ results: [], request_ids: ['r1'] }, ['r1']],
-  ])('%j ties results by %j', (body, requestIds) => {
+  ])('reads from %j the request identifiers %j', (body, requestIds) => {
     expect(parseBulkResponse({ job_id: 'j', ...body }).requestIds).toEqual(requestIds)
   })
 
-  test('no JSON makes it fail', () => {
+  test('fails for no JSON', () => {
     const ids = fc.constantFrom('job_id', 'id', 'data', 'request_ids', 'results', 'email', 'a@x.example')
     const bodies = fc.oneof(fc.jsonValue(), fc.dictionary(ids, fc.jsonValue()))
     fc.assert(

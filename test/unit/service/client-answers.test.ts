@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clientOf, recordingCall, serve, serveAlways } from './loopback-service.ts'
+import { clientOf, recordingObserver, serve, serveAlways } from './loopback-service.ts'
 
 const person = {
   id: 'p1',
@@ -10,22 +10,22 @@ const person = {
 }
 const company = { id: 'c1', name: 'Acme', domain: 'acme.example', employee_count: '250', revenue: '1000000' }
 
-describe('what goes on the wire', () => {
-  test('E1 posts each set of inputs under its wire names', async () => {
+describe('requests', () => {
+  test("E1 posts each set of inputs under the service's field names", async () => {
     const service = await serveAlways(200, person)
     const client = clientOf(service)
     await client.enrichPerson({ email: 'ada@example.com' })
     await client.enrichPerson({ linkedinUrl: 'https://linkedin.com/in/ada' })
     await client.enrichPerson({ name: 'Ada Lovelace', company: 'Acme' })
-    expect(service.heard.map(({ method, url }) => `${method} ${url}`)).toEqual(
+    expect(service.received.map(({ method, url }) => `${method} ${url}`)).toEqual(
       Array.from({ length: 3 }, () => 'POST /v1/person/enrich'),
     )
-    expect(service.heard.map(({ body }) => JSON.parse(body))).toEqual([
+    expect(service.received.map(({ body }) => JSON.parse(body))).toEqual([
       { email: 'ada@example.com' },
       { linkedin_url: 'https://linkedin.com/in/ada' },
       { name: 'Ada Lovelace', company: 'Acme' },
     ])
-    expect(service.heard[0]?.headers).toMatchObject({
+    expect(service.received[0]?.headers).toMatchObject({
       'content-type': 'application/json',
       accept: 'application/json',
       authorization: 'Bearer key-of-the-test',
@@ -33,38 +33,38 @@ describe('what goes on the wire', () => {
     })
   })
 
-  test('E2 posts the email on the short path', async () => {
+  test('E2 posts the email to the short endpoint', async () => {
     const service = await serveAlways(200, { result: person })
     const answer = await clientOf(service).findPerson('ada@example.com')
     expect(answer).toEqual({ outcome: 'found', record: person, confidence: 0.92 })
-    expect(service.heard[0]).toMatchObject({
+    expect(service.received[0]).toMatchObject({
       method: 'POST',
       url: '/v1/person',
       body: '{"email":"ada@example.com"}',
     })
   })
 
-  test('E3 asks for the domain in the query, escaped, without a body', async () => {
+  test('E3 sends the domain in the query, escaped, without a body', async () => {
     const service = await serveAlways(200, company)
     const answer = await clientOf(service).enrichCompany({ domain: 'acme.example&x=1' })
     expect(answer).toEqual({ outcome: 'found', record: company, confidence: null })
-    expect(service.heard[0]).toMatchObject({
+    expect(service.received[0]).toMatchObject({
       method: 'GET',
       url: '/v1/company/enrich?domain=acme.example%26x%3D1',
       body: '',
     })
-    expect(service.heard[0]?.headers['content-type']).toBeUndefined()
+    expect(service.received[0]?.headers['content-type']).toBeUndefined()
   })
 
-  test('E4 posts emails and webhook address', async () => {
+  test('E4 posts the emails and the webhook URL', async () => {
     const service = await serveAlways(202, { job_id: 'j1' })
     const answer = await clientOf(service).submitBulk({
       emails: ['a@x.example', 'b@x.example'],
       webhookUrl: 'http://127.0.0.1:1/webhooks/enrichment/7',
     })
     expect(answer).toEqual({ jobId: 'j1', requestIds: null, raw: { job_id: 'j1' } })
-    expect(service.heard[0]).toMatchObject({ method: 'POST', url: '/v1/person/bulk' })
-    expect(JSON.parse(service.heard[0]?.body ?? '')).toEqual({
+    expect(service.received[0]).toMatchObject({ method: 'POST', url: '/v1/person/bulk' })
+    expect(JSON.parse(service.received[0]?.body ?? '')).toEqual({
       emails: ['a@x.example', 'b@x.example'],
       webhook_url: 'http://127.0.0.1:1/webhooks/enrichment/7',
     })
@@ -75,10 +75,10 @@ describe('what goes on the wire', () => {
     ['/api/enrich/', '/api/enrich/v1/person'],
     ['/v1', '/v1/person'],
     ['/api/v1/', '/api/v1/person'],
-  ])('a base address with the path %s leads to %s', async (path, url) => {
+  ])('a base URL with the path %s leads to %s', async (path, url) => {
     const service = await serveAlways(404, {})
     await clientOf({ baseUrl: service.baseUrl + path }).findPerson('a@x.example')
-    expect(service.heard[0]?.url).toBe(url)
+    expect(service.received[0]?.url).toBe(url)
   })
 
   test.each([
@@ -89,31 +89,31 @@ describe('what goes on the wire', () => {
   ] as const)('the style %s shows the key in its place only', async (auth, headers, query) => {
     const service = await serveAlways(404, {})
     await clientOf(service, { auth, apiKey: 'k/1+=' }).enrichCompany({ domain: 'x.example' })
-    expect(service.heard[0]?.url).toBe(`/v1/company/enrich?domain=x.example${query}`)
-    expect(service.heard[0]?.headers).toMatchObject(headers)
+    expect(service.received[0]?.url).toBe(`/v1/company/enrich?domain=x.example${query}`)
+    expect(service.received[0]?.headers).toMatchObject(headers)
     const shown = ['authorization', 'x-api-key'].filter(
-      (name) => service.heard[0]?.headers[name] !== undefined,
+      (name) => service.received[0]?.headers[name] !== undefined,
     )
     expect(shown).toEqual(Object.keys(headers))
   })
 
-  test('calls one after the other share one connection', async () => {
+  test('sequential calls share one connection', async () => {
     const service = await serveAlways(404, { message: 'no match' })
     const client = clientOf(service, { connections: 1 })
     for (let i = 0; i < 5; i++) await client.findPerson(`a${i}@x.example`)
-    expect(new Set(service.heard.map(({ socket }) => socket.remotePort)).size).toBe(1)
+    expect(new Set(service.received.map(({ socket }) => socket.remotePort)).size).toBe(1)
   })
 
-  test('the pool opens no more connections than it may', async () => {
+  test('the pool opens no more connections than configured', async () => {
     const service = await serveAlways(404, {})
     const client = clientOf(service, { connections: 3 })
     await Promise.all(Array.from({ length: 30 }, (_, i) => client.findPerson(`a${i}@x.example`)))
-    expect(service.heard).toHaveLength(30)
-    expect(new Set(service.heard.map(({ socket }) => socket.remotePort)).size).toBeLessThanOrEqual(3)
+    expect(service.received).toHaveLength(30)
+    expect(new Set(service.received.map(({ socket }) => socket.remotePort)).size).toBeLessThanOrEqual(3)
   })
 })
 
-describe('an input that cannot be asked about costs no call', () => {
+describe('invalid input costs no call', () => {
   test.each([
     ['no input', {}],
     ['an empty email', { email: ' ' }],
@@ -125,7 +125,7 @@ describe('an input that cannot be asked about costs no call', () => {
     await expect(client.enrichPerson(input as { email: string })).rejects.toThrow(
       new TypeError('invalid input: expected email, or linkedinUrl, or name and company'),
     )
-    expect(service.heard).toEqual([])
+    expect(service.received).toEqual([])
   })
 
   test.each([
@@ -136,19 +136,19 @@ describe('an input that cannot be asked about costs no call', () => {
   ])('a submission with %s', async (_, emails, webhookUrl) => {
     const service = await serveAlways(202, { job_id: 'j1' })
     await expect(clientOf(service).submitBulk({ emails, webhookUrl })).rejects.toThrow(TypeError)
-    expect(service.heard).toEqual([])
+    expect(service.received).toEqual([])
   })
 })
 
 describe('a single lookup', () => {
-  test('404 is not found, with whatever body', async () => {
+  test('404 is not found, whatever its body', async () => {
     for (const body of ['', '{}', { error: 'no match' }, 'nothing here']) {
       const service = await serveAlways(404, body)
       expect(await clientOf(service).enrichPerson({ email: 'a@x.example' })).toEqual({ outcome: 'not_found' })
     }
   })
 
-  test('202 is a job of one, also when it does not name it', async () => {
+  test('202 is a job of one, also without an identifier', async () => {
     const named = await serveAlways(202, { data: { job_id: 77 } })
     expect(await clientOf(named).enrichPerson({ email: 'a@x.example' })).toEqual({
       outcome: 'accepted',
@@ -161,7 +161,7 @@ describe('a single lookup', () => {
     })
   })
 
-  test('a 200 that only names a job was put in a queue', async () => {
+  test('a 200 with only a job identifier is accepted for later', async () => {
     const service = await serveAlways(200, { job_id: 'j9', status: 'queued' })
     expect(await clientOf(service).enrichPerson({ email: 'a@x.example' })).toEqual({
       outcome: 'accepted',
@@ -169,7 +169,7 @@ describe('a single lookup', () => {
     })
   })
 
-  test('a record with a byte order mark, split over many chunks, is read whole', async () => {
+  test('a record with a byte order mark, split over many chunks, is read completely', async () => {
     const text = `\uFEFF${JSON.stringify({ ...person, name: { full: 'Ådå Løvelace' } })}`
     const bytes = Buffer.from(text)
     const service = await serve((_, response) => {
@@ -183,7 +183,7 @@ describe('a single lookup', () => {
     })
   })
 
-  test('strings with NUL and lone surrogates come without them; identifiers beyond 2^53 come whole', async () => {
+  test('removes NUL and lone surrogates from strings, and keeps identifiers beyond 2^53 exact', async () => {
     const service = await serveAlways(
       200,
       '{"id":12345678901234567890,"title":"C\\u0000T\\ud800O 😀","__proto__":{"x":"\\u0000"},"confidence":1}',
@@ -194,17 +194,17 @@ describe('a single lookup', () => {
     expect(({} as { x?: unknown }).x).toBeUndefined()
   })
 
-  test('an observer is told once that the call was sent and once that it was answered', async () => {
+  test('notifies an observer once that the call was sent and once that it was answered', async () => {
     const service = await serve((_, response) => {
       response.writeEarlyHints({ link: '</x>; rel=preload' })
       response.writeHead(404).end()
     })
-    const observer = recordingCall()
+    const observer = recordingObserver()
     await clientOf(service).enrichPerson({ email: 'a@x.example' }, { observer })
-    expect(observer.told).toEqual(['sent', 'answered 404'])
+    expect(observer.events).toEqual(['sent', 'answered 404'])
   })
 
-  test('an observer hears the head before the body is there', async () => {
+  test('notifies an observer of the head before the body', async () => {
     let finish: () => void = () => {}
     const service = await serve((_, response) => {
       response.writeHead(200, { 'x-ratelimit-remaining': '41' })
@@ -223,7 +223,7 @@ describe('a single lookup', () => {
 describe('a submission', () => {
   const input = { emails: ['a@x.example'], webhookUrl: 'http://127.0.0.1:1/w' }
 
-  test('a 202 whose body is no JSON, or breaks off, is a job without a name', async () => {
+  test('a 202 with an unreadable or incomplete body is a job without an identifier', async () => {
     const strange = await serveAlways(202, '<html>')
     expect(await clientOf(strange).submitBulk(input)).toEqual({ jobId: null, requestIds: null, raw: null })
     const broken = await serve((_, response) => {
@@ -233,7 +233,7 @@ describe('a submission', () => {
     expect(await clientOf(broken).submitBulk(input)).toEqual({ jobId: null, requestIds: null, raw: null })
   })
 
-  test('a 200 that names a job is an acceptance', async () => {
+  test('a 200 with a job identifier is an accepted job', async () => {
     const service = await serveAlways(200, { id: 5 })
     expect(await clientOf(service).submitBulk(input)).toEqual({
       jobId: '5',

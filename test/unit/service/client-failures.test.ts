@@ -12,12 +12,12 @@ import {
   UnexpectedStatusError,
   UnprocessableError,
 } from '../../../src/service/errors.ts'
-import { clientOf, recordingCall, rejection, serve, serveAlways } from './loopback-service.ts'
+import { clientOf, recordingObserver, rejection, serve, serveAlways } from './loopback-service.ts'
 
 const input = { email: 'secret.person@x.example' }
 const bulk = { emails: [input.email], webhookUrl: 'http://127.0.0.1:1/w' }
 
-describe('a status for each failure', () => {
+describe('failure statuses', () => {
   test.each([
     [400, BadRequestError, 'reject'],
     [401, UnauthorizedError, 'abort_run'],
@@ -38,19 +38,19 @@ describe('a status for each failure', () => {
     [307, UnexpectedStatusError, 'abort_run'],
   ])('%i', async (status, kind, action) => {
     const service = await serveAlways(status, '', { location: 'http://127.0.0.1:1/else' })
-    const observer = recordingCall()
+    const observer = recordingObserver()
     for (const client of [clientOf(service), clientOf(service)]) {
-      const ask =
-        service.heard.length === 0 ? client.enrichPerson(input, { observer }) : client.submitBulk(bulk)
-      const error = await rejection<ServiceError>(ask, kind)
+      const call =
+        service.received.length === 0 ? client.enrichPerson(input, { observer }) : client.submitBulk(bulk)
+      const error = await rejection<ServiceError>(call, kind)
       expect(error).toMatchObject({ name: kind.name, status, action, maybeSent: true, retryAfterMs: null })
       expect(error.message).toContain(String(status))
     }
-    expect(service.heard).toHaveLength(2)
-    expect(observer.told).toEqual(['sent', `answered ${status}`])
+    expect(service.received).toHaveLength(2)
+    expect(observer.events).toEqual(['sent', `answered ${status}`])
   })
 
-  test('Retry-After is read from every failure, a date by the clock of the service', async () => {
+  test('reads Retry-After from every failure, a date by the clock of the service', async () => {
     const date = 'Tue, 01 Jan 2030 00:00:00 GMT'
     const later = 'Tue, 01 Jan 2030 00:00:07 GMT'
     for (const [status, header, wait] of [
@@ -68,14 +68,14 @@ describe('a status for each failure', () => {
     ['a Retry-After', { 'retry-after': '2' }, ''],
     ['nothing remaining', { 'x-ratelimit-remaining': '0' }, ''],
     ['words', {}, '{"error":"Rate limit exceeded"}'],
-  ])('a 403 with %s is a rate limit and refuses no key', async (_, headers, body) => {
+  ])('a 403 with %s is a rate limit and rejects no key', async (_, headers, body) => {
     const service = await serveAlways(403, body, headers)
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), RateLimitedError)
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('a 403 with room in the limit is no rate limit', async () => {
+  test('a 403 with a remaining limit is not a rate limit', async () => {
     const service = await serveAlways(403, '', { 'x-ratelimit-remaining': '10' })
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
@@ -88,7 +88,7 @@ describe('a status for each failure', () => {
     ['a router that knows no such route', {}, '404 page not found'],
     ['a service that knows no such endpoint', {}, '{"error":{"code":"no_such_endpoint"}}'],
     ['a framework that knows no such route', {}, '{"message":"Route POST:/v1/person/enrich not found"}'],
-  ])('a 404 from %s is a wrong address and not a miss', async (_, headers, body) => {
+  ])('a 404 from %s is a missing route and not a miss', async (_, headers, body) => {
     const service = await serveAlways(404, body, headers)
     const error = await rejection(clientOf(service).enrichPerson(input), UnexpectedStatusError)
     expect(error.action).toBe('abort_run')
@@ -100,7 +100,7 @@ describe('a status for each failure', () => {
     expect(await clientOf(service).enrichPerson(input)).toEqual({ outcome: 'not_found' })
   })
 
-  test('a failure keeps its meaning when its body breaks off', async () => {
+  test('a failure is read from its status if its body is cut off', async () => {
     const service = await serve((_, response) => {
       response.writeHead(429, { 'retry-after': '4', 'content-length': '100' })
       response.write('{', () => response.destroy())
@@ -110,7 +110,7 @@ describe('a status for each failure', () => {
   })
 })
 
-describe('a 200 that is no answer', () => {
+describe('a 200 without a usable response', () => {
   test.each<[string, unknown, string]>([
     ['a web page', '<html><body>secret.person@x.example</body></html>', 'not JSON'],
     ['nothing', '', 'empty'],
@@ -135,13 +135,13 @@ describe('a 200 that is no answer', () => {
     expect(error.body).toEqual(Buffer.from(sent))
   })
 
-  test('gzip, which was not asked for, is named', async () => {
+  test('names a content encoding that was not requested', async () => {
     const service = await serveAlways(200, gzipSync('{"confidence":1}'), { 'content-encoding': 'gzip' })
     const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
     expect(error.message).toContain('encoding')
   })
 
-  test('a body without end is cut off, and 64 KiB of it are kept', async () => {
+  test('cuts off an endless body, and keeps 64 KiB of it', async () => {
     const service = await serve((_, response) => {
       const chunk = Buffer.alloc(1024 * 1024, 'x')
       const write = (): void => {

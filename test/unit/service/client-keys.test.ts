@@ -3,11 +3,11 @@ import { EnrichmentClient } from '../../../src/service/client.ts'
 import type { KeyRejection } from '../../../src/service/client.ts'
 import { ForbiddenError, KeyOnTrialError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { toKeyId, KeyRing } from '../../../src/service/api-keys.ts'
-import { clientOf, recordingCall, rejection, serve } from './loopback-service.ts'
+import { clientOf, recordingObserver, rejection, serve } from './loopback-service.ts'
 
 const input = { email: 'a@x.example' }
 
-/** A service that knows some keys and answers 404 to them. */
+/** A service that accepts some keys and answers 404. */
 const serveKeys = (valid: ReadonlySet<string>) =>
   serve(({ headers }, response) => {
     const key = headers.authorization?.replace('Bearer ', '') ?? ''
@@ -15,16 +15,16 @@ const serveKeys = (valid: ReadonlySet<string>) =>
   })
 
 describe('several keys', () => {
-  test('a refused key gives way to the next, which only the next call uses', async () => {
+  test('switches from a rejected key to the next, for the next call only', async () => {
     const service = await serveKeys(new Set(['old']))
-    const refusals: KeyRejection[] = []
+    const rejections: KeyRejection[] = []
     const client = clientOf(service, {
       apiKey: ['new', 'old'],
-      onKeyRejected: (refusal) => refusals.push(refusal),
+      onKeyRejected: (rejected) => rejections.push(rejected),
     })
     expect([client.keyCount, client.keyId]).toEqual([2, toKeyId('new')])
 
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(client.enrichPerson(input, { observer }), UnauthorizedError)
     expect(error).toMatchObject({
       status: 401,
@@ -32,10 +32,10 @@ describe('several keys', () => {
       action: 'rotate_key',
       keyId: toKeyId('new'),
     })
-    expect(observer.told).toEqual(['sent', 'answered 401'])
-    expect(service.heard).toHaveLength(1)
+    expect(observer.events).toEqual(['sent', 'answered 401'])
+    expect(service.received).toHaveLength(1)
     expect(client.keyId).toBe(toKeyId('old'))
-    expect(refusals).toEqual([
+    expect(rejections).toEqual([
       { keyId: toKeyId('new'), status: 401, nextKeyId: toKeyId('old'), usableKeys: 1 },
     ])
 
@@ -43,22 +43,22 @@ describe('several keys', () => {
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('many calls on the wire with one refused key skip no key', async () => {
+  test('many concurrent calls with one rejected key skip no key', async () => {
     const service = await serveKeys(new Set(['second', 'third']))
-    const refusals: KeyRejection[] = []
+    const rejections: KeyRejection[] = []
     const client = clientOf(service, {
       apiKey: ['first', 'second', 'third'],
-      onKeyRejected: (refusal) => refusals.push(refusal),
+      onKeyRejected: (rejected) => rejections.push(rejected),
     })
     const errors = await Promise.all(
       Array.from({ length: 20 }, () => rejection(client.enrichPerson(input), UnauthorizedError)),
     )
     expect(errors.every(({ hasNextKey }) => hasNextKey)).toBe(true)
-    expect(refusals).toHaveLength(1)
+    expect(rejections).toHaveLength(1)
     expect(client.keyId).toBe(toKeyId('second'))
   })
 
-  test('when all are refused, further calls are not sent until the keys are tried again', async () => {
+  test('once all are rejected, sends no call until the keys are reset', async () => {
     const valid = new Set<string>()
     const service = await serveKeys(valid)
     const client = clientOf(service, { apiKey: ['new', 'old'] })
@@ -70,7 +70,7 @@ describe('several keys', () => {
 
     const unsent = await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(unsent).toMatchObject({ hasNextKey: false, status: null, maybeSent: false })
-    expect(service.heard).toHaveLength(2)
+    expect(service.received).toHaveLength(2)
 
     valid.add('new')
     client.resetKeys()
@@ -79,15 +79,15 @@ describe('several keys', () => {
   })
 })
 
-describe('refused keys that are tried again', () => {
-  test('are tried by one call at a time, and the refusal and its end are told once', async () => {
+describe('rejected keys that are tried again', () => {
+  test('are tried one call at a time; rejection and acceptance are reported once', async () => {
     const valid = new Set<string>()
     const service = await serveKeys(valid)
-    const told: string[] = []
+    const events: string[] = []
     const client = clientOf(service, {
       apiKey: 'only',
-      onKeyRejected: () => told.push('refused'),
-      onKeyAccepted: () => told.push('accepted'),
+      onKeyRejected: () => events.push('rejected'),
+      onKeyAccepted: () => events.push('accepted'),
     })
     await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(client.callsAllowedByKeys).toBe(0)
@@ -102,16 +102,16 @@ describe('refused keys that are tried again', () => {
       })
       await rejection(first, UnauthorizedError)
     }
-    expect(service.heard).toHaveLength(4)
+    expect(service.received).toHaveLength(4)
     valid.add('only')
     client.resetKeys()
     await client.enrichPerson(input)
     await client.enrichPerson(input)
     expect(client.callsAllowedByKeys).toBe(Number.POSITIVE_INFINITY)
-    expect(told).toEqual(['refused', 'accepted'])
+    expect(events).toEqual(['rejected', 'accepted'])
   })
 
-  test('by a 403 are refused again by one', async () => {
+  test('are rejected again by a single 403', async () => {
     const service = await serve((_, response) => response.writeHead(403).end())
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
@@ -122,13 +122,13 @@ describe('refused keys that are tried again', () => {
   })
 })
 
-describe('options that cannot be right', () => {
-  test('the name of a key is the beginning of its SHA-256', () => {
+describe('invalid options', () => {
+  test('the fingerprint of a key is the beginning of its SHA-256', () => {
     // printf abc | sha256sum
     expect(toKeyId('abc')).toBe('ba7816bf')
   })
 
-  test('the same key twice is one', () => {
+  test('duplicate keys count once', () => {
     expect(new KeyRing(['a', 'a ', 'b']).count).toBe(2)
   })
 
@@ -150,7 +150,7 @@ describe('options that cannot be right', () => {
     'http://user:hush@127.0.0.1',
     'http://127.0.0.1/?api_key=hush',
     'http://127.0.0.1/#hush',
-  ])('the base address %s', (baseUrl) => {
+  ])('the base URL %s', (baseUrl) => {
     const make = (): EnrichmentClient => new EnrichmentClient({ baseUrl, apiKey: 'k' })
     expect(make).toThrow(/FILLRATE_BASE_URL/)
     expect(make).not.toThrow(/hush/)

@@ -4,43 +4,43 @@ import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AbortedError, ConnectionError, TimeoutError } from '../../../src/service/errors.ts'
-import { clientOf, recordingCall, rejection, serve, serveAlways } from './loopback-service.ts'
+import { clientOf, recordingObserver, rejection, serve, serveAlways } from './loopback-service.ts'
 
 const input = { email: 'secret.person@x.example' }
 
 describe('a lost call', () => {
-  test('no answer within the time-out, which may have been sent', async () => {
+  test('a timeout without a response may have been sent', async () => {
     const service = await serve(() => {})
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(
       clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { observer }),
       TimeoutError,
     )
     expect(error).toMatchObject({ status: null, maybeSent: true, action: 'retry' })
     expect(error.message).toContain('timed out after 1000 ms (no response)')
-    expect(observer.told).toEqual(['sent', 'lost'])
+    expect(observer.events).toEqual(['sent', 'lost'])
   })
 
-  test('a body that stops is a time-out after an answer', async () => {
+  test('a stalled body is a timeout with a status', async () => {
     const service = await serve((_, response) => {
       response.writeHead(200)
       response.write('{')
     })
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(
       clientOf(service, { timeoutMs: 1_000 }).enrichPerson(input, { observer }),
       TimeoutError,
     )
     expect(error).toMatchObject({ status: 200, maybeSent: true })
-    expect(observer.told).toEqual(['sent', 'answered 200'])
+    expect(observer.events).toEqual(['sent', 'answered 200'])
   })
 
-  test('a call that waits for a connection until it is given up was not sent', async () => {
+  test('a timeout while waiting for a connection was not sent', async () => {
     const service = await serve(() => {})
     const client = clientOf(service, { connections: 1, timeoutMs: 1_000 })
-    const [first, second] = [recordingCall(), recordingCall()]
+    const [first, second] = [recordingObserver(), recordingObserver()]
     const onTheWire = rejection(client.enrichPerson(input, { observer: first }), TimeoutError)
-    // Not by its own time-out: the first may be over before, and leave it the connection.
+    // Not by its own timeout: the first call may end before and free the connection.
     const stop = new AbortController()
     const waiting = rejection(
       client.enrichPerson(input, { observer: second, signal: stop.signal }),
@@ -49,8 +49,8 @@ describe('a lost call', () => {
     stop.abort()
     expect((await waiting).maybeSent).toBe(false)
     expect((await onTheWire).maybeSent).toBe(true)
-    expect([first.told, second.told]).toEqual([['sent', 'lost'], []])
-    expect(service.heard).toHaveLength(1)
+    expect([first.events, second.events]).toEqual([['sent', 'lost'], []])
+    expect(service.received).toHaveLength(1)
   })
 
   test('a refused connection was not sent', async () => {
@@ -59,30 +59,30 @@ describe('a lost call', () => {
     const { port } = closed.address() as AddressInfo
     closed.close()
     await once(closed, 'close')
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const client = clientOf({ baseUrl: `http://127.0.0.1:${port}` })
     const error = await rejection(client.enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: null, maybeSent: false, action: 'retry' })
     expect(error.message).toContain('ECONNREFUSED')
     expect(error.cause).toMatchObject({ code: 'ECONNREFUSED' })
-    expect(observer.told).toEqual([])
+    expect(observer.events).toEqual([])
   })
 
-  test('TLS where there is none was not sent', async () => {
+  test('a failed TLS handshake was not sent', async () => {
     const service = await serveAlways(200, {})
     const client = clientOf({ baseUrl: service.baseUrl.replace('http:', 'https:') })
     const error = await rejection(client.enrichPerson(input), ConnectionError)
     expect(error.maybeSent).toBe(false)
-    expect(service.heard).toEqual([])
+    expect(service.received).toEqual([])
   })
 
-  test('a connection reset before the answer may have been sent', async () => {
+  test('a connection reset before the response may have been sent', async () => {
     const service = await serve(({ socket }) => socket.resetAndDestroy())
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: null, maybeSent: true })
     expect(error.message).toContain('the connection was lost')
-    expect(observer.told).toEqual(['sent', 'lost'])
+    expect(observer.events).toEqual(['sent', 'lost'])
   })
 
   test('a connection reset in the middle of the body', async () => {
@@ -90,14 +90,14 @@ describe('a lost call', () => {
       response.writeHead(200, { 'content-length': '100' })
       response.write('{"confidence":1', () => socket.resetAndDestroy())
     })
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: 200, maybeSent: true })
     expect(error.message).toContain('the response was cut off')
-    expect(observer.told).toEqual(['sent', 'answered 200'])
+    expect(observer.events).toEqual(['sent', 'answered 200'])
   })
 
-  test('bytes that are no HTTP are kept out of the error', async () => {
+  test('an error does not hold bytes that are not HTTP', async () => {
     const server = createServer((socket) => {
       socket.on('error', () => {})
       socket.end('secret.person@x.example\r\n\r\n')
@@ -109,7 +109,7 @@ describe('a lost call', () => {
     expect(inspect(error, { depth: 10 })).not.toContain('secret.person')
   })
 
-  test('a call after a lost one finds a new connection', async () => {
+  test('a call after a lost one opens a new connection', async () => {
     let isFirst = true
     const service = await serve(({ socket }, response) => {
       if (isFirst) socket.resetAndDestroy()
@@ -128,10 +128,10 @@ describe('a lost call', () => {
     await client.close()
     const error = await rejection(client.enrichPerson(input), ConnectionError)
     expect(error.maybeSent).toBe(false)
-    expect(service.heard).toEqual([])
+    expect(service.received).toEqual([])
   })
 
-  test('closing lets the calls under way end', async () => {
+  test('closing waits for the calls in flight', async () => {
     let finish: () => void = () => {}
     const arrived = Promise.withResolvers<void>()
     const service = await serve((_, response) => {
@@ -156,22 +156,22 @@ describe('an aborted call', () => {
       AbortedError,
     )
     expect(error).toMatchObject({ maybeSent: false, action: 'release', cause: { message: 'enough' } })
-    expect(service.heard).toEqual([])
+    expect(service.received).toEqual([])
   })
 
-  test('on the wire may have been sent', async () => {
+  test('in flight may have been sent', async () => {
     const controller = new AbortController()
     const service = await serve(() => controller.abort())
-    const observer = recordingCall()
+    const observer = recordingObserver()
     const error = await rejection(
       clientOf(service).enrichPerson(input, { observer, signal: controller.signal }),
       AbortedError,
     )
     expect(error.maybeSent).toBe(true)
-    expect(observer.told).toEqual(['sent', 'lost'])
+    expect(observer.events).toEqual(['sent', 'lost'])
   })
 
-  test('while it waits for a connection is not sent, and frees its place', async () => {
+  test('while waiting for a connection is not sent, and frees its slot', async () => {
     const controller = new AbortController()
     const held = Promise.withResolvers<() => void>()
     const service = await serve((_, response) => held.resolve(() => response.writeHead(404).end()))
@@ -183,10 +183,10 @@ describe('an aborted call', () => {
     expect((await waiting).maybeSent).toBe(false)
     finish()
     expect(await first).toEqual({ outcome: 'not_found' })
-    expect(service.heard).toHaveLength(1)
+    expect(service.received).toHaveLength(1)
   })
 
-  test('many calls can share one signal, which holds none of them afterwards', async () => {
+  test('many calls can share one signal, which keeps no listeners', async () => {
     const warnings: Error[] = []
     const onWarning = (warning: Error): number => warnings.push(warning)
     process.on('warning', onWarning)

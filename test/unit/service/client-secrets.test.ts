@@ -6,7 +6,7 @@ import { clientOf, rejection, serve } from './loopback-service.ts'
 const input = { email: 'secret.person@x.example' }
 const bulk = { emails: [input.email], webhookUrl: 'http://127.0.0.1:1/w' }
 
-describe('what an error may not hold', () => {
+describe('secrets in errors', () => {
   const secrets = ['key-of-the-test', Buffer.from('key-of-the-test:').toString('base64'), 'secret.person']
 
   test.each(['bearer', 'x-api-key', 'basic', 'query'] as const)(
@@ -31,7 +31,7 @@ describe('what an error may not hold', () => {
         const printed = inspect(error, { depth: 10 }) + JSON.stringify(error) + error.stack
         for (const secret of secrets) expect(printed).not.toContain(secret)
       }
-      // It is there for who asks by name.
+      // Still accessible by name.
       expect(
         errors.some((error) => error instanceof ServiceError && error.detail.includes('secret.person')),
       ).toBe(true)

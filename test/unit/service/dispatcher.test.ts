@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { clientOf, serveAlways } from './loopback-service.ts'
 
-// What stands between this machine and the service: it answers for it, so that nothing leaves the machine.
+// A proxy that answers in place of the service, so that no traffic leaves the machine.
 let proxy: Server
 let address: string
 let seen: string[] = []
@@ -31,23 +31,23 @@ beforeEach(() => {
 })
 const proxies = (except = '') => ({ http: address, https: address, except })
 
-test('a call goes through the proxy that the environment names', async () => {
+test('sends calls through the configured proxy', async () => {
   const client = clientOf({ baseUrl: 'http://service.test/eu' }, { proxies: proxies() })
   expect(await client.enrichPerson({ email: 'ada@example.com' })).toEqual({ outcome: 'not_found' })
   expect(seen).toEqual(['POST http://service.test/eu/v1/person/enrich'])
 })
 
-test('over TLS through a tunnel; without one the call was certainly not made', async () => {
+test('uses a tunnel for TLS; without one the call was not sent', async () => {
   const client = clientOf({ baseUrl: 'https://service.test' }, { proxies: proxies() })
   await expect(client.enrichPerson({ email: 'ada@example.com' })).rejects.toMatchObject({ maybeSent: false })
   expect(seen).toEqual(['CONNECT service.test:443'])
 })
 
-test('what NO_PROXY names and what is on this machine is called straight', async () => {
+test('reaches NO_PROXY hosts and loopback directly', async () => {
   const service = await serveAlways(404)
   const client = clientOf(service, { proxies: proxies() })
   expect(await client.enrichPerson({ email: 'ada@example.com' })).toEqual({ outcome: 'not_found' })
-  expect(service.heard).toHaveLength(1)
+  expect(service.received).toHaveLength(1)
   const other = clientOf({ baseUrl: 'http://service.invalid' }, { proxies: proxies('service.invalid') })
   await expect(other.enrichPerson({ email: 'ada@example.com' })).rejects.toMatchObject({ maybeSent: false })
   expect(seen).toEqual([])

@@ -4,7 +4,7 @@ import { FaultHistory } from '../../../src/service/fault-history.ts'
 const lookup = (id: number, attempts = 0) => ({ id, attempts })
 
 describe('a fault', () => {
-  test("is nobody's attempt as long as the service answers no other call", () => {
+  test('is not attributed while the service responds to no other call', () => {
     const history = new FaultHistory()
     for (let tries = 1; tries <= 4; tries++) {
       expect(history.recordFault(lookup(1), history.startCall())).toBe(true)
@@ -12,7 +12,7 @@ describe('a fault', () => {
     }
   })
 
-  test("is the input's own once another is answered, and is stored with its next one", () => {
+  test('is attributed to the input once another call succeeds, and stored with its next fault', () => {
     const history = new FaultHistory()
     history.recordFault(lookup(1), history.startCall())
     expect(history.countAttempts(lookup(1), false)).toEqual({ attempts: 0, tries: 1 })
@@ -24,7 +24,7 @@ describe('a fault', () => {
     expect(history.countAttempts(lookup(1, 1), false)).toEqual({ attempts: 2, tries: 3 })
   })
 
-  test('of an outage counts for nothing when it is over', () => {
+  test('during an outage is attributed to no input', () => {
     const history = new FaultHistory()
     for (let i = 0; i < 4; i++) history.recordFault(lookup(1), history.startCall())
     history.recordResponse(lookup(2), true)
@@ -32,7 +32,7 @@ describe('a fault', () => {
     expect(history.countAttempts(lookup(1), false)).toEqual({ attempts: 0, tries: 1 })
   })
 
-  test('does not speak against the service where others were answered while it was on its way', () => {
+  test('does not count against the service if others succeeded while it was in flight', () => {
     const history = new FaultHistory()
     const began = history.startCall()
     history.recordResponse(lookup(2), false)
@@ -40,11 +40,11 @@ describe('a fault', () => {
     expect(history.recordFault(lookup(3), history.startCall())).toBe(true)
   })
 
-  test('that may have been paid for counts at once, and once', () => {
+  test('that may have been billed counts at once, and once', () => {
     const history = new FaultHistory()
     history.recordFault(lookup(1), history.startCall())
     expect(history.countAttempts(lookup(1), true)).toEqual({ attempts: 1, tries: 1 })
-    // Nothing shows yet that it is the input's.
+    // No evidence yet that it is the input's fault.
     expect(history.recordFault(lookup(1, 1), history.startCall())).toBe(true)
     expect(history.countAttempts(lookup(1, 1), true)).toEqual({ attempts: 2, tries: 2 })
     history.recordResponse(lookup(2), false)

@@ -6,16 +6,16 @@ import {
   UnauthorizedError,
 } from '../../../src/service/errors.ts'
 import { ForbiddenClassifier } from '../../../src/service/forbidden.ts'
-import { clientOf, rejection, serve, type Heard } from './loopback-service.ts'
+import { clientOf, rejection, serve, type ReceivedRequest } from './loopback-service.ts'
 
 const person = (name: string) => ({ email: `${name}@x.example` })
 
-/** A service that answers each call with the status that the test gives for its email; 404 without one. */
+/** A service that answers each email with its configured status, or 404. */
 async function serveStatuses(
   statuses: Readonly<Record<string, number>>,
   headers: Record<string, string> = {},
 ) {
-  const service = await serve(({ body }: Heard, response) => {
+  const service = await serve(({ body }: ReceivedRequest, response) => {
     const { email } = JSON.parse(body) as { email: string }
     const status = statuses[email.split('@')[0] ?? ''] ?? 404
     response.writeHead(status, status === 403 ? headers : {}).end()
@@ -24,7 +24,7 @@ async function serveStatuses(
 }
 
 describe('a 403', () => {
-  test('to one input stops nothing, and refuses this input once others are answered', async () => {
+  test('to one input stops nothing, and rejects this input once others succeed', async () => {
     const client = await serveStatuses({ blocked: 403 })
     await rejection(client.enrichPerson(person('blocked')), ForbiddenError)
     expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
@@ -33,7 +33,7 @@ describe('a 403', () => {
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('to two inputs in a row is the key, to two with an answer between them is not', async () => {
+  test('to two consecutive inputs rejects the key, with a success between them it does not', async () => {
     const client = await serveStatuses({ a: 403, b: 403, c: 403 })
     await rejection(client.enrichPerson(person('a')), ForbiddenError)
     await client.enrichPerson(person('fine'))
@@ -44,7 +44,7 @@ describe('a 403', () => {
     expect(client.allKeysRejected).toBe(true)
   })
 
-  test('to one input that nothing else is asked beside decides nothing, however often it comes', async () => {
+  test('to the only input in flight decides nothing, however often it occurs', async () => {
     const client = await serveStatuses({ alone: 403 })
     for (let times = 1; times <= 4; times++)
       expect(await rejection(client.enrichPerson(person('alone')), ForbiddenError)).toMatchObject({
@@ -53,14 +53,14 @@ describe('a 403', () => {
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('with a page of a firewall refuses its input at the second time', async () => {
+  test('with a firewall page rejects its input the second time', async () => {
     const client = await serveStatuses({ alone: 403 }, { 'content-type': 'text/html' })
     await rejection(client.enrichPerson(person('alone')), ForbiddenError)
     await rejection(client.enrichPerson(person('alone')), InputForbiddenError)
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('after a 429 is a ban: waited out, and held against neither key nor input', async () => {
+  test('after a 429 is a ban, counted against neither key nor input', async () => {
     const client = await serveStatuses({ often: 429, a: 403, b: 403 })
     await rejection(client.enrichPerson(person('often')), RateLimitedError)
     for (const name of ['a', 'b', 'a', 'b'])
@@ -73,7 +73,7 @@ describe('a 403', () => {
   })
 })
 
-test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none', () => {
+test('a ban lasts until a success; a 403 long after a 429 is not one', () => {
   const forbidden = new ForbiddenClassifier()
   const judge = (input: string, now: number) =>
     forbidden.classify(input, { startMark: forbidden.startCall(), isHtml: false, now }).meaning
@@ -84,7 +84,7 @@ test('a ban lasts as long as nothing is answered; a 403 long after a 429 is none
   expect(judge('a', 600_000)).toBe('unknown')
 })
 
-test('a 403 during which others were answered does not speak against the key', () => {
+test('a 403 while others succeed does not count against the key', () => {
   const forbidden = new ForbiddenClassifier()
   const startMark = forbidden.startCall()
   forbidden.recordAccepted()

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import type { RequestObserver } from '../../../src/service/exchange.ts'
 import { type ClientOptions, EnrichmentClient } from '../../../src/service/client.ts'
 
-export type Heard = {
+export type ReceivedRequest = {
   method: string
   url: string
   headers: IncomingMessage['headers']
@@ -13,21 +13,21 @@ export type Heard = {
   socket: Socket
 }
 
-export type Service = { baseUrl: string; heard: Heard[] }
+export type Service = { baseUrl: string; received: ReceivedRequest[] }
 
-/** A service that answers as the test says, on a port of its own until the test is over. */
+/** A service with the given listener, on its own port until the end of the test. */
 export async function serve(
-  answer: (request: Heard, response: ServerResponse) => void,
+  answer: (request: ReceivedRequest, response: ServerResponse) => void,
   listen: { port?: number } = {},
 ): Promise<Service> {
-  const heard: Heard[] = []
+  const received: ReceivedRequest[] = []
   const listener: RequestListener = (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const { method = '', url = '', headers, socket } = request
       const all = { method, url, headers, body: Buffer.concat(chunks).toString(), socket }
-      heard.push(all)
+      received.push(all)
       answer(all, response)
     })
   }
@@ -38,10 +38,10 @@ export async function serve(
     server.close()
     await once(server, 'close')
   })
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heard }
+  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
 }
 
-/** A service that gives one answer to everything. */
+/** A service with one response to everything. */
 export const serveAlways = (
   status: number,
   body: unknown = '',
@@ -53,7 +53,7 @@ export const serveAlways = (
     response.end(raw ? body : JSON.stringify(body))
   })
 
-/** A client of the service, closed when the test is over. */
+/** A client of the service, closed at the end of the test. */
 export function clientOf(
   service: { baseUrl: string },
   options: Partial<ClientOptions> = {},
@@ -63,18 +63,18 @@ export function clientOf(
   return client
 }
 
-/** Writes down what an observer is told, in order. */
-export function recordingCall(): RequestObserver & { told: string[] } {
-  const told: string[] = []
+/** Records the notifications of an observer, in order. */
+export function recordingObserver(): RequestObserver & { events: string[] } {
+  const events: string[] = []
   return {
-    told,
-    sent: () => told.push('sent'),
-    answered: ({ status }) => told.push(`answered ${status}`),
-    lost: () => told.push('lost'),
+    events,
+    sent: () => events.push('sent'),
+    answered: ({ status }) => events.push(`answered ${status}`),
+    lost: () => events.push('lost'),
   }
 }
 
-/** The error that a promise rejects with; fails the test when it does not reject, or with something else. */
+/** The error that a promise rejects with; fails the test for anything else. */
 export async function rejection<E extends Error>(
   promise: Promise<unknown>,
   kind: abstract new (...args: never[]) => E,

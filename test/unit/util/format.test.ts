@@ -50,7 +50,7 @@ describe('a share', () => {
     expect(formatPercent(share)).toBe(text)
   })
 
-  test('is 100% only when it is all, and 0% only when it is nothing', () => {
+  test('is 100% only for all and 0% only for none', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10_000_000 }), fc.nat(), (whole, part) => {
         const share = Math.min(part, whole) / whole
@@ -74,7 +74,7 @@ test('speeds', () => {
   ])
 })
 
-test('distances in time say only their largest unit', () => {
+test('relative times show only their largest unit', () => {
   const now = Date.UTC(2026, 2, 1, 12)
   const at = (ms: number): string => relativeTime(new Date(now + ms), now)
   expect(at(-400)).toBe('now')

@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 
 const never = new AbortController().signal
-/** Longer than any test may take: who waits so long was not woken. */
+/** Longer than a test may take: a listener that waits this long was not woken. */
 const LONG_MS = 10 * 60_000
 
-test('all who wait are woken, not only the last', async () => {
+test('wakes all listeners', async () => {
   const nudge = new WakeSignal()
   const waiting = [nudge.listen(), nudge.listen(), nudge.listen()].map((waiter) =>
     waiter.wait(LONG_MS, never),
@@ -14,7 +14,7 @@ test('all who wait are woken, not only the last', async () => {
   await expect(Promise.all(waiting)).resolves.toHaveLength(3)
 })
 
-test('one whose time is over does not take the wake-up of another with it', async () => {
+test('a timed-out listener does not consume the notification of another', async () => {
   const nudge = new WakeSignal()
   const long = nudge.listen().wait(LONG_MS, never)
   await nudge.listen().wait(1, never)
@@ -22,7 +22,7 @@ test('one whose time is over does not take the wake-up of another with it', asyn
   await expect(long).resolves.toBeUndefined()
 })
 
-test('a nudge that comes while a loop works is not lost on it, though another was woken by it', async () => {
+test('a notification during the work of a loop ends its next wait, even if it woke another', async () => {
   const nudge = new WakeSignal()
   const [working, other] = [nudge.listen(), nudge.listen()]
   const waiting = other.wait(LONG_MS, never)
@@ -32,7 +32,7 @@ test('a nudge that comes while a loop works is not lost on it, though another wa
   await expect(working.wait(1, never)).resolves.toBeUndefined()
 })
 
-test('the signal ends every wait', async () => {
+test('an abort ends every wait', async () => {
   const ending = new AbortController()
   const nudge = new WakeSignal()
   const waiting = [nudge.listen(), nudge.listen()].map((waiter) => waiter.wait(LONG_MS, ending.signal))

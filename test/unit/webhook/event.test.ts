@@ -13,7 +13,7 @@ const eventOf = (value: unknown): WebhookEvent => {
 }
 
 describe('parseEvent', () => {
-  test('reads the delivery of the document', () => {
+  test('reads the delivery of the interface document', () => {
     const data = { email: 'a@x.example', confidence: 0.9 }
     const raw = { request_id: 'r1', data, took_ms: 12 }
     expect(parse({ event_id: 'e1', job_id: 'j1', status: 'completed', results: [raw], more: true })).toEqual({
@@ -37,7 +37,7 @@ describe('parseEvent', () => {
     expect(eventOf({ event_id: 'e1', status }).status).toBe(read)
   })
 
-  test('numbers are identifiers, exactly as they were written', () => {
+  test('reads numbers as identifiers, exactly as written', () => {
     const event = eventOf(
       '{"event_id":12345678901234567890,"job_id":7,"results":[{"request_id":12345678901234567891,"data":null}]}',
     )
@@ -45,11 +45,11 @@ describe('parseEvent', () => {
     expect(event.results[0]?.requestId).toBe('12345678901234567891')
   })
 
-  test.each([[undefined], [null], [[]], [{}]])('the results %j are none', (results) => {
+  test.each([[undefined], [null], [[]], [{}]])('reads %j as no results', (results) => {
     expect(eventOf({ event_id: 'e1', results }).results).toEqual([])
   })
 
-  test('a map of results by identifier is read as a list', () => {
+  test('reads a map of results by identifier as a list', () => {
     const results = { r1: { confidence: 1 }, r2: { data: null, request_id: 'r2' }, r3: null }
     expect(eventOf({ event_id: 'e1', results }).results).toMatchObject([
       { requestId: 'r1', data: { confidence: 1 } },
@@ -58,13 +58,13 @@ describe('parseEvent', () => {
     ])
   })
 
-  test.each([null, 7, 'text', [[1]], true])('an item %j is kept, though it ties to nothing', (item) => {
+  test.each([null, 7, 'text', [[1]], true])('keeps an item %j without an identifier', (item) => {
     expect(eventOf({ event_id: 'e1', results: [item] }).results).toEqual([
       { requestId: null, data: null, raw: item },
     ])
   })
 
-  test('data lies under its usual names, or is the item', () => {
+  test('reads data under its common names, or the item itself', () => {
     const record = { title: 'CTO', confidence: 1 }
     const results = [
       { request_id: 'r1', person: record },
@@ -84,7 +84,7 @@ describe('parseEvent', () => {
     ])
   })
 
-  test('strings come without what cannot be stored', () => {
+  test('removes what cannot be stored from strings', () => {
     const event = eventOf(
       '{"event_id":"e1","job_id":"j\\u00001","results":[{"data":{"title":"C\\ud800TO"}}]}',
     )
@@ -126,7 +126,7 @@ describe('parseEvent', () => {
     expect(parseEvent(Buffer.from(body))).toEqual({ ok: false, reason, eventId })
   })
 
-  test('no body makes it fail, and a reason holds nothing of it', () => {
+  test('fails for no body, and never quotes it in a reason', () => {
     const part = fc.oneof(fc.json(), fc.constantFrom('{', '}', '"', 'event_id', '\\u0000', 'personal'))
     fc.assert(
       fc.property(
@@ -142,7 +142,7 @@ describe('parseEvent', () => {
     )
   })
 
-  test('whatever the results are, each item of a list stays whole, in order', () => {
+  test('keeps every item of a list unchanged and in order', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue({ maxDepth: 3 }), { maxLength: 20 }), (results) => {
         const wellFormed: unknown = JSON.parse(JSON.stringify(results))

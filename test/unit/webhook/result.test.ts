@@ -4,7 +4,7 @@ import { parseResult } from '../../../src/webhook/event.ts'
 const person = { email: 'A@x.example', title: 'CTO', confidence: 0.7 }
 const none = { found: false, record: null, confidence: null, email: null, fault: null }
 
-describe('readResult', () => {
+describe('parseResult', () => {
   test.each([person, { person }, { data: { person } }, { results: [person] }])(
     'finds the record in %j',
     (data) => {

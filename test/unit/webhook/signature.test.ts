@@ -8,13 +8,13 @@ const bytes = fc.uint8Array({ maxLength: 64 }).map((array) => Buffer.from(array)
 const secret = fc.string({ minLength: 1, maxLength: 32 })
 
 describe('verifyWebhook', () => {
-  test('agrees with RFC 4231, test case 2', () => {
+  test('matches RFC 4231, test case 2', () => {
     const expected = '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843'
     expect(signWebhook('what do ya want for nothing?', 'Jefe')).toBe(expected)
     expect(verifyWebhook('what do ya want for nothing?', expected, 'Jefe')).toBe(true)
   })
 
-  test('accepts what was signed, as text or bytes, with any of several secrets', () => {
+  test('accepts signed text or bytes, with any of several secrets', () => {
     expect(verifyWebhook(body, signature, 'top-secret')).toBe(true)
     expect(verifyWebhook(Buffer.from(body), signature, ['newer', 'top-secret', 'older'])).toBe(true)
     expect(verifyWebhook(body, [signature], 'top-secret')).toBe(true)
@@ -37,11 +37,11 @@ describe('verifyWebhook', () => {
     ['base64', Buffer.from(signature, 'hex').toString('base64')],
     ['characters beyond ASCII', 'é'.repeat(32)],
     ['one over the same JSON written anew', signWebhook(JSON.stringify(JSON.parse(body)), 'top-secret')],
-  ])('refuses %s', (_, given) => {
+  ])('rejects %s', (_, given) => {
     expect(verifyWebhook(body, given, ['top-secret', 'newer'])).toBe(false)
   })
 
-  test.each([[''], [[]], [['fine', '']]])('the secrets %j are an error of the settings', (secrets) => {
+  test.each([[''], [[]], [['fine', '']]])('throws for the secrets %j', (secrets) => {
     expect(() => verifyWebhook(body, signWebhook(body, ''), secrets)).toThrow(/FILLRATE_WEBHOOK_SECRET/)
   })
 

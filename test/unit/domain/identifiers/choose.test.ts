@@ -27,7 +27,7 @@ describe('the lookup of a person', () => {
     })
   })
 
-  test('goes past an invalid input, and notes it', () => {
+  test('skips an invalid input, with a note', () => {
     expect(chooseLookup('person', { ...all, email: 'a@b.no, c@d.no' })).toEqual({
       lookup: {
         kind: 'linkedin_url',
@@ -38,14 +38,14 @@ describe('the lookup of a person', () => {
     })
   })
 
-  test('goes past blank inputs without a note', () => {
+  test('skips blank inputs without a note', () => {
     expect(chooseLookup('person', raw({ email: ' ', name: 'Jane', company: 'Acme' }))).toEqual({
       lookup: { kind: 'name_company', key: 'jane|acme', input: { name: 'Jane', company: 'Acme' } },
       notes: [],
     })
   })
 
-  test('is none when nothing is usable, and every reason is kept', () => {
+  test('is null if nothing is usable, with every reason', () => {
     expect(
       chooseLookup('person', raw({ email: 'x', linkedin_url: 'jane', name: 'Jane', domain: 'acme.no' })),
     ).toEqual({
@@ -58,14 +58,14 @@ describe('the lookup of a person', () => {
     })
   })
 
-  test('is none when all is blank', () => {
+  test('is null if all inputs are blank', () => {
     expect(chooseLookup('person', raw({ domain: 'acme.no' }))).toEqual({
       lookup: null,
       notes: [{ input: 'email', reason: 'no input' }],
     })
   })
 
-  test('comes to an end in a cascade', () => {
+  test('ends a cascade after the last identifier', () => {
     const kinds: string[] = []
     let next = chooseLookup('person', all).lookup
     while (next !== null) {
@@ -78,7 +78,7 @@ describe('the lookup of a person', () => {
 })
 
 describe('the lookup of a company', () => {
-  test('is by domain, and by nothing else', () => {
+  test('is by domain only', () => {
     expect(chooseLookup('company', all)).toEqual({
       lookup: { kind: 'domain', key: 'acme.no', input: { domain: 'acme.no' } },
       notes: [],

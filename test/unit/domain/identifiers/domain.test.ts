@@ -57,7 +57,7 @@ describe('a company domain', () => {
     ['.acme.no', 'host with an empty label'],
     ['-acme.no', 'host with a hyphen at the end of a label'],
     [`https://acme.no/${'a'.repeat(4096)}`, 'over 4,096 characters'],
-  ])('%j is refused: %s', (raw, reason) => {
+  ])('rejects %j: %s', (raw, reason) => {
     expect(normalizeDomain(raw)).toEqual({ ok: false, reason, input: 'domain' })
   })
 
@@ -82,6 +82,20 @@ describe('a company domain', () => {
   ])('%s is a social host', (raw) => {
     expect(normalizeDomain(raw)).toEqual({ ok: false, reason: 'social host', input: 'domain' })
   })
+
+  test.each(['co.uk', 'https://github.io/', 'www.herokuapp.com', 'com.br'])(
+    '%s is a public suffix',
+    (raw) => {
+      expect(normalizeDomain(raw)).toEqual({ ok: false, reason: 'public suffix', input: 'domain' })
+    },
+  )
+
+  test.each(['acme.co.uk', 'acme.github.io', 'mail.acme.co.uk', 'acme.de'])(
+    '%s below a public suffix is a domain',
+    (domain) => {
+      expect(normalizeDomain(domain)).toEqual({ ok: true, key: domain, input: { domain } })
+    },
+  )
 
   test('blank is nothing', () => {
     expect(normalizeDomain(null)).toBeNull()

@@ -66,7 +66,7 @@ describe('an email address', () => {
     [`jane@${'a'.repeat(64)}.no`, 'host with a label over 63 characters'],
     [`jane@${'a.'.repeat(130)}no`, 'host over 253 characters'],
     [`${longLocal}@${'a.'.repeat(95)}no`, 'over 254 characters'],
-  ])('%j is refused: %s', (raw, reason) => {
+  ])('rejects %j: %s', (raw, reason) => {
     expect(normalizeEmail(raw)).toEqual({ ok: false, reason, input: 'email' })
   })
 

@@ -7,7 +7,7 @@ const keyOf = (name: string | null, company: string | null) => {
 }
 
 describe('a name and a company', () => {
-  test('are asked as typed, with white space squashed, and compared case-folded', () => {
+  test('are sent as typed with white space collapsed, and compared case-folded', () => {
     expect(normalizeNameCompany('  Jane\u00a0 Doe\n', 'ACME\tAS')).toEqual({
       ok: true,
       key: 'jane+doe|acme+as',
@@ -26,7 +26,7 @@ describe('a name and a company', () => {
     expect(keyOf('Acme', a)).toBe(keyOf('Acme', b))
   })
 
-  test('no two questions have one key', () => {
+  test('distinct lookups have distinct keys', () => {
     const pairs = [
       ['a|b', 'c'],
       ['a', 'b|c'],
@@ -46,7 +46,7 @@ describe('a name and a company', () => {
     ['\u3164', 'Acme', 'name', 'name without a letter or digit'],
     ['Jane', '???', 'company', 'company without a letter or digit'],
     ['Jane', 'a'.repeat(201), 'company', 'company over 200 characters'],
-  ])('%j at %j is refused', (name, company, input, reason) => {
+  ])('rejects %j at %j', (name, company, input, reason) => {
     expect(normalizeNameCompany(name, company)).toEqual({ ok: false, reason, input })
   })
 

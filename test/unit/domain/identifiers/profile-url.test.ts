@@ -36,7 +36,7 @@ describe('a profile URL', () => {
     })
   })
 
-  test('an identifier that LinkedIn made keeps its case in the question, not in the key', () => {
+  test('a generated identifier keeps its case in the request, not in the key', () => {
     const slug = 'ACoAABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789'
     expect(normalizeProfileUrl(`https://www.linkedin.com/in/${slug}`)).toEqual({
       ok: true,
@@ -74,7 +74,7 @@ describe('a profile URL', () => {
     ['https://www.linkedin.com/in/50%', 'broken percent-encoding'],
     [`linkedin.com/in/${'a'.repeat(201)}`, 'profile name over 200 characters'],
     [`linkedin.com/in/a?${'a'.repeat(4096)}`, 'over 4,096 characters'],
-  ])('%j is refused: %s', (raw, reason) => {
+  ])('rejects %j: %s', (raw, reason) => {
     expect(normalizeProfileUrl(raw)).toEqual({ ok: false, reason, input: 'linkedin_url' })
   })
 

@@ -7,7 +7,7 @@ import type { LookupInput, NormalizedInput } from '../../../../src/domain/identi
 import { normalizeNameCompany } from '../../../../src/domain/identifiers/name-company.ts'
 import { normalizeProfileUrl } from '../../../../src/domain/identifiers/profile-url.ts'
 
-/** Any code unit, lone surrogates too, and often the characters that mean something here. */
+/** Any code unit, including lone surrogates, and often the significant characters. */
 const character = fc.oneof(
   {
     weight: 4,
@@ -62,7 +62,7 @@ const hasNoSpaceOrUpperCase = (key: string) =>
   !/\s/.test(key) && key === key.toLowerCase() && key.isWellFormed()
 
 describe.each(single)('%s', (_name, arbitrary, normalize) => {
-  test('a key is its own key, without white space and upper case', () => {
+  test('a key is its own key, without white space or upper case', () => {
     let usable = 0
     fc.assert(
       fc.property(arbitrary, (raw) => {
@@ -77,7 +77,7 @@ describe.each(single)('%s', (_name, arbitrary, normalize) => {
     expect(usable).toBeGreaterThan(100)
   })
 
-  test('what is asked has the key of what was typed', () => {
+  test('the request has the same key as the input', () => {
     fc.assert(
       fc.property(arbitrary, (raw) => {
         const first: NormalizedInput<LookupInput> = normalize(raw)
@@ -89,7 +89,7 @@ describe.each(single)('%s', (_name, arbitrary, normalize) => {
     )
   })
 
-  test('white space and marks of no width around a value change nothing', () => {
+  test('surrounding white space and zero-width marks change nothing', () => {
     const around = fc
       .array(fc.constantFrom(' ', '\t', '\n', '\u00a0', '\u3000', '\u200b', '\ufeff'))
       .map((a) => a.join(''))
@@ -101,7 +101,7 @@ describe.each(single)('%s', (_name, arbitrary, normalize) => {
   })
 })
 
-test('a name and company: what is asked has the same key, without white space and upper case', () => {
+test('a name and company: the request has the same key, without white space or upper case', () => {
   let usable = 0
   fc.assert(
     fc.property(anything, anything, (name, company) => {
@@ -116,7 +116,7 @@ test('a name and company: what is asked has the same key, without white space an
   expect(usable).toBeGreaterThan(100)
 })
 
-test('case and width of white space make no other name', () => {
+test('case and white space do not distinguish names', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (name, company) => {
       const key = (n: string, c: string) => {
@@ -128,7 +128,7 @@ test('case and width of white space make no other name', () => {
   )
 })
 
-test('no reason holds the value', () => {
+test('no reason contains the value', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{12}[@. ,][a-z]{12}$/), (secret) => {
       const raw = { email: secret, linkedin_url: secret, name: secret, company: null, domain: `${secret}@` }
