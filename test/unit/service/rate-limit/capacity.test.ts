@@ -160,40 +160,117 @@ describe('the first calls of a window', () => {
 })
 
 describe('the capacity', () => {
-  const create = () => {
-    const ledger = new CallLedger()
-    const shared = new SharedKeyDetector()
-    const models = new WindowModels(ledger, shared)
-    return { ledger, shared, capacity: new Capacity(ledger, models, shared) }
+  interface Known {
+    readonly length?: number
+    readonly isFixed?: boolean
+    readonly isRolling?: boolean
+    /** The open window: its latest start, and what is left of it. */
+    readonly latestStart?: number | null
+    readonly left?: number
   }
 
-  test('beside another client is the latest header less an allowance for it', () => {
+  /** Ten calls a second, by what is known of the window. */
+  function create(known: Known = {}) {
+    const { length = 1000, isFixed = false, isRolling = false, latestStart = null, left = 0 } = known
     const ledger = new CallLedger()
     const shared = new SharedKeyDetector()
-    const estimate = { length: 1000, isFixed: false, isRolling: true }
-    const models = { estimate, paddedLength: 1002, window: { latestStart: null } } as unknown as WindowModels
+    const window = { id: 1, latestStart, remaining: () => left, advance }
+    function advance(): void {
+      window.id++
+      window.latestStart = null
+    }
+    const estimate = { length, isFixed, isRolling }
+    const models = { estimate, paddedLength: length + 2, window } as unknown as WindowModels
     const capacity = new Capacity(ledger, models, shared)
-    const call = send(ledger, 0)
-    ledger.complete(resultOf(call, 20))
-    capacity.tracker.record(call, 7, 20)
-    expect(capacity.remaining(10, 30)).toBe(9)
-    shared.onExcessDecrease(3, 0, 10, 30)
-    expect(capacity.remaining(10, 30)).toBe(7 - shared.allowance(1000, 30))
+    /** One call, answered after 20 ms with Remaining. */
+    const call = (sentAt: number, remaining: number): void => {
+      const sent = ledger.send(sentAt, { id: window.id, confirmed: 0, certain: 0 }, 0)
+      ledger.complete(resultOf(sent, sentAt + 20))
+      capacity.tracker.record(sent, remaining, sentAt + 20)
+      capacity.ramp.onCompleted(sent, true)
+    }
+    return { ledger, shared, window, capacity, call }
+  }
+
+  test('is the estimate that allows the most: Remaining, one length back, or the open window', () => {
+    const remaining = (known: Known): number => {
+      const { capacity, ledger, call } = create(known)
+      call(0, 3)
+      ledger.grant(2, 30)
+      return capacity.remaining(10, 1500)
+    }
+    expect(remaining({ length: Number.POSITIVE_INFINITY })).toBe(1)
+    expect(remaining({ isRolling: true, length: 400 })).toBe(1)
+    expect(remaining({ isFixed: true, left: 1 })).toBe(1)
   })
 
-  test('beside another client is one call at a time if the header leaves two, and none after that', () => {
-    const { ledger, shared, capacity } = create()
-    const call = send(ledger, 0)
-    ledger.complete(resultOf(call, 20))
-    capacity.tracker.record(call, 2, 20)
-    shared.onExcessDecrease(3, 0, 10, 30)
-    expect(capacity.remaining(10, 30)).toBe(1)
-    ledger.grant(1, 30)
-    expect(capacity.remaining(10, 30)).toBeLessThan(1)
+  test('rises by time alone, without a header, if nothing is pending or the window is new', () => {
+    const rolling = create({ isRolling: true })
+    rolling.call(0, 0)
+    expect(rolling.capacity.remaining(10, 1021)).toBe(9)
+    expect(rolling.capacity.remaining(10, 1022)).toBe(10)
+    const fixed = create({ isFixed: true, latestStart: 0, left: 10 })
+    fixed.call(0, 0)
+    expect(fixed.capacity.remaining(10, 900)).toBe(0)
+    expect(fixed.capacity.remaining(10, 1002)).toBe(10)
+    expect(fixed.capacity.spendable(10, 1002)).toBe(4)
+    expect(fixed.window.id).toBe(2)
   })
 
-  test('is exhausted for a minute at most if nothing is known of the window', () => {
-    const { capacity } = create()
+  test('is the open window’s, if that leaves more than one length back', () => {
+    const { ledger, capacity } = create({ isFixed: true, left: 7 })
+    for (const sentAt of [0, 10, 20, 30]) ledger.complete(resultOf(send(ledger, sentAt), 100))
+    capacity.ramp.start(1, 10)
+    expect(capacity.remaining(10, 500)).toBe(7)
+  })
+
+  describe('beside another client', () => {
+    const beside = (remaining: number, known: Known = { isRolling: true }) => {
+      const created = create(known)
+      created.call(0, remaining)
+      created.shared.onExcessDecrease(3, 0, 10, 30)
+      return created
+    }
+
+    test('is the latest header less an allowance for it', () => {
+      const { shared, capacity } = beside(7)
+      expect(capacity.remaining(10, 30)).toBe(7 - shared.allowance(1000, 30))
+    })
+
+    test('is one call at a time while the header leaves two', () => {
+      const { ledger, capacity } = beside(2)
+      expect(capacity.remaining(10, 30)).toBe(1)
+      ledger.grant(1, 30)
+      expect(capacity.remaining(10, 30)).toBeLessThanOrEqual(0)
+    })
+
+    test('is one call once by our count a window is new, but not soon after a 429', () => {
+      const rolling = beside(0)
+      expect(rolling.capacity.remaining(5, 30)).toBe(0)
+      expect(rolling.capacity.remaining(6, 30)).toBe(1)
+      rolling.shared.onRejected(1, 10, 30)
+      expect(rolling.capacity.remaining(6, 40)).toBe(0)
+      const fixed = beside(0, { isFixed: true, latestStart: 0, left: 10 })
+      expect(fixed.capacity.remaining(10, 900)).toBe(0)
+      expect(fixed.capacity.remaining(10, 1002)).toBe(1)
+      const unknown = beside(0, { length: Number.POSITIVE_INFINITY })
+      expect(unknown.capacity.remaining(10, 900)).toBe(0)
+    })
+  })
+
+  test('is exhausted until the window ends, or the oldest call leaves it; the later if both are possible', () => {
+    const until = (known: Known): number => {
+      const { capacity, call } = create({ ...known, latestStart: 500 })
+      call(0, 0)
+      return capacity.exhaustedUntil(10, 600, null)
+    }
+    expect(until({ isFixed: true })).toBe(1502)
+    expect(until({ isRolling: true })).toBe(1022)
+    expect(until({})).toBe(1502)
+  })
+
+  test('is exhausted until Reset, or for a minute, if nothing is known of the window', () => {
+    const { capacity } = create({ length: Number.POSITIVE_INFINITY })
     expect(capacity.exhaustedUntil(10, 1000, null)).toBe(61_000)
     expect(capacity.exhaustedUntil(10, 1000, 5000)).toBe(5000)
   })
