@@ -95,7 +95,7 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
     return createRunReport(deps.db, {
       id,
       status: stopping.aborted ? 'interrupted' : 'completed',
-      reason: stopping.aborted ? 'asked to stop' : null,
+      reason: stopping.aborted ? 'stopped on request' : null,
       rowsSkipped: 0,
       requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
       rate: null,

@@ -158,13 +158,13 @@ function parseIdentifiers(text: string): SubjectIdentifier[] {
   return profile?.ok ? [{ kind: 'linkedin_url', key: profile.key }] : []
 }
 
-function forEachString(value: unknown, tell: (text: string) => void): void {
-  if (typeof value === 'string') tell(value)
-  else if (Array.isArray(value)) for (const item of value) forEachString(item, tell)
+function forEachString(value: unknown, visit: (text: string) => void): void {
+  if (typeof value === 'string') visit(value)
+  else if (Array.isArray(value)) for (const item of value) forEachString(item, visit)
   else if (isObject(value))
     for (const [field, item] of Object.entries(value)) {
-      tell(field)
-      forEachString(item, tell)
+      visit(field)
+      forEachString(item, visit)
     }
 }
 

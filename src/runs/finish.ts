@@ -152,7 +152,7 @@ function decideStatus(
 ): [RunStatus, string | null] {
   if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
-  if (interrupted) return ['interrupted', 'asked to stop']
+  if (interrupted) return ['interrupted', 'stopped on request']
   const { rowsSkipped, rowsAwaitingBudget, limit } = run.budget
   const shortfalls = [
     ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were skipped`] : []),
@@ -163,7 +163,7 @@ function decideStatus(
   return ['completed', null]
 }
 
-/** One line for lists and logs; the caller of the run gets the whole error. */
+/** One line for lists and logs; the promise of the run rejects with the whole error. */
 function failureSummary(failure: unknown): string {
   if (failure instanceof SourceProblems)
     return failure.problems

@@ -59,7 +59,11 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     const report = await act({ id, attempt, signal: stopping })
     lost.signal.throwIfAborted()
     const interrupted = report.status === 'interrupted'
-    await close(interrupted ? Run.interrupted : Run.completed, interrupted ? 'asked to stop' : null, report)
+    await close(
+      interrupted ? Run.interrupted : Run.completed,
+      interrupted ? 'stopped on request' : null,
+      report,
+    )
     log.info({ run: id, status: report.status }, 'run ended')
     return report
   } catch (error) {

@@ -90,15 +90,15 @@ export async function createRunReport(
     readonly preview?: Preview | null
   },
 ): Promise<RunReport> {
-  const { preview: rehearsal = null } = run
-  const [stored, wanted, asked, jobStates, cells] = await Promise.all([
+  const { preview = null } = run
+  const [stored, lookups, requests, jobStates, cells] = await Promise.all([
     rows.countRowStates(db, { run: run.id }),
     lookupTotals.countDistinctLookups(db, run.id),
     lookupTotals.readLookupTotals(db, run.id),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
   ])
-  const states = rehearsal === null ? stored : projectStates(stored, rehearsal.states)
+  const states = preview === null ? stored : projectStates(stored, preview.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
   return {
     run: run.id,
@@ -108,14 +108,14 @@ export async function createRunReport(
     skipped_over_budget: run.rowsSkipped,
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
     lookups: {
-      distinct: wanted.distinct,
-      stored: wanted.stored,
-      requested: asked.requested,
-      found: asked.found,
-      not_found: asked.notFound,
-      rejected: asked.rejected,
-      failed: asked.failed,
-      in_doubt: asked.inDoubt,
+      distinct: lookups.distinct,
+      stored: lookups.stored,
+      requested: requests.requested,
+      found: requests.found,
+      not_found: requests.notFound,
+      rejected: requests.rejected,
+      failed: requests.failed,
+      in_doubt: requests.inDoubt,
     },
     requests: run.requests,
     jobs: {
@@ -126,7 +126,7 @@ export async function createRunReport(
       in_doubt,
       waiting: submitted + submitting,
     },
-    cells: rehearsal?.cells ?? cells,
+    cells: preview?.cells ?? cells,
     rate: {
       limit: run.rate?.limit ?? null,
       window_ms: run.rate?.windowMs ?? null,
@@ -138,7 +138,7 @@ export async function createRunReport(
       ...(run.rate?.sharedKey && { shared_key: true }),
     },
     duration_ms: Math.round(run.durationMs),
-    ...(rehearsal && { dry_run: { columns: rehearsal.columns, sample: rehearsal.sample } }),
+    ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
   }
 }
 

@@ -97,7 +97,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
         return outcome({ type: 'transient_error', reason, retryAfterMs, attempts, tries, isDown: true })
       }
       const doubt = billingDoubt(error)
-      // Calls that may be billed count as attempts, whoever is at fault: otherwise an outage that bills would never
+      // Calls that may be billed count as attempts, no matter who is at fault: otherwise an outage that bills would never
       // end.
       const isCounted = doubt === 'lost' || doubt === 'done'
       const details = {

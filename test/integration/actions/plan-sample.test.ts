@@ -23,20 +23,20 @@ const asked = (): number => {
   return calls.accepted + calls.refused
 }
 
-/** All that a plan must leave as it is. */
+/** Everything that a plan must leave unchanged. */
 const everything = (): Promise<object[]> =>
   stored(`select (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t) as contacts,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.accounts t) as accounts,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by source, key)) from fillrate.rows t) as rows,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from fillrate.lookups t) as lookups`)
 
-test('nothing is shown where nothing is stored, and no sample where none is asked for', async () => {
+test('nothing is shown if nothing is stored, and no sample unless requested', async () => {
   await start()
   expect((await plan({ sample: 20 })).sample).toEqual([])
   expect(await plan()).not.toHaveProperty('sample')
 })
 
-test('rows whose records are stored are shown before and after, as the next run writes them', async () => {
+test('rows with a stored record are shown before and after, as the next run writes them', async () => {
   await start()
   await harness.run({ dryRun: { sample: 0 } })
   const before = await everything()
@@ -61,7 +61,7 @@ test('rows whose records are stored are shown before and after, as the next run 
   }
 })
 
-test('a value that a person typed is not in it, nor a row that a filter or a limit leaves out', async () => {
+test('the sample excludes manually entered values, and rows excluded by a filter or limit', async () => {
   await start()
   await harness.run({ sources: ['contacts'] })
   await stored(
@@ -78,7 +78,7 @@ test('a value that a person typed is not in it, nor a row that a filter or a lim
   expect(none.sample).toEqual([])
 })
 
-test('what the filters leave out is counted, and the numbers add up to the table', async () => {
+test('rows excluded by filters are counted, and the numbers add up to the table', async () => {
   await start()
   const { contacts } = withAccounts.sources
   const app = await harness.open({
@@ -90,7 +90,7 @@ test('what the filters leave out is counted, and the numbers add up to the table
   expect(whole.sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 0, rows: 150 }])
 })
 
-test('a cascade is planned as a range, and what is known of it is followed', async () => {
+test('a cascade is planned as a range, using what is known', async () => {
   harness = await startHarness({
     config: cascadeConfig,
     sandbox: HALF,

@@ -62,7 +62,7 @@ test('a run does what the plan said', async () => {
   })
 })
 
-test('after the run nothing is left to ask', async () => {
+test('after the run nothing is left to request', async () => {
   const app = await harness.open()
   const plan = await app.plan(runRequest())
   expect(plan.lookups.requested).toBe(0)
@@ -70,7 +70,7 @@ test('after the run nothing is left to ask', async () => {
   for (const source of plan.sources) expect(source).toMatchObject({ picked: 0, rows: sumOf(source) })
 })
 
-test('a limit and a budget are planned with', async () => {
+test('a plan respects limit and budget', async () => {
   await harness.database.pool.query(
     `insert into crm.contacts (email) select 'later' || n || '@example.com' from generate_series(1, 100) n`,
   )

@@ -64,7 +64,7 @@ afterAll(() => harness.close())
 const explain = async (source: string, key: string): Promise<RowHistory> =>
   (await harness.open()).explain(source, key)
 
-test('the whole of a row that was enriched: question, job, delivery, record, change, and what comes next', async () => {
+test('an enriched row in full: lookup, job, delivery, record, change and next step', async () => {
   const { pool } = harness.database
   const story = await explain('contacts', ' 17 ')
   expect(story).toMatchObject({
@@ -116,7 +116,7 @@ test('the whole of a row that was enriched: question, job, delivery, record, cha
   expect(story.next.at?.getTime()).toBe(story.state?.due_at?.getTime())
 })
 
-test('a person’s edit and an undo are seen, cell by cell', async () => {
+test('a manual edit and an undo are shown cell by cell', async () => {
   const { pool } = harness.database
   await pool.query(`update crm.contacts set title = 'Typed' where id = 18`)
   expect((await explain('contacts', '18')).row.columns[0]).toMatchObject({
@@ -140,8 +140,8 @@ test('a person’s edit and an undo are seen, cell by cell', async () => {
   await app.undo({ run: run ?? 0, dryRun: false, signal: new AbortController().signal })
 })
 
-describe('rows of which there is less to tell', () => {
-  test('an input that was left aside, and one without any', async () => {
+describe('rows with less history', () => {
+  test('an unused input, and a row without any', async () => {
     const aside = await explain('contacts', '2')
     expect(aside.lookup).toMatchObject({ kind: 'linkedin_url' })
     expect(aside.row.input_notes).toHaveLength(1)
@@ -154,7 +154,7 @@ describe('rows of which there is less to tell', () => {
     expect(none.next).toEqual({ what: 'nothing before its inputs change', at: null })
   })
 
-  test('left out by where, deleted since, never picked, inputs changed', async () => {
+  test('excluded by where, deleted since, never picked, inputs changed', async () => {
     const { pool } = harness.database
     expect(await explain('contacts', '4')).toMatchObject({ state: null, row: { excluded_by: 'where' } })
     await pool.query('delete from crm.contacts where id = 5')
@@ -173,7 +173,7 @@ describe('rows of which there is less to tell', () => {
     expect((await explain('contacts', '6')).next.what).toContain('because its inputs have changed')
   })
 
-  test('joins that give two rows, and an expression that fails', async () => {
+  test('joins that return two rows, and a failing expression', async () => {
     const { pool } = harness.database
     await pool.query(`insert into crm.owners values (7, 'a'), (7, 'b')`)
     expect(await explain('contacts', '7')).toMatchObject({
@@ -188,7 +188,7 @@ describe('rows of which there is less to tell', () => {
   })
 })
 
-describe('keys as they are typed', () => {
+describe('keys as typed', () => {
   test.each([
     ['stock', TENANT.toLowerCase()],
     ['stock', TENANT],
@@ -213,7 +213,7 @@ describe('keys as they are typed', () => {
     ['members', `["${TENANT}", "x"]`, /a JSON array/],
     ['stock', '17', /id \(uuid\)/],
     ['nothing', '1', /one of: contacts, members, stock/],
-  ])('%s %s is refused', async (source, key, message) => {
+  ])('%s %s is rejected', async (source, key, message) => {
     await expect(explain(source, key)).rejects.toThrow(message)
   })
 })

@@ -34,7 +34,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('an answer that is no record is kept, bounded, and explained; a plain fault is not', async () => {
+test('a malformed response is stored, bounded, and explained; a plain server error is not', async () => {
   const { port } = service.address() as AddressInfo
   const app = await harness.open({ environment: { baseUrl: `http://127.0.0.1:${port}` } })
   const report = await app.run(runRequest({ route: 'sync' }))
@@ -56,7 +56,7 @@ test('an answer that is no record is kept, bounded, and explained; a plain fault
   expect(text).not.toContain('x'.repeat(300))
 })
 
-test('of very many the latest stay, one of each lookup, and they go with their lookups', async () => {
+test('the latest malformed responses stay, one per lookup, and are deleted with their lookups', async () => {
   const { pool, db } = harness.database
   await pool.query(
     `insert into fillrate.lookups (kind, key, input, state) select 'domain', n::text, '{}', 'pending' from generate_series(1, 1100) n`,

@@ -9,7 +9,7 @@ const outputs = {
   seniority: { field: 'seniority', policy: 'tracked', map: { senior: 'Sr' } },
 }
 const first = withContacts({ outputs, minConfidence: 0.5 })
-/** Another column, another map, a lower bound. */
+/** Another column, another map, a lower threshold. */
 const second = withContacts({
   outputs: {
     ...outputs,
@@ -73,17 +73,17 @@ test('stored records are written again under the changed mapping, without a call
   ).toBe(0)
   expect(await scalar(pool, 'select count(*)::int from fillrate.write_back_queue')).toBe(0)
 
-  // Nothing is left to do, and rows in which nothing changes keep their state.
+  // Nothing is left to do, and rows that would not change keep their state.
   const again = await remap(second)
   expect(again.examined).toMatchObject({ changed: 0, inputs_changed: 1 })
   expect(again.report?.rows.picked).toBe(0)
-  // It is a run like any other: it can be taken back.
+  // It is a run like any other and can be undone.
   const app = await harness.open()
   await app.undo({ run: report?.run ?? 0, dryRun: false, signal: new AbortController().signal })
   expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
 })
 
-test('a row that an expression fails on does not stop the others, and says why', async () => {
+test('a row on which an expression fails does not stop the others, and says why', async () => {
   const { pool } = harness.database
   await harness.run({ limit: 200 })
   const { report } = await remap(
@@ -111,7 +111,7 @@ test('what was undone is written again, and counted', async () => {
   expect(await checksum(pool, '(select id, title, seniority from crm.contacts)')).toBe(after)
 })
 
-test('an interrupted remap finishes its page, and the next one goes on', async () => {
+test('an interrupted remap finishes its page, and the next one continues', async () => {
   const { pool } = harness.database
   await harness.run()
   const stop = new AbortController()
@@ -130,7 +130,7 @@ test('an interrupted remap finishes its page, and the next one goes on', async (
   expect((await states(pool, 'contacts'))['waiting']).toBeUndefined()
 })
 
-test('two remaps at once write each row once', async () => {
+test('two concurrent remaps write each row once', async () => {
   const { pool } = harness.database
   await harness.run()
   const reports = await Promise.all([remap(second), remap(second)])

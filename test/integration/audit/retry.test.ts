@@ -15,7 +15,7 @@ beforeEach(async () => {
     sandbox: {
       missingShare: 0,
       notFoundShare: 0,
-      // Every fifth address fails the first time it is asked.
+      // Every fifth address fails on its first request.
       plan: (fault, { inputs, nth }) => fault === '500' && nth === 0 && isFifth(inputs[0]),
     },
     prepare: async ({ pool }) => {
@@ -24,7 +24,7 @@ beforeEach(async () => {
     },
   })
   await harness.run({ route: 'sync' })
-  // The service refuses questions for reasons of its own: here those of three rows.
+  // The service rejects inputs for its own reasons: here those of three rows.
   await harness.database.pool.query(`
     with refused as (
       update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
@@ -49,7 +49,7 @@ const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}):
 const due = (): Promise<number> =>
   scalar(harness.database.pool, 'select count(*)::int from fillrate.rows where due_at <= now()')
 
-test('what failed is made due, and only that; stored answers are written without a call', async () => {
+test('only failed rows become due; stored records are written without a call', async () => {
   const { pool } = harness.database
   const before = await states(pool, 'contacts')
   expect(before).toMatchObject({ write_rejected: 3, rejected: 3 })
@@ -79,7 +79,7 @@ test('what failed is made due, and only that; stored answers are written without
   expect(await states(pool, 'contacts')).toEqual({ enriched: 40 })
 })
 
-test('by state, by a part of the reason in any case, and not as a pattern', async () => {
+test('filters by state and by a part of the reason: case-insensitive, not a pattern', async () => {
   expect(await retry({ states: ['rejected'], dryRun: true })).toMatchObject({
     rows: 3,
     without_call: 0,
@@ -91,7 +91,7 @@ test('by state, by a part of the reason in any case, and not as a pattern', asyn
   expect(await due()).toBe(3)
 })
 
-test('rows that are gone or complete are left alone, and told', async () => {
+test('missing or complete rows are left alone, and reported', async () => {
   const { pool } = harness.database
   await pool.query('delete from crm.contacts where id = 1')
   await pool.query(
@@ -103,7 +103,7 @@ test('rows that are gone or complete are left alone, and told', async () => {
   expect(await due()).toBe(1)
 })
 
-test('what was undone is written again from its answer, without a call', async () => {
+test('undone rows are written again from their record, without a call', async () => {
   const { pool } = harness.database
   const app = await harness.open()
   const undone = await app.undo({ run: 1, dryRun: false, signal: new AbortController().signal })

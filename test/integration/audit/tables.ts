@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { crmConfig } from '../../support/crm.ts'
 
-/** Everything in a table, as one number that changes with any byte of it. */
+/** Checksum of a table's content, which changes with any byte of it. */
 export async function checksum(pool: pg.Pool, table: string): Promise<string> {
   const { rows } = await pool.query<{ sum: string }>(
     `select md5(coalesce(string_agg(t::text, chr(10) order by t::text), '')) as sum from ${table} t`,
@@ -9,7 +9,7 @@ export async function checksum(pool: pg.Pool, table: string): Promise<string> {
   return rows[0]?.sum ?? ''
 }
 
-/** How many rows are in each state, with the reasons where they are asked for. */
+/** Rows by state, with the reasons if requested. */
 export async function states(pool: pg.Pool, source: string): Promise<Record<string, number>> {
   const { rows } = await pool.query<{ state: string; count: number }>(
     'select state, count(*)::int as count from fillrate.rows where source = $1 group by state',
@@ -18,13 +18,13 @@ export async function states(pool: pg.Pool, source: string): Promise<Record<stri
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }
 
-/** The number of a single value. */
+/** A single numeric value. */
 export async function scalar<T>(pool: pg.Pool, text: string, values: unknown[] = []): Promise<T> {
   const { rows } = await pool.query<{ value: T }>(`select (${text}) as value`, values)
   return rows[0]?.value as T
 }
 
-/** The small CRM's configuration with its one source changed. */
+/** The configuration of the small CRM with changes to its only source. */
 export const withContacts = (changes: object): object => ({
   ...crmConfig,
   sources: { contacts: { ...crmConfig.sources.contacts, ...changes } },

@@ -4,7 +4,7 @@ import { checksum, scalar } from './tables.ts'
 
 const always = (field: string, more: object = {}): object => ({ field, policy: 'always', ...more })
 
-/** One table of people and of companies, with a key of two columns, and one with a uuid. */
+/** One table of people and one of companies, with a key of two columns, and one with a uuid key. */
 const config = {
   sources: {
     people: {
@@ -76,10 +76,10 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-test('every shape of cell and key comes back to the byte, and forth, and back', async () => {
+test('every type of cell and key is restored to the byte, redone, and restored again', async () => {
   const { pool } = harness.database
   const partners = (): Promise<string> => checksum(pool, 'crm."Partners"')
-  // What the table's own trigger sets is its own.
+  // Values set by the table's own trigger belong to the trigger.
   const members = (): Promise<string> => checksum(pool, '(select id, email, title, score from crm.members)')
   const before = [await partners(), await members()]
   const report = await harness.run()
@@ -103,7 +103,7 @@ test('every shape of cell and key comes back to the byte, and forth, and back', 
   }
 })
 
-test('a group stays whole: where somebody has changed one of its cells, the others stay too', async () => {
+test('a group stays whole: if one of its cells was changed since, the others stay too', async () => {
   const { pool } = harness.database
   await pool.query(
     `insert into crm."Partners" (tenant, id, is_person, email) values (md5('x')::uuid, 1, true, 'solo@example.com')`,

@@ -33,7 +33,7 @@ const row = async (id: number): Promise<Record<string, unknown>> =>
 
 const EMPTY = { title: null, phone: null, seniority: null }
 
-test('what somebody has changed since stays, and is told; so is what is gone and what is refused', async () => {
+test('cells changed since stay and are reported, as are missing and rejected rows', async () => {
   const { pool } = harness.database
   const run = await harness.run()
   expect(run.rows.enriched).toBe(60)
@@ -90,7 +90,7 @@ test('what somebody has changed since stays, and is told; so is what is gone and
   expect(await row(5)).toEqual(EMPTY)
 })
 
-test('a restored value is whose it was: a person’s stays, what Fillrate wrote may be written over', async () => {
+test("a restored value keeps its owner: manual ones stay, Fillrate's may be overwritten", async () => {
   const { pool } = harness.database
   await harness.run()
   const first = await row(7)
@@ -103,7 +103,7 @@ test('a restored value is whose it was: a person’s stays, what Fillrate wrote 
   await undo(second.run)
   expect([(await row(7))['title'], (await row(8))['title']]).toEqual([first['title'], 'typed again'])
 
-  // As it happens, a person types what Fillrate had written before it was taken back.
+  // A user happens to type what Fillrate had written before the undo.
   const taken = await scalar<string>(
     pool,
     `select before ->> 'title' from fillrate.changes where key = '8' order by id desc limit 1`,
@@ -130,7 +130,7 @@ test('a restored value is whose it was: a person’s stays, what Fillrate wrote 
   expect([(await row(7))['title'], (await row(8))['title']]).toEqual(['Newest', taken])
 })
 
-test('two undos at once take back each write once', async () => {
+test('two concurrent undos revert each write once', async () => {
   const { pool } = harness.database
   const before = await checksum(pool, '(select id, title, phone, seniority, enriched_at from crm.contacts)')
   await pool.query(
@@ -153,7 +153,7 @@ test('two undos at once take back each write once', async () => {
   expect(twice).toBe(0)
 })
 
-test('an undo comes back to a row that was locked, and sees what the other transaction has made of it', async () => {
+test('an undo retries a locked row, and sees what the other transaction wrote', async () => {
   const { pool } = harness.database
   const run = await harness.run()
   const person = await pool.connect()
@@ -173,7 +173,7 @@ test('an undo comes back to a row that was locked, and sees what the other trans
   expect(await row(9)).toEqual({ ...EMPTY, title: 'Chief' })
 })
 
-test('an interrupted undo says what is left, and the next one finishes', async () => {
+test('an interrupted undo reports what is left, and the next one finishes', async () => {
   const { pool } = harness.database
   await pool.query(
     `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 1200) n`,
@@ -197,13 +197,13 @@ test('an interrupted undo says what is left, and the next one finishes', async (
   })
   expect(second.undone_by).toEqual([first.run])
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
-  // Both parts can be taken back again.
+  // Both parts can be undone again.
   await undo(second.run ?? 0)
   await undo(first.run ?? 0)
   expect(await scalar(pool, 'select count(*)::int from crm.contacts where title is null')).toBe(0)
 })
 
-test('changes of a source that is not configured any more are counted, and the others restored', async () => {
+test('changes of a source that is no longer configured are counted, and the others reverted', async () => {
   const { pool } = harness.database
   const run = await harness.run()
   await pool.query(`update fillrate.changes set source = 'people' where key in ('1', '2')`)
@@ -212,7 +212,7 @@ test('changes of a source that is not configured any more are counted, and the o
   expect(await row(3)).toEqual(EMPTY)
 })
 
-test('a run that is not there, one that is at work and one that has written nothing', async () => {
+test('a missing run, a running run, and a run that has written nothing', async () => {
   await expect(undo(99)).rejects.toThrow(ConfigProblems)
   const run = await harness.run()
   const none = await harness.run()

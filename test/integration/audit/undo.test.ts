@@ -19,7 +19,7 @@ const undo = async (run: number, options: { dryRun?: boolean } = {}): Promise<Un
 const sumOf = ({ changes }: UndoReport): number =>
   Object.values(changes).reduce((sum, n) => sum + n, 0) - changes.total
 
-test('an undo restores the table to the byte, and no run writes the same again by itself', async () => {
+test('an undo restores the table to the byte, and no run writes the same again', async () => {
   const { pool } = harness.database
   const before = await checksum(pool, 'crm.contacts')
   const run = await harness.run()
@@ -49,7 +49,7 @@ test('an undo restores the table to the byte, and no run writes the same again b
   })
 })
 
-test('an undo can be undone, and that again', async () => {
+test('an undo can be undone, and so on', async () => {
   const { pool } = harness.database
   const before = await checksum(pool, 'crm.contacts')
   const run = await harness.run()

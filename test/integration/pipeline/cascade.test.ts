@@ -18,7 +18,7 @@ const start = async (
   })
 }
 
-/** What the service should have been asked, in all, and what the table should hold. */
+/** The expected requests in all, and the expected content of the table. */
 async function expected() {
   const people = await readPeople(harness.database.pool)
   const ways = people.map((person) => ({ person, ...requestsFor(person) }))
@@ -29,7 +29,7 @@ async function expected() {
   }
 }
 
-/** Every question was asked once, and every row holds what its first identifier that finds something gives. */
+/** Every lookup was requested once, and every row holds the result of its first identifier with a match. */
 async function expectAllAsExpected(): Promise<void> {
   const { ways, asked } = await expected()
   const { inputs } = harness.sandbox.stats({ inputs: true })
@@ -59,7 +59,7 @@ for (const route of ['sync', 'bulk'] as const)
     await expectAllAsExpected()
   })
 
-test('without it the first identifier has the last word', async () => {
+test('without a cascade only the first identifier is used', async () => {
   const { people } = cascadeConfig.sources
   await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
   const first = (await expected()).ways.map((way) => way.requested[0] ?? '')
@@ -67,7 +67,7 @@ test('without it the first identifier has the last word', async () => {
   expect(report.lookups).toMatchObject({ distinct: new Set(first).size, requested: new Set(first).size })
 })
 
-test('a row that nothing finds says by what it was asked, is left alone, and starts again when it is due', async () => {
+test('a row without a match names the identifiers, is left alone, and starts again when it is due', async () => {
   await start({ notFoundShare: 1 })
   await harness.run({ route: 'sync' })
   const reasons = await stored<{ reason: string }>(
@@ -99,7 +99,7 @@ test('a row that nothing finds says by what it was asked, is left alone, and sta
   expect(await stored(`select from fillrate.rows where missed_lookup_ids <> '{}'`)).toEqual([])
 })
 
-test('a run whose budget ends in the midst of a cascade says so, and the next goes on where it was', async () => {
+test('a run whose budget ends within a cascade says so, and the next run continues there', async () => {
   await start()
   const { ways, asked } = await expected()
   const first = new Set(ways.map((way) => way.requested[0]))
@@ -124,7 +124,7 @@ test('a run whose budget ends in the midst of a cascade says so, and the next go
   await expectAllAsExpected()
 })
 
-test('rows that no budget would take are counted once', async () => {
+test('rows beyond the budget are counted once', async () => {
   await start()
   await harness.run({ route: 'sync', budget: 20 })
   const report = await harness.run({ route: 'sync', budget: 0 })
@@ -134,7 +134,7 @@ test('rows that no budget would take are counted once', async () => {
   expect(report.skipped_over_budget).toBe(PEOPLE - (known?.settled ?? 0))
 })
 
-test('two processes at once ask everything once', async () => {
+test('two concurrent processes request everything once', async () => {
   await start({ latencyAfterMs: [1, 20] })
   const apps = await Promise.all([harness.open(), harness.open()])
   const reports = await Promise.all(apps.map((app) => app.run(runRequest({ route: 'sync' }))))
@@ -143,7 +143,7 @@ test('two processes at once ask everything once', async () => {
   await expectAllAsExpected()
 })
 
-test('a run that is interrupted in the midst of a cascade is carried on, wherever that was', async () => {
+test('a run interrupted within a cascade is continued, wherever that was', async () => {
   await start({ latencyAfterMs: [5, 15] })
   const { asked } = await expected()
   for (let share = 1; share <= 5; share++) {
@@ -161,7 +161,7 @@ test('a run that is interrupted in the midst of a cascade is carried on, whereve
   await expectAllAsExpected()
 })
 
-test('a row whose inputs change in the midst of a cascade starts again', async () => {
+test('a row whose inputs change within a cascade starts again', async () => {
   await start()
   const { ways } = await expected()
   const budget = new Set(ways.map((way) => way.requested[0])).size

@@ -72,7 +72,7 @@ test('two workers never lease the same lookup', async () => {
   expect(new Set(leased.map((lookup) => lookup.id)).size).toBe(50)
 })
 
-test('a lease that ran out is asked again, and counted as in doubt', async () => {
+test('a lookup with an expired lease is requested again, and counted as in doubt', async () => {
   await want('a@example.com')
   await lease(1, 0)
   expect(
@@ -84,7 +84,7 @@ test('a lease that ran out is asked again, and counted as in doubt', async () =>
   expect(await readLookupTotals(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
 
-test('of what was leased ahead, only what was asked is in doubt', async () => {
+test('of prefetched lookups, only those marked in flight are in doubt', async () => {
   await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
   const token = randomUUID()
   const [a, b, c, d] = await leases.leaseLookups(database.db, {
@@ -116,7 +116,7 @@ test('of what was leased ahead, only what was asked is in doubt', async () => {
   expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
 })
 
-test('what was leased ahead is not asked when somebody else has it by now, or it was erased', async () => {
+test('a prefetched lookup is not requested if another process has leased it meanwhile, or it was erased', async () => {
   await want('a@example.com', 'b@example.com', 'c@example.com')
   const [a, b, c] = await leases.leaseLookups(database.db, {
     run,
@@ -136,7 +136,7 @@ test('what was leased ahead is not asked when somebody else has it by now, or it
   expect(await leases.markInFlight(database.db, [a, b, c])).toEqual([c])
 })
 
-test('a lookup is given back under its own token alone, not under that of another in the same batch', async () => {
+test('a lookup is released under its own token only, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
   const [first] = await lease(1, 0)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
@@ -150,7 +150,7 @@ test('a lookup is given back under its own token alone, not under that of anothe
   ])
 })
 
-test('how far a token came is forgotten once nothing is leased under it', async () => {
+test('the in-flight mark of a token is deleted once nothing is leased under it', async () => {
   await want('a@example.com', 'b@example.com')
   const [a] = await lease(1)
   await lease(1)
@@ -165,7 +165,7 @@ test('how far a token came is forgotten once nothing is leased under it', async 
   expect(rows[0]?.token).not.toBe(a.token)
 })
 
-test('the answer of a lost lease is kept where none is stored, and never put over a newer one', async () => {
+test('the record of a lost lease is stored if there is none, and never replaces a newer one', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, 0)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
@@ -181,7 +181,7 @@ test('the answer of a lost lease is kept where none is stored, and never put ove
   ])
 })
 
-test('a lease that is extended does not run out; a lost one can not be extended', async () => {
+test('an extended lease does not expire; a lost one cannot be extended', async () => {
   await want('a@example.com')
   const [first] = await lease(1, 0)
   if (!first) throw new Error('nothing was leased')
@@ -198,7 +198,7 @@ test('a lease that is extended does not run out; a lost one can not be extended'
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Map())
 })
 
-test('extending waits for nobody: two statements that hold some and want others would wait for each other', async () => {
+test('extending never waits for a lock: two statements could wait for each other', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, MINUTE)
   if (!a || !b) throw new Error('both should have been leased')
@@ -206,7 +206,7 @@ test('extending waits for nobody: two statements that hold some and want others 
   try {
     await other.query('begin')
     await other.query('select from fillrate.lookups where id = $1 for update', [a.id])
-    // Who extends is told that one of them was left out.
+    // The extension reports that one of them was left out.
     expect(await leases.extendLookupLeases(database.db, [a.token], 10 * MINUTE)).toEqual(
       new Map([[a.token, { leased: 2, extended: 1 }]]),
     )
@@ -220,7 +220,7 @@ test('extending waits for nobody: two statements that hold some and want others 
   expect(rows.map(({ extended }) => extended)).toEqual([false, true])
 })
 
-test('a lookup that another live run asks is not taken from it; that of a dead run is', async () => {
+test('a lookup of another running run is not taken over; that of a dead run is', async () => {
   await want('a@example.com')
   const other = run
   run = await startRun()
@@ -269,7 +269,7 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   ).toHaveLength(60)
 })
 
-test('a job that was certainly not taken is dissolved when its run is no more, and its inputs are free', async () => {
+test('a job that was certainly not accepted is cancelled when its run is dead, and its inputs are released', async () => {
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
   await jobs.createJobs(database.db, {
     run,
@@ -297,7 +297,7 @@ test('a job that was certainly not taken is dissolved when its run is no more, a
   expect(rows).toEqual([{ state: 'pending', sync_only: false }])
 })
 
-test('a run whose process is gone is interrupted by whoever notices, except by itself', async () => {
+test('a run of a dead process is interrupted by any other process, never by itself', async () => {
   const dead = await startRun(0)
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, dead),
@@ -311,7 +311,7 @@ test('a run whose process is gone is interrupted by whoever notices, except by i
   })
 })
 
-test('one process is the caller; another follows when the lease runs out, or at once when it is given up', async () => {
+test('one process is the leader; another follows when the lease expires, or at once when it resigns', async () => {
   const { db } = database
   const [one, two] = [randomUUID(), randomUUID()]
   expect(await callers.acquireLease(db, 'key', one, 'one', MINUTE)).toBe(true)
@@ -325,7 +325,7 @@ test('one process is the caller; another follows when the lease runs out, or at 
   expect(await callers.acquireLease(db, 'key', one, 'one', MINUTE)).toBe(true)
 })
 
-test('of many processes that want to be the caller at once, one is', async () => {
+test('of many concurrent candidates, one becomes the leader', async () => {
   const won = await Promise.all(
     Array.from({ length: 8 }, (_, n) =>
       callers.acquireLease(database.db, 'key', randomUUID(), `p${n}`, MINUTE),

@@ -13,7 +13,7 @@ afterEach(() => dropTrigger())
 
 const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch(deps, source)
 
-/** Until nothing is done at once any more, with whatever fails. */
+/** Until there is nothing more to do at once, despite any errors. */
 async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: number }> {
   const sum = { rows: 0, left: 0 }
   for (;;) {
@@ -24,7 +24,7 @@ async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: n
   }
 }
 
-/** What was left is due at once. */
+/** Make deferred rows due now. */
 const passTime = (): Promise<unknown> =>
   database.pool.query(
     `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
@@ -43,7 +43,7 @@ const stateOf = async (key: string): Promise<unknown> =>
     )
   ).rows[0]
 
-/** Does something to each row of the table that is updated. */
+/** Runs a statement for each updated row of the table. */
 const trigger = (body: string): Promise<unknown> =>
   database.pool.query(`
     create function act() returns trigger language plpgsql as $$ begin ${body} return new; end $$;
@@ -53,7 +53,7 @@ const dropTrigger = (): Promise<unknown> =>
   database.pool.query('drop trigger if exists act on people; drop function if exists act()')
 
 describe('a row that another transaction has locked', () => {
-  test('is left for later, and the others of its batch are written at once', async () => {
+  test('is deferred, and the others of its batch are written at once', async () => {
     const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
     await whileOpen(database, `update people set title = 'typed' where id = 30`, async () => {
       expect(await writeOnce(people)).toMatchObject({ rows: 49, enriched: 49, left: 1 })
@@ -63,7 +63,7 @@ describe('a row that another transaction has locked', () => {
         reason: expect.stringContaining('another transaction has locked its row') as string,
         due: true,
       })
-      // No busy loop: until its time has come, it is not looked at.
+      // No busy loop: it is not polled before its due time.
       expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 0, more: false })
       await passTime()
       expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 1, more: false })
@@ -74,12 +74,12 @@ describe('a row that another transaction has locked', () => {
     expect(await stateOf('30')).toMatchObject({ state: 'enriched', reason: null })
   })
 
-  test('never makes the person’s own statement wait for it, or fail by a deadlock', async () => {
+  test('never makes the user’s own statement wait, or fail by a deadlock', async () => {
     const people = await answeredPeople(database, 50, { sourceTimeoutMs: 5_000 })
     const person = await database.pool.connect()
     await person.query(`begin; update people set title = 'typed' where id = 40`)
     const writing = writeAll(people)
-    // The row before it in the order of the keys: a batch that waited for row 40 would hold row 10 meanwhile.
+    // The row before it in key order: a batch that waited for row 40 would hold row 10 meanwhile.
     await person.query(`select pg_sleep(1.2); update people set title = 'typed' where id = 10`)
     await person.query('commit')
     person.release()
@@ -90,7 +90,7 @@ describe('a row that another transaction has locked', () => {
     expect(await titles('title is null')).toEqual([])
   })
 
-  test('that was deleted when the lock is gone is gone', async () => {
+  test('is reported missing if it was deleted under the lock', async () => {
     const people = await answeredPeople(database, 3)
     await whileOpen(database, 'delete from people where id = 2; savepoint s', async () => {
       expect(await writeOnce(people)).toMatchObject({ rows: 2, left: 1 })
@@ -102,7 +102,7 @@ describe('a row that another transaction has locked', () => {
   })
 })
 
-test('a table that another transaction has locked leaves its rows for later, and fails nothing', async () => {
+test('a locked table defers its rows, and fails nothing', async () => {
   const people = await answeredPeople(database, 20, { sourceTimeoutMs: 3_000 })
   await whileOpen(database, 'lock table people in access exclusive mode', async () => {
     expect(await writeAll(people)).toEqual({ rows: 0, left: 20 })
@@ -116,14 +116,14 @@ test('a table that another transaction has locked leaves its rows for later, and
 })
 
 describe('a slow table', () => {
-  test('is written in batches that fit the time that a statement may take', async () => {
+  test('is written in batches that fit the statement timeout', async () => {
     const people = await answeredPeople(database, 15, { sourceTimeoutMs: 1_000 })
     await trigger('perform pg_sleep(0.1);')
     expect(await writeAll(people)).toEqual({ rows: 15, left: 0 })
     expect(await titles('title is null')).toEqual([])
   })
 
-  test('has the one row that takes longer by itself rejected, with a reason, and no other', async () => {
+  test('rejects only the row that alone takes longer, with a reason', async () => {
     const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
     await trigger('if new.id = 3 then perform pg_sleep(60); end if;')
     expect(await writeAll(people)).toEqual({ rows: 4, left: 0 })
@@ -135,22 +135,19 @@ describe('a slow table', () => {
   })
 })
 
-describe('a trigger that raises the code of a conflict', () => {
-  test.each(['55P03', '40001', '40P01'])(
-    'always, with %s, has its row rejected and no other',
-    async (code) => {
-      const people = await answeredPeople(database, 10)
-      await trigger(`if new.id = 4 then raise exception 'not this one' using errcode = '${code}'; end if;`)
-      expect(await writeAll(people)).toEqual({ rows: 10, left: 0 })
-      expect(await stateOf('4')).toMatchObject({
-        state: 'write_rejected',
-        reason: expect.stringContaining('not this one') as string,
-      })
-      expect(await titles('title is null')).toHaveLength(1)
-    },
-  )
+describe('a trigger that raises a conflict code', () => {
+  test.each(['55P03', '40001', '40P01'])('always, with %s: only its row is rejected', async (code) => {
+    const people = await answeredPeople(database, 10)
+    await trigger(`if new.id = 4 then raise exception 'not this one' using errcode = '${code}'; end if;`)
+    expect(await writeAll(people)).toEqual({ rows: 10, left: 0 })
+    expect(await stateOf('4')).toMatchObject({
+      state: 'write_rejected',
+      reason: expect.stringContaining('not this one') as string,
+    })
+    expect(await titles('title is null')).toHaveLength(1)
+  })
 
-  test('because it waits for a lock of its own has its row left for later', async () => {
+  test('because of its own lock wait: its row is deferred', async () => {
     const people = await answeredPeople(database, 10)
     await database.pool.query('create table counters (id int primary key); insert into counters values (1)')
     await trigger('if new.id = 4 then perform from counters for update nowait; end if;')
@@ -175,7 +172,7 @@ describe('an undo', () => {
     )
   }
 
-  test('takes back what is not locked, reports what is, and takes that back when it is run again', async () => {
+  test('reverts what is not locked, reports the rest, and reverts it when run again', async () => {
     const people = await answeredPeople(database, 30, { sourceTimeoutMs: 3_000 })
     await writeAll(people)
     await whileOpen(database, 'select from people where id = 9 for update', async () => {
@@ -191,7 +188,7 @@ describe('an undo', () => {
     expect(await titles('title is not null')).toEqual([])
   })
 
-  test('goes on in smaller batches where the table is slow', async () => {
+  test('continues in smaller batches if the table is slow', async () => {
     const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
     await writeAll(people)
     await trigger('if new.id = 2 then perform pg_sleep(60); end if;')

@@ -51,7 +51,7 @@ afterEach(async () => {
   await database.drop()
 })
 
-/** Of these, the lookups of which Postgres does not know that they are asked. */
+/** Of these, lookups that are not marked in flight in Postgres. */
 async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
   const { rows } = await database.pool.query<{ id: number }>(
     `select id::int from fillrate.lookups l
@@ -61,13 +61,13 @@ async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-test('nothing is begun of which Postgres does not know that it is asked, however leases overlap', async () => {
+test('no call starts before its in-flight mark is committed, however leases overlap', async () => {
   const begun: LeasedLookup[] = []
   for (let round = 0; round < 30; round++) {
     const [first, second] = await Promise.all([supply.markNext(7), supply.markNext(5)])
     begun.push(...first, ...second)
     expect(await unnoted([...first, ...second])).toEqual([])
-    // As an answer does it: this leases ahead while the next begins. Not at first, when each leases for itself.
+    // As a response does: this prefetches while the next call starts. Not at first, when each leases for itself.
     if (round > 0) supply.take(0)
   }
   expect(begun.length).toBeGreaterThan(300)
@@ -75,7 +75,7 @@ test('nothing is begun of which Postgres does not know that it is asked, however
   await supply.close()
 })
 
-test('what was leased ahead and not asked waits again', async () => {
+test('prefetched lookups that were not requested wait again', async () => {
   const begun = [...(await supply.markNext(100)), ...(await supply.markNext(100))]
   expect(supply.size).toBeGreaterThan(0)
   await supply.close()
@@ -88,7 +88,7 @@ test('what was leased ahead and not asked waits again', async () => {
   ])
 })
 
-test('a service that is down is probed with a lookup of which no call has failed, as long as there is one', async () => {
+test('an outage is probed with a lookup that has not failed yet, as long as there is one', async () => {
   await database.pool.query(
     `update fillrate.lookups set reason = 'server (500)', not_before = now() - interval '1 s' where key <> 'p7@example.com'`,
   )

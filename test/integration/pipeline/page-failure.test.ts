@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-test('joins that give two rows for a key stop plan and run, with the key named, before anything is asked', async () => {
+test('joins that return two rows for a key stop plan and run before any request, naming the key', async () => {
   const app = await harness.open()
   const problem = {
     name: 'SourceProblems',
@@ -39,7 +39,7 @@ test('joins that give two rows for a key stop plan and run, with the key named, 
   expect(rows).toEqual([{ state: 'failed', reason: 'contacts.joins: more than one row for key 7' }])
 })
 
-test('a row that is due, and that an expression fails on by now, is named', async () => {
+test('a due row on which an expression fails is named', async () => {
   const { pool } = harness.database
   await pool.query(`delete from crm.mails; insert into crm.mails select id, email from crm.contacts`)
   const app = await harness.open({

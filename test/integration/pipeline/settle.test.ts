@@ -87,7 +87,7 @@ const deliveries = async (): Promise<object[]> =>
     )
   ).rows
 
-test('a record that a failed job delivered is not lost to the miss that a completed one delivers in the same batch', async () => {
+test('a record from a failed job is not lost to a miss from a completed one in the same batch', async () => {
   const id = await submittedJob('j')
   await deliver({ status: 'failed', results: resultsFor(['a@x.example']) }, id)
   await deliver({ results: EMAILS.map((email) => ({ request_id: email, data: null })) }, id)
@@ -96,7 +96,7 @@ test('a record that a failed job delivered is not lost to the miss that a comple
   expect(await job(id)).toEqual({ state: 'completed', reason: null })
 })
 
-test('a status that is not terminal ends nothing, and what it delivered is used', async () => {
+test('a delivery without a terminal status ends nothing, and its results are used', async () => {
   const id = await submittedJob('j')
   const miss = { request_id: 'b@x.example', data: null }
   await deliver({ status: 'processing', results: [...resultsFor(['a@x.example']), miss] }, id)
@@ -125,7 +125,7 @@ test('an input without a result waits some minutes for a further delivery, and i
   expect(await lookups()).toEqual(after)
 })
 
-test('a failed delivery of which nothing matches is quarantined, and ends its job all the same', async () => {
+test('a failed delivery without a match is quarantined, and ends its job nevertheless', async () => {
   const id = await submittedJob('j')
   await deliver({ status: 'failed', results: resultsFor(['x@elsewhere.example', 'y@elsewhere.example']) }, id)
   await settleAll()
@@ -136,9 +136,9 @@ test('a failed delivery of which nothing matches is quarantined, and ends its jo
   expect(await lookups()).toEqual(['a', 'b', 'c'].map((name) => `${name} pending, in doubt 1`))
 })
 
-test('a delivery that Postgres does not take is quarantined alone, and those behind it are settled', async () => {
+test('a delivery that Postgres rejects is quarantined alone, and later ones are settled', async () => {
   const id = await submittedJob('j')
-  // Whatever it is about a record that a statement fails of.
+  // Stands for any property of a record that makes a statement fail.
   await database.pool.query(
     `alter table fillrate.lookups add constraint poison check (record ->> 'title' is distinct from 'poison')`,
   )
@@ -157,7 +157,7 @@ test('a delivery that Postgres does not take is quarantined alone, and those beh
   expect(await lookups()).toEqual(['a submitted', 'b found: T b@x.example', 'c submitted'])
 })
 
-test('a job identifier that no index could hold neither stops settling nor loses its job', async () => {
+test('a job id too long for an index neither stops settling nor loses its job', async () => {
   const jobId = randomBytes(20_000).toString('base64')
   await deliver({ job_id: jobId, results: resultsFor(EMAILS) }, null)
   const id = await submittedJob(null)
@@ -165,13 +165,13 @@ test('a job identifier that no index could hold neither stops settling nor loses
   await settleAll()
   expect((await deliveries()).map((one) => (one as { state: string }).state)).toEqual(['orphaned', 'settled'])
   expect(await lookups()).toEqual(['a submitted', 'b found: T b@x.example', 'c found: T c@x.example'])
-  // The job's identifier is known now, and what came before it is attached.
+  // The job's id is known now, and earlier deliveries are attached.
   await recoverOnce()
   await settleAll()
   expect(await job(id)).toEqual({ state: 'completed', reason: null })
 })
 
-test('a job_id that the service gave twice: the webhook address says whose the results are', async () => {
+test('if the service uses a job_id twice, the webhook URL decides whose results they are', async () => {
   const old = await submittedJob('j', ['old@x.example'])
   const fresh = await submittedJob('j', ['new@x.example'])
   const result = (title: string): object => ({
@@ -180,7 +180,7 @@ test('a job_id that the service gave twice: the webhook address says whose the r
   await deliver(result('New'), fresh)
   await settleAll()
   expect(await lookups()).toEqual(['old submitted', 'new found: New'])
-  // Without an address, and without anything else that says whose it is, a result is used for none.
+  // Without an address or another identifier, a result is not used.
   await deliver(result('Whose?'), null)
   await settleAll()
   expect(await lookups()).toEqual(['old submitted', 'new found: New'])
@@ -191,7 +191,7 @@ test('a job_id that the service gave twice: the webhook address says whose the r
   expect(await lookups()).toEqual(['old found: T old@x.example', 'new found: New'])
 })
 
-test('an address of one job with the identifier of another: only addresses match', async () => {
+test('the URL of one job with the id of another: only email addresses match', async () => {
   const one = await submittedJob('one', ['one@x.example'])
   await submittedJob('two', ['two@x.example'])
   await deliver(
@@ -215,9 +215,9 @@ test('a batch of deliveries is bounded by bytes as well as by count', async () =
   expect(await job(id)).toMatchObject({ state: 'completed' })
 })
 
-test('a single lookup that is accepted for later is settled by its only result, and read by its kind', async () => {
+test('a lookup accepted as a job is settled by its only result, parsed by its kind', async () => {
   await acceptedSingles()
-  // Where somebody was erased, what has no address is not taken for what was.
+  // After an erasure, a result without an address is not assigned to the erased member.
   const erased = [{ kind: 'email', key: 'erased@x.example' } as const]
   await database.db.transaction().execute((tx) => insertSuppressions(tx, erased))
   const company = { name: 'Acme', industry: 'Tools', title: 'a company' }
@@ -228,7 +228,7 @@ test('a single lookup that is accepted for later is settled by its only result, 
   expect(await lookups()).toEqual(['ada found: CEO', 'acme.example found: a company'])
 })
 
-test('a service that accepts a single lookup for later and never delivers uses up its attempts', async () => {
+test('a lookup accepted as a job that is never delivered uses up its attempts', async () => {
   await acceptedSingles()
   await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 1 } }, [])

@@ -10,7 +10,7 @@ const config = {
       table: 'companies',
       inputs: { domain: 't.domain' },
       outputs: {
-        // No such row, and too long once it is made.
+        // No such row, and too long after the expression.
         industry_id: { field: 'industry', sql: '(select id from industries where name = $value)' },
         slug: { field: 'name', sql: 'repeat(lower($value), 2)' },
         founded: 'founded_year',
@@ -37,7 +37,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-test('a cell for which its own expression gives nothing, or too much, is told with its reason', async () => {
+test('a cell whose own expression yields no value, or too long a one, is reported with its reason', async () => {
   const { pool, url } = harness.database
   const report = await harness.run()
   expect(report.rows).toMatchObject({ picked: 40, enriched: 40 })

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('bulk calls take the slots of single calls, no more of them at once, and give them back', async () => {
+test('bulk calls take slots like single calls, and release them', async () => {
   const { db, pool } = database
   await runs.insertRun(db, {
     trigger: 'manual',
@@ -69,7 +69,7 @@ test('bulk calls take the slots of single calls, no more of them at once, and gi
     webhookUrl: (job: string) => `http://127.0.0.1/${job}`,
   } as unknown as CallDeps
 
-  // Two single calls are under way.
+  // Two single calls are in flight.
   slots.take(2, 'normal')
   const ticking = submit.submitJobs(deps, run, { signal: new AbortController().signal })
   await expect.poll(() => slots.mayContinue('normal')).toBe(false)

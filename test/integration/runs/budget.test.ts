@@ -20,7 +20,7 @@ async function spent(run: number): Promise<number | undefined> {
   return rows[0]?.spent
 }
 
-test('a run without a budget is refused before anything is asked', async () => {
+test('a run without a budget is rejected before any request', async () => {
   const app = await harness.open()
   await expect(app.run(runRequest())).rejects.toMatchObject({
     name: 'ConfigProblems',
@@ -29,7 +29,7 @@ test('a run without a budget is refused before anything is asked', async () => {
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
 })
 
-test('a run stops at its budget, having asked no more, and the next one goes on', async () => {
+test('a run stops exactly at its budget, and the next one continues', async () => {
   const first = await harness.run({ budget: 120, route: 'sync' })
   expect(first.status).toBe('budget_reached')
   expect(runExitCode(first)).toBe(4)
@@ -47,7 +47,7 @@ test('a run stops at its budget, having asked no more, and the next one goes on'
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('rows that cost nothing are taken with a budget of nothing', async () => {
+test('rows that cost nothing are picked with a budget of zero', async () => {
   await harness.database.pool.query(
     `insert into crm.contacts (email) values ('person3@example.com'), ('new@example.com')`,
   )
@@ -60,7 +60,7 @@ test('rows that cost nothing are taken with a budget of nothing', async () => {
   })
 })
 
-test('a page whose COMMIT was answered by nothing is charged once', async () => {
+test('a page whose COMMIT got no response is charged once', async () => {
   await harness.database.pool.query(
     `insert into crm.contacts (email) select 'lost' || n || '@example.com' from generate_series(1, 3000) n`,
   )
@@ -74,9 +74,9 @@ test('a page whose COMMIT was answered by nothing is charged once', async () => 
   expect(await spent(report.run)).toBe(2_100)
 })
 
-test('lookups that a dead run left are charged once, when the COMMIT that takes them over is answered by nothing', async () => {
+test('lookups taken over from a dead run are charged once if the COMMIT gets no response', async () => {
   const { pool } = harness.database
-  // A run of another process holds the lookups of these rows, not to be asked yet, and dies while this one waits.
+  // A run of another process holds the lookups of these rows, not yet due, and dies while this one waits.
   await pool.query(
     `insert into crm.contacts (email) select 'left' || n || '@example.com' from generate_series(1, 40) n`,
   )
@@ -104,7 +104,7 @@ test('lookups that a dead run left are charged once, when the COMMIT that takes 
       return held.length
     })
     .toBe(40)
-  // In one statement: the run does not stay for lookups that are asked much later, once nobody else has them.
+  // In one statement: the run does not wait for late lookups once no other run holds them.
   await pool.query(
     `with due as (update fillrate.lookups set not_before = null where run_id = $1 and state = 'pending')
      update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,

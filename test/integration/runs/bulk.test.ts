@@ -33,7 +33,7 @@ test('every row ends in a final state, and the states sum to picked', () => {
   expect(report.rows.enriched).toBeGreaterThan(4_000)
 })
 
-test('no input is asked twice beyond the members of failed jobs', async () => {
+test('no input is requested twice except the members of failed jobs', async () => {
   const stats = harness.sandbox.stats({ inputs: true })
   const { rows } = await harness.database.pool.query<{ members: number; failed: number }>(
     `select coalesce(sum(size) filter (where state = 'failed'), 0)::int as members,
@@ -64,11 +64,11 @@ test("the sandbox's count and the report agree", () => {
   expect(report.lookups.found + report.lookups.not_found).toBe(distinct)
 })
 
-test('what a person typed has not changed', async () => {
+test('manually entered values have not changed', async () => {
   expect(await typedCells(harness.database.pool)).toBe(typed)
 })
 
-test('every written cell is in a change, with the value before', async () => {
+test('every written cell is in a change, with its previous value', async () => {
   const { rows } = await harness.database.pool.query<{ rows: number; cells: number }>(
     `select count(*)::int as rows, sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int as cells
        from fillrate.changes`,

@@ -37,7 +37,7 @@ interface Ground {
   readonly logged: { readonly level: number; readonly msg: string }[]
 }
 
-/** A live run with lookups that wait, a service, and what is needed to call it. */
+/** A running run with waiting lookups, a service, and the dependencies to call it. */
 async function start(emails: readonly string[], options: Partial<SandboxOptions> = {}): Promise<Ground> {
   const database = await createTestDatabase()
   const sandbox = await startSandbox(options)
@@ -96,7 +96,7 @@ const states = async ({ database }: Ground): Promise<Record<string, number>> => 
 
 const people = (count: number): string[] => Array.from({ length: count }, (_, n) => `p${n}@example.com`)
 
-test('a key that was refused is tried again with one call each time, and calling goes on when it is accepted', async () => {
+test('a rejected key is retried with one call each time, and calls continue when it is accepted', async () => {
   const ground = await start(people(40))
   const { deps, sandbox, logged } = ground
   const keys = [...sandbox.keys]
@@ -140,10 +140,10 @@ test('a key that was refused is tried again with one call each time, and calling
   )
 })
 
-test('an error in the middle of a tick ends it, is thrown and logged, and takes no other answer with it', async () => {
+test('an error within a tick ends it, is thrown and logged, and loses no other response', async () => {
   const ground = await start([...people(6), 'poison@example.com', ...people(30).slice(6)])
   const { deps, database, logged } = ground
-  // An answer that the database does not take.
+  // A response that the database rejects.
   await database.pool.query(
     `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
   )
@@ -159,7 +159,7 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   )
   expect(rows).toEqual([{ state: 'pending', attempts: 1, unconfirmed_calls: 1, later: true }])
 
-  // What else was asked is answered, and the next tick goes on without it.
+  // Other requests are answered, and the next tick continues without it.
   const answered = ground.sandbox.stats().calls.accepted - 1
   const after = await states(ground)
   expect((after['found'] ?? 0) + (after['not_found'] ?? 0)).toBe(answered)
@@ -171,7 +171,7 @@ test('an error in the middle of a tick ends it, is thrown and logged, and takes 
   expect(await states(ground)).toMatchObject({ pending: 1 })
 })
 
-test('a turn whose answer was lost is taken up by the next try, and nothing is left to be released', async () => {
+test('a lease whose response was lost is resumed by the next attempt, and nothing is left to release', async () => {
   const { deps, database } = await start([])
   const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
   const elector = new LeaderElector({
@@ -184,7 +184,7 @@ test('a turn whose answer was lost is taken up by the next try, and nothing is l
   const lost = loseCommits(/insert into fillrate\.leases/, 20)
   onTestFinished(() => lost.end())
   for (let tries = 0; tries < 20; tries++) await expect(elector.acquire()).rejects.toThrow(/terminated/)
-  // It is its own already: no other may have it, and it need not run out first.
+  // It holds the lease already: no other process may take it, and it need not expire first.
   const turn = await elector.acquire()
   expect(turn).not.toBe(null)
   expect(database.statements().filter(isRelease)).toEqual([])

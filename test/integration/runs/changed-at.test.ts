@@ -25,7 +25,10 @@ beforeEach(() =>
 const query = async <Row>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query(text)).rows as Row[]
 
-/** One run over contacts that are found by `changedAt`. @returns the addresses that were picked so far */
+/**
+ * Runs once over contacts with `changedAt`.
+ * @returns the addresses picked so far
+ */
 async function pass(changedAt = 't.changed_at'): Promise<string[]> {
   const app = await harness.open({
     config: {
@@ -44,7 +47,7 @@ const insert = (email: string, changedAt = 'now()'): Promise<unknown> =>
   query(`insert into crm.contacts (email, changed_at) values ('${email}', ${changedAt})`)
 
 describe('a new row is found by the next pass', () => {
-  test('though the clock of this process was an hour ahead in the pass before', async () => {
+  test('although the clock of this process was an hour ahead in the previous pass', async () => {
     await insert('first@x.example')
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 })
     await pass()
@@ -57,7 +60,7 @@ describe('a new row is found by the next pass', () => {
     ['UTC in a timestamp without time zone', 't.local_at', 'Europe/Oslo'],
     ['UTC in a timestamp, west of Greenwich', 't.local_at', 'America/Los_Angeles'],
     ['a date', 't.changed_on', 'Pacific/Auckland'],
-  ])('where changedAt holds %s', async (_, changedAt, timezone) => {
+  ])('if changedAt holds %s', async (_, changedAt, timezone) => {
     await query(
       `do $$ begin execute format('alter database %I set timezone = %L', current_database(), '${timezone}'); end $$`,
     )
@@ -67,7 +70,7 @@ describe('a new row is found by the next pass', () => {
     expect(await pass(changedAt)).toEqual(['first@x.example', 'second@x.example'])
   })
 
-  test('though it was committed long after its own changedAt', async () => {
+  test('although it was committed long after its own changedAt', async () => {
     await insert('first@x.example')
     const late = await harness.database.pool.connect()
     await late.query('begin')
@@ -77,14 +80,14 @@ describe('a new row is found by the next pass', () => {
     await pass()
     await late.query('commit')
     late.release()
-    // All of this was a day ago, and the margin of ten minutes is used up: only the bound itself is left.
+    // All of this was a day ago, and the margin of ten minutes has passed: only the bound itself is left.
     await query(`
       update fillrate.source_cursors set changed_until = changed_until - interval '1 day' + interval '10 minutes',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
     expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
   })
 
-  test('though a pass is noted for a moment in the future', async () => {
+  test('although a pass is recorded for a time in the future', async () => {
     await insert('first@x.example')
     await pass()
     await query(`update fillrate.source_cursors set changed_until = now() + interval '400 days'`)
@@ -93,7 +96,7 @@ describe('a new row is found by the next pass', () => {
   })
 })
 
-test('a row whose changedAt did not move is found by a whole pass once a week', async () => {
+test('a row whose changedAt did not change is found by a full pass once a week', async () => {
   await insert('first@x.example')
   await pass()
   await insert('old@x.example', `now() - interval '3 years'`)
@@ -102,7 +105,7 @@ test('a row whose changedAt did not move is found by a whole pass once a week', 
   expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
 })
 
-test('a changedAt that is no time is refused, with what to do', async () => {
+test('a changedAt that is no time is rejected, with advice', async () => {
   const refused = await pass('t.seconds').catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(SourceProblems)
   expect(refused).toMatchObject({

@@ -51,7 +51,7 @@ const run = (outputs: object): Promise<RunReport> => withApp(outputs, (app) => a
 const undo = (outputs: object, id: number): Promise<UndoReport> =>
   withApp(outputs, (app) => app.undo({ run: id, dryRun: false, signal: new AbortController().signal }))
 
-/** A field of any name, by which the service answers with any JSON. */
+/** A field of any name, for which the service returns any JSON. */
 const field = (name: string, policy: string): object => ({ field: name, unlisted: true, policy })
 
 const answer = (email: string, fields: string): void => {
@@ -63,14 +63,14 @@ const rows = async (): Promise<string[]> =>
     ({ row }) => row,
   )
 
-/** Makes every row and lookup due, so that the next run asks again. */
+/** Makes every row and lookup due, so that the next run requests them again. */
 const makeDue = (): Promise<unknown> =>
   database.pool.query(
     `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
   )
 
 test.each(['SQL, DMY', 'German', 'Postgres, MDY'])(
-  'a database whose DateStyle is %s is run, run again, undone and redone',
+  'DateStyle %s: run, rerun, undo and redo',
   async (style) => {
     const name = new URL(database.url).pathname.slice(1)
     await database.pool.query(`
@@ -110,7 +110,7 @@ test.each(['SQL, DMY', 'German', 'Postgres, MDY'])(
 test.skipIf(!hasPgBouncer())('the same behind PgBouncer in transaction mode', async () => {
   const { pathname } = new URL(database.url)
   const url = new URL(database.url)
-  // It takes no empty password, also where the server asks for none.
+  // The client accepts no empty password, even if the server requires none.
   url.password ||= 'password'
   const pooler = await startPgBouncer(url)
   url.port = String(pooler.port)
@@ -136,7 +136,7 @@ test.skipIf(!hasPgBouncer())('the same behind PgBouncer in transaction mode', as
   }
 })
 
-test('numbers are stored, and come into their columns, as the service wrote them', async () => {
+test('numbers are stored and written as the service sent them', async () => {
   await database.pool.query(`
     create table people (id int primary key, email text, n numeric(30,2), m numeric, t text, j jsonb, a jsonb[], list numeric[]);
     insert into people values (1, 'a@x.no')`)
@@ -157,7 +157,7 @@ test('numbers are stored, and come into their columns, as the service wrote them
   expect(stored[0]?.record).toContain('"n": 12345678901234567.89')
 })
 
-test('tracked arrays with long numbers follow the next record', async () => {
+test('tracked arrays with long numbers are updated by the next record', async () => {
   await database.pool.query(`
     create table people (id int primary key, email text, list numeric[], ids bigint[]);
     insert into people values (1, 'a@x.no')`)
@@ -173,7 +173,7 @@ test('tracked arrays with long numbers follow the next record', async () => {
   expect(await rows()).toEqual(['(1,a@x.no,"{1.10,12345678901234567890.5}",{9007199254740993})'])
 })
 
-test('rows that wait under keys of another type than the column has now are gone, and block no run', async () => {
+test("rows whose key no longer fits the column's type count as missing, and block no run", async () => {
   await database.pool.query(`
     create table people (id int primary key, email text, title text);
     insert into people select n, 'p' || n || '@x.no' from generate_series(1, 5) n`)
@@ -194,7 +194,7 @@ test('rows that wait under keys of another type than the column has now are gone
   )
 })
 
-test('undo of an older run leaves what a newer run has written, also where both wrote the same', async () => {
+test('undoing an older run leaves what a newer run has written, also if both wrote the same', async () => {
   await database.pool.query(`
     create table people (id int primary key, email text, flag boolean, title text);
     insert into people values (1, 'a@x.no')`)

@@ -30,7 +30,7 @@ const dryRun = (request: Partial<RunRequest> = {}): Promise<RunReport> => harnes
 const stored = async <Row extends object>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query<Row>(text)).rows
 
-/** Every version of every row of the tables: changes with each write, also with one of the same values. */
+/** Every version of every row of the tables: changes with each write, even of the same values. */
 const versions = async (): Promise<unknown> =>
   stored(`select (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.contacts t) as contacts,
                  (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.accounts t) as accounts`)
@@ -50,7 +50,7 @@ const byName = (one: { source: string; column: string }, two: { source: string; 
   `${one.source} ${one.column}`.localeCompare(`${two.source} ${two.column}`)
 
 for (const route of ['sync', 'bulk'] as const)
-  test(`what a dry run shows is what the next run writes, without a call (${route})`, async () => {
+  test(`the next run writes what a dry run shows, without a call (${route})`, async () => {
     await start()
     const before = await versions()
     const dry = await dryRun({ route })
@@ -67,7 +67,7 @@ for (const route of ['sync', 'bulk'] as const)
     const report = await harness.run({ route })
     expect(asked()).toBe(calls)
     expect(report.dry_run).toBeUndefined()
-    // Rows without an input were settled by the dry run, because there is nothing to write.
+    // Rows without an input were finished by the dry run, because there is nothing to write.
     expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
     expect(report.lookups).toMatchObject({ distinct: 310, requested: 0, stored: 310 })
     expect(report.cells).toEqual(dry.cells)
@@ -77,7 +77,7 @@ for (const route of ['sync', 'bulk'] as const)
     expect(await stored(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
   })
 
-test('the sample shows what is there and what would be, from each source alike', async () => {
+test('the sample shows values before and after, evenly from each source', async () => {
   await start()
   await stored(`update crm.contacts set phone = '+47 by hand'`)
   const dry = await dryRun()
@@ -100,7 +100,7 @@ test('the sample shows what is there and what would be, from each source alike',
   }
 })
 
-test('no process writes the rows of a dry run, and none looks at them again and again', async () => {
+test('no process writes the rows of a dry run or keeps polling them', async () => {
   await start({ jobDelayMs: 600_000, retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
   const before = await versions()
   const port = await freePort()
@@ -131,7 +131,7 @@ test('no process writes the rows of a dry run, and none looks at them again and 
   expect(asked()).toBe(calls)
 })
 
-test('rows that wait for a delivery of a run that writes are left to it', async () => {
+test('rows that wait for a delivery of a writing run are left to it', async () => {
   await start({ jobDelayMs: 60_000 })
   const real = await harness.run({ sources: ['contacts'], route: 'bulk', waitMs: 0 })
   expect(real.rows.waiting).toBe(CONTACTS)
@@ -140,7 +140,7 @@ test('rows that wait for a delivery of a run that writes are left to it', async 
   expect(await stored('select from fillrate.rows where is_dry_run')).toEqual([])
 })
 
-test('two dry runs at once ask everything once and write nothing', async () => {
+test('two concurrent dry runs request everything once and write nothing', async () => {
   await start({ latencyAfterMs: [1, 20] })
   const before = await versions()
   const apps = await Promise.all([harness.open(), harness.open()])
@@ -158,7 +158,7 @@ test('two dry runs at once ask everything once and write nothing', async () => {
   expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
 })
 
-test('a dry run beside a run that writes leaves it its rows, and gives it its own', async () => {
+test('a dry run leaves a concurrent run its rows, and hands over its own', async () => {
   await start({ latencyAfterMs: [1, 20] })
   const apps = await Promise.all([harness.open(), harness.open()])
   const [dry, real] = await Promise.all(
@@ -176,7 +176,7 @@ test('a dry run beside a run that writes leaves it its rows, and gives it its ow
   expect(await stored('select from fillrate.changes')).toHaveLength(real.rows.enriched)
 })
 
-test('a dry run keeps its budget, and the next run asks only the rest', async () => {
+test('a dry run stays within its budget, and the next run requests only the rest', async () => {
   await start()
   const before = await versions()
   const dry = await dryRun({ budget: 100, route: 'sync' })
@@ -190,7 +190,7 @@ test('a dry run keeps its budget, and the next run asks only the rest', async ()
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('an interrupted dry run tells that its rows wait, and loses nothing', async () => {
+test('an interrupted dry run reports that its rows wait, and loses nothing', async () => {
   await start({ latencyAfterMs: [10, 30] })
   const interrupt = new AbortController()
   const app = await harness.open()

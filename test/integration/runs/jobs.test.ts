@@ -36,10 +36,10 @@ test('a job whose 202 was lost is never sent again, and its delivery finds it', 
   expect(await jobStates()).toEqual({ completed: report.requests.bulk })
 })
 
-test('a job whose delivery never comes expires, and its inputs are asked singly', async () => {
+test('a job without a delivery expires, and its inputs are requested one by one', async () => {
   await start({ plan: (fault, moment) => fault === 'lost' && first(moment) })
   const running = harness.run({ route: 'bulk' })
-  // Its deadline passes when all others are delivered, however long that takes.
+  // Its deadline passes after all others are delivered, however long that takes.
   await expect.poll(jobStates).toEqual({ submitted: 1, completed: 3 })
   await harness.database.pool.query(`update fillrate.jobs set deadline_at = now() where state = 'submitted'`)
   const report = await running
@@ -52,19 +52,19 @@ test('a job whose delivery never comes expires, and its inputs are asked singly'
   expect(report.requests.person).toBe(100)
 })
 
-test('a run that was told not to wait leaves its deliveries to the next one, which asks nothing', async () => {
+test('a run with --wait 0 leaves its deliveries to the next one, which requests nothing', async () => {
   await start({ jobDelayMs: 600_000 })
   const without = await harness.run({ route: 'bulk', waitMs: 0 })
   expect(without.rows.waiting).toBe(400)
   expect(without.status).toBe('completed')
-  // The service tries again until somebody listens: here, the receiver on another address is gone for good.
+  // The service retries until a receiver answers: here, the receiver on another address is gone for good.
   const { rows } = await harness.database.pool.query<{ count: number }>(
     `select count(*)::int as count from fillrate.lookups where state = 'submitted'`,
   )
   expect(rows[0]?.count).toBe(360)
 })
 
-test('inputs without a result are asked again singly, once', async () => {
+test('inputs without a result are requested again by single calls, once', async () => {
   await start({ faults: { 'missing-result': 0.2 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
@@ -74,7 +74,7 @@ test('inputs without a result are asked again singly, once', async () => {
   expect(inputs.max_requested).toBe(2)
 })
 
-test('results for inputs that were never asked change nothing else', async () => {
+test('results for inputs that were never submitted change nothing', async () => {
   await start({ faults: { 'foreign-result': 0.5, shuffle: 1 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
@@ -85,7 +85,7 @@ test('results for inputs that were never asked change nothing else', async () =>
   expect(rows[0]?.wrong).toBe(0)
 })
 
-test('what a failed job delivered is used, and only the rest is asked again', async () => {
+test('results of a failed job are used, and only the rest is requested again', async () => {
   await start({ failedResults: 'part', plan: (fault, moment) => fault === 'job-failed' && first(moment) })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, jobs: { failed: 1 } })
@@ -93,7 +93,7 @@ test('what a failed job delivered is used, and only the rest is asked again', as
   expect(report.requests.person).toBeLessThan(100)
 })
 
-test('a bulk call that was answered 503 is posted again as the same job', async () => {
+test('a bulk call answered with 503 is posted again as the same job', async () => {
   await start({
     plan: (fault, moment) =>
       fault === '503' && moment.endpoint.endsWith('bulk') && first(moment) && moment.nth === 0,
@@ -107,7 +107,7 @@ test('a bulk call that was answered 503 is posted again as the same job', async 
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('a single lookup that is accepted for later is a job of one', async () => {
+test('a lookup accepted as a job is a job of one', async () => {
   await start({})
   const app = await harness.open()
   harness.sandbox.configure({ plan: (fault, moment) => fault === '202' && first(moment) })

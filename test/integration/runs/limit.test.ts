@@ -11,7 +11,7 @@ beforeEach(async () => {
 })
 afterAll(() => harness.close())
 
-/** A run of another process, alive until `die`, that holds rows of `contacts` with lookups that are not to be asked yet. */
+/** A run of another process, alive until `die`, that holds rows of `contacts` with lookups that are not yet due. */
 async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held(): Promise<number> }> {
   const { pool } = harness.database
   const { rows: runs } = await pool.query<{ id: number }>(
@@ -41,7 +41,7 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
   }
 }
 
-/** Rows that the latest run has settled so far. */
+/** Rows that the latest run has finished so far. */
 async function settledByLatest(): Promise<number> {
   const { rows } = await harness.database.pool.query(
     `select from fillrate.rows where run_id = (select max(id) from fillrate.runs) and state <> 'waiting'`,
@@ -49,7 +49,7 @@ async function settledByLatest(): Promise<number> {
   return rows.length
 }
 
-test('a run with a limit takes that many rows in all, those that a dead run left behind among them', async () => {
+test('a run with a limit takes that many rows in all, including abandoned ones', async () => {
   const another = await anotherRun(150)
   await another.die()
   const report = await harness.run({ limit: 60, route: 'sync' })
@@ -59,7 +59,7 @@ test('a run with a limit takes that many rows in all, those that a dead run left
   expect(harness.sandbox.stats().calls.accepted).toBeLessThanOrEqual(60)
 })
 
-test('a run that takes over what another left meanwhile stays within its limit', async () => {
+test('a run that takes over abandoned rows stays within its limit', async () => {
   const another = await anotherRun(50)
   const app = await harness.open()
   const running = app.run(runRequest({ limit: 160, route: 'sync' }))
@@ -69,14 +69,14 @@ test('a run that takes over what another left meanwhile stays within its limit',
   expect(await another.held()).toBe(40)
 })
 
-test('a page whose COMMIT was answered by nothing counts against the limit', async () => {
+test('a page whose COMMIT got no response counts against the limit', async () => {
   const lost = loseCommits(/insert into fillrate\.lookups/, 1)
   const report = await harness.run({ limit: 60, route: 'sync' }).finally(() => lost.end())
   expect(lost.left()).toBe(0)
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 60 } })
 })
 
-test('a run takes nothing over of a source that is paused meanwhile', async () => {
+test('a run takes over no rows of a source paused meanwhile', async () => {
   const another = await anotherRun(50)
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
@@ -87,7 +87,7 @@ test('a run takes nothing over of a source that is paused meanwhile', async () =
   expect(await another.held()).toBe(50)
 })
 
-test('a run shows the jobs that its own rows wait for, not those of other runs', async () => {
+test('a run shows only the jobs that its own rows wait for', async () => {
   const { pool } = harness.database
   await pool.query(
     `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)

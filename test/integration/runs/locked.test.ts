@@ -10,7 +10,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.close())
 
-test('a run ends within a bound while a row stays locked, says so, and the next run writes it without a call', async () => {
+test('a run ends in bounded time although a row stays locked, says so, and the next run writes it without a call', async () => {
   const { database, sandbox } = harness
   await whileOpen(database, `update crm.contacts set last_name = 'typed' where id = 5`, async () => {
     const report = await harness.run({ waitMs: 2_000 })
@@ -20,7 +20,7 @@ test('a run ends within a bound while a row stays locked, says so, and the next 
   })
   const calls = sandbox.stats().calls.accepted
   const next = await harness.run()
-  // Its writer may have the row before its pass does, which then finds nothing to pick, or nothing left to fill.
+  // A writer may finish the row before its pass reads it, which then finds nothing to pick, or nothing left to fill.
   expect(next).toMatchObject({ status: 'completed', reason: null, rows: { waiting: 0 } })
   expect(sandbox.stats().calls.accepted).toBe(calls)
   const { rows } = await database.pool.query(
@@ -31,7 +31,7 @@ test('a run ends within a bound while a row stays locked, says so, and the next 
   expect(rows).toEqual([{ is_written: true, changes: 1 }])
 })
 
-test('a run ends within a bound while its table stays locked, says so, and the next run reads on', async () => {
+test('a run ends in bounded time although its table stays locked, says so, and the next run continues', async () => {
   const app = await harness.open()
   await whileOpen(harness.database, 'lock table crm.contacts in access exclusive mode', async () => {
     const report = await app.run(runRequest({ waitMs: 1_000 }))
@@ -42,14 +42,14 @@ test('a run ends within a bound while its table stays locked, says so, and the n
   expect(await harness.run()).toMatchObject({ status: 'completed', rows: { picked: 20, waiting: 0 } })
 })
 
-test('a table that is locked while a run works is waited for, and the run then goes on', async () => {
+test('a run waits for a table locked meanwhile, then continues', async () => {
   const { database, sandbox } = harness
   const person = await database.pool.connect()
   sandbox.configure({ latencyAfterMs: [300, 400] })
   const running = harness.run()
   await expect.poll(() => sandbox.stats().calls.accepted).toBeGreaterThan(0)
   await person.query('begin; lock table crm.contacts in access exclusive mode')
-  // Answers come, and can't be written.
+  // Responses arrive, and cannot be written.
   await expect
     .poll(
       async () =>

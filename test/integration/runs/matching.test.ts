@@ -16,34 +16,34 @@ const start = async (sandbox: Partial<SandboxOptions>, changes: object = {}): Pr
 const count = async (query: string): Promise<number> =>
   (await harness.database.pool.query<{ count: number }>(`select count(*)::int as count from ${query}`))
     .rows[0]?.count ?? Number.NaN
-/** Rows whose stored record is of another address. */
+/** Rows whose stored record belongs to another address. */
 const rowsWithAnother = (): Promise<number> =>
   count(
     `fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where lower(l.record ->> 'email') <> l.key`,
   )
 
-test('a service that refuses some addresses and lists identifiers for the others gives no row the data of another', async () => {
+test("a service that rejects some addresses and lists ids for the others gives no row another's data", async () => {
   await start({ acceptedShape: 'job_id+request_ids', refusedShare: 0.02 })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 200, waiting: 0 } })
   expect(await rowsWithAnother()).toBe(0)
-  // The list was shorter than the job: the addresses in the results tied them, and no misses were invented.
+  // The list was shorter than the job: the addresses in the results matched them, and no misses were invented.
   expect(report.rows.enriched).toBeGreaterThan(100)
-  // What was refused is requested singly, once, and counted: the service may have billed it.
+  // Rejected inputs are requested by single calls, once, and counted: the service may have billed them.
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.max_requested).toBe(2)
   expect(report.requests.person).toBeGreaterThan(0)
   expect(report.lookups.in_doubt).toBe(report.requests.person)
 })
 
-test('a service that echoes the addresses in an order of its own gives no row the data of another', async () => {
+test("a service that echoes the addresses in its own order gives no row another's data", async () => {
   await start({ acceptedShape: 'job_id+emails', requestIds: 'email' })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
   expect(await rowsWithAnother()).toBe(0)
 })
 
-test('a bulk call that a gateway answered 504 is in doubt, and never posted again', async () => {
+test("a bulk call answered with a gateway's 504 is in doubt, and never posted again", async () => {
   await start({
     plan: (fault, { endpoint }) => (fault === '504' ? endpoint.endsWith('bulk') : undefined),
     faults: { lost: 1 },
@@ -58,7 +58,7 @@ test('a bulk call that a gateway answered 504 is in doubt, and never posted agai
   })
 })
 
-test('its delivery is accepted all the same', async () => {
+test('its delivery is accepted nevertheless', async () => {
   await start({ faults: { '504': 1 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
@@ -66,7 +66,7 @@ test('its delivery is accepted all the same', async () => {
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('a bulk call that was answered 500 is posted again, and its members are counted as in doubt', async () => {
+test('a bulk call answered with 500 is posted again, and its members count as in doubt', async () => {
   await start({
     plan: (fault, { endpoint, nth }) => fault === '500' && endpoint.endsWith('bulk') && nth === 0,
   })
@@ -74,7 +74,7 @@ test('a bulk call that was answered 500 is posted again, and its members are cou
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 }, lookups: { in_doubt: 180 } })
 })
 
-test('a delivery of progress ends nothing, and results in two deliveries are paid once', async () => {
+test('a progress delivery ends nothing, and results in two deliveries are paid once', async () => {
   await start({ faults: { progress: 1, 'in-parts': 1 }, requestIds: 'email' }, { bulk: { grace: '10m' } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })

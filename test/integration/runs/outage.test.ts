@@ -6,7 +6,7 @@ import * as outages from '../../../src/store/rate-limits.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
-// Each on a database of its own: what one leaves behind is no other's.
+// Each on its own database, so that none affects another.
 async function start(people: number): Promise<Harness> {
   const harness = await startHarness({
     config: crmConfig,
@@ -16,14 +16,14 @@ async function start(people: number): Promise<Harness> {
   return harness
 }
 
-test('a service that is down costs a few calls and nobody an attempt, and the run goes on when it is back', async () => {
+test('an outage costs a few calls and no attempts, and the run continues when it ends', async () => {
   const harness = await start(200)
   const { sandbox, database } = harness
   sandbox.configure({ faults: { '503': 1 } })
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
   await expect.poll(async () => outages.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
-  // What was on the wire when the circuit opened, and at most a few probes, whose pauses double.
+  // Calls in flight when the circuit opened, and at most a few probes, whose pauses double.
   const failed = sandbox.stats().faults['503'] ?? 0
   expect(failed).toBeLessThanOrEqual(10 + harness.config.service.concurrency + 10)
   const { rows } = await database.pool.query<{ attempts: number; failed: number }>(
@@ -38,20 +38,20 @@ test('a service that is down costs a few calls and nobody an attempt, and the ru
   expect(await outages.findCircuit(database.db, app.scope ?? '')).toBe(null)
 })
 
-test('inputs that always fail neither open the circuit nor hold a run: it leaves them, and says until when', async () => {
+test('inputs that always fail neither open the circuit nor hold up a run: it leaves them, and says until when', async () => {
   const harness = await start(200)
   const { sandbox, database } = harness
   const isBad = (email: string | undefined): boolean => /^person1?[1-5]@/.test(email ?? '')
   sandbox.configure({ plan: (fault, { inputs }) => (fault === '500' && isBad(inputs[0])) || undefined })
-  // A second try within ten seconds, the third more than a minute ahead, also where the machine is slow to look.
+  // A second attempt within ten seconds, the third more than a minute ahead, even if the machine is slow.
   vi.spyOn(Math, 'random').mockReturnValue(0.28)
   onTestFinished(() => void vi.restoreAllMocks())
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 10, failed: 0 } })
   expect(report.reason).toMatch(/10 rows wait for the retry of a failed call: the next run makes it, from /)
   expect(runExitCode(report)).toBe(3)
-  // Each was tried twice. A fault is stored as an attempt only when another call is answered after it, so that the last
-  // ones of a run may be stored by the next.
+  // Each was tried twice. A fault is stored as an attempt only when another call succeeds after it, so the last ones
+  // of a run may be stored by the next.
   const failed = sandbox.stats().faults['500'] ?? 0
   expect(failed).toBeGreaterThanOrEqual(20)
   const { rows } = await database.pool.query<{ counted: boolean; held: boolean }>(
@@ -59,7 +59,7 @@ test('inputs that always fail neither open the circuit nor hold a run: it leaves
   )
   expect(rows).toEqual([{ held: true, counted: true }])
 
-  // The next run takes them, and their times stand, however long the first one took.
+  // The next run takes them, and their times stay, however long the first one took.
   await database.pool.query(
     `update fillrate.lookups set not_before = not_before + interval '1 day' where state = 'pending'`,
   )
@@ -68,7 +68,7 @@ test('inputs that always fail neither open the circuit nor hold a run: it leaves
   expect(sandbox.stats().faults['500']).toBe(failed)
 })
 
-test('a service that can not be reached is no attempt of a lookup', async () => {
+test('an unreachable service is no attempt of a lookup', async () => {
   const harness = await start(3)
   const { database } = harness
   const app = await harness.open({ environment: { baseUrl: 'http://127.0.0.1:9' } })
@@ -83,7 +83,7 @@ test('a service that can not be reached is no attempt of a lookup', async () => 
   expect(rows).toEqual([{ attempts: 0, unconfirmed_calls: 0 }])
 })
 
-test('a call that is cut off after it was sent is in doubt, and tried again only once in a while', async () => {
+test('a call cut off after it was sent is in doubt, and retried only rarely', async () => {
   const harness = await start(60)
   const { sandbox } = harness
   const isSlow = (email: string | undefined): boolean => /^person[1-4]5@/.test(email ?? '')
@@ -93,12 +93,12 @@ test('a call that is cut off after it was sent is in doubt, and tried again only
   vi.spyOn(Math, 'random').mockReturnValue(0.1)
   onTestFinished(() => void vi.restoreAllMocks())
   const report = await harness.run({ route: 'sync' })
-  // One try, one more after 3 s; the third is minutes ahead.
+  // One attempt, one more after 3 s; the third is minutes ahead.
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 4 }, lookups: { in_doubt: 8 } })
   expect(sandbox.stats().faults['drop-after']).toBe(8)
 })
 
-test('the process that calls next knows of an outage, and only who calls may tell of it', async () => {
+test('the next leader inherits an open circuit, and only the leader may store one', async () => {
   const harness = await start(0)
   const { db } = harness.database
   const turn = { scope: 'a key', token: crypto.randomUUID() }
@@ -119,7 +119,7 @@ test('the process that calls next knows of an outage, and only who calls may tel
   expect(await outages.findCircuit(db, 'a key')).toBe(null)
 })
 
-test('a key that is refused in the middle of a run stops it within the calls on the wire, and loses nothing', async () => {
+test('a key rejected within a run stops it after the calls in flight, and loses nothing', async () => {
   const harness = await start(400)
   const { sandbox, database } = harness
   const { concurrency } = harness.config.service

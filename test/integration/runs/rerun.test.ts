@@ -14,14 +14,14 @@ const calls = (): number => {
   return calls.accepted + calls.refused
 }
 
-test('a second run over the same rows asks nothing and picks nothing', async () => {
+test('a second run over the same rows requests nothing and picks nothing', async () => {
   const before = calls()
   const report = await harness.run()
   expect(report.rows.picked).toBe(0)
   expect(calls()).toBe(before)
 })
 
-test('a changed email asks exactly that one', async () => {
+test('a changed email requests exactly that one', async () => {
   const before = calls()
   await harness.database.pool.query(
     `update crm.contacts set email = 'changed@example.com', title = null where id = 5`,
@@ -32,7 +32,7 @@ test('a changed email asks exactly that one', async () => {
   expect(calls()).toBe(before + 1)
 })
 
-test('a row with an address that is already answered is written without a call', async () => {
+test('a row with an already answered address is written without a call', async () => {
   const before = calls()
   await harness.database.pool.query(`insert into crm.contacts (email) values ('PERSON12@example.com ')`)
   const report = await harness.run()
@@ -41,7 +41,7 @@ test('a row with an address that is already answered is written without a call',
   expect(calls()).toBe(before)
 })
 
-test('a row without anything to ask by is refused before it costs a call', async () => {
+test('a row without a usable input is rejected before it costs a call', async () => {
   const before = calls()
   await harness.database.pool.query(
     `insert into crm.contacts (email) values ('a@b.example, c@d.example'), ('  '), (null)`,
@@ -51,7 +51,7 @@ test('a row without anything to ask by is refused before it costs a call', async
   expect(calls()).toBe(before)
 })
 
-test('what is due is asked again', async () => {
+test('due rows are requested again', async () => {
   const before = calls()
   const { rows } = await harness.database.pool.query<{ key: string }>(
     `update crm.contacts set title = null

@@ -8,8 +8,8 @@ import { createCrm, crmConfig } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
 import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
 
-// Two services on one database: the live one, and another that makes its records up. No record, no call and no budget of
-// one is ever the other's.
+// Two services on one database: the live one, and another that invents its records. No record, call or budget of one
+// is ever used for the other.
 
 const PEOPLE = 200
 const EMAILS = 180
@@ -69,7 +69,7 @@ async function titles(): Promise<string[]> {
   return rows.map((row) => row.title)
 }
 
-/** What the contacts would hold if no other service had ever been there. */
+/** What the contacts would hold if there had never been another service. */
 async function titlesOf(sandbox: Sandbox): Promise<string[]> {
   const { pool } = live.database
   const app = await live.open({
@@ -83,7 +83,7 @@ async function titlesOf(sandbox: Sandbox): Promise<string[]> {
 }
 
 test.each(['sync', 'bulk'] as const)(
-  'a trial run against a test service asks for its own lookups alone, beside a run against the live one (%s)',
+  'a run against a test service requests only its own lookups, beside a run against the live one (%s)',
   async (route) => {
     live.sandbox.configure({ limit: 90, windowMs: 1_000 })
     const nightly = await live.open(withKeys('live-1'))
@@ -110,7 +110,7 @@ test.each(['sync', 'bulk'] as const)(
 
 test('a run with another key is not served by the first one, and pays nothing for it', async () => {
   live.sandbox.configure({ latencyAfterMs: 50 })
-  // One call at a time: a second process with calls to spare would gladly make them.
+  // One call at a time: a second process with free calls would readily make them.
   const nightly = await live.open({
     ...withKeys('live-1'),
     config: { ...config, service: { concurrency: 1 } },
@@ -128,10 +128,10 @@ test('a run with another key is not served by the first one, and pays nothing fo
   expect(await running).toMatchObject({ status: 'completed', requests: { person: 45 } })
 })
 
-test('what a test service answered is asked again of the live one, and its record alone is written', async () => {
+test('lookups answered by a test service are requested again from the live one, whose records alone are written', async () => {
   const expected = await titlesOf(live.sandbox)
   const before = live.sandbox.stats().calls.accepted
-  // The trial has answers of every kind stored, and is ended before it has written most of them.
+  // The trial has responses of every kind stored, and ends before it has written most of them.
   trialService.configure({ notFoundShare: 0.3, limit: 60, windowMs: 500 })
   const trial = await openTest()
   const ending = new AbortController()
@@ -151,7 +151,7 @@ test('what a test service answered is asked again of the live one, and its recor
   expect(await titles()).toEqual(expected)
 })
 
-test('a row that a test service found nothing for is asked about at the live one', async () => {
+test('a row without a match at a test service is requested from the live one', async () => {
   trialService.configure({ notFoundShare: 1 })
   const trial = await openTest()
   expect(await trial.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { not_found: 100 } })
@@ -160,11 +160,11 @@ test('a row that a test service found nothing for is asked about at the live one
     'the next run picks it, because it was finished with another service, and looks it up by email',
   )
   expect(await app.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { enriched: 100 } })
-  // And one that the live service settled is no other's: nothing is left to fill.
+  // Rows finished with the live service belong to no other: nothing is left to fill.
   expect(await trial.run(runRequest({ sources: ['leads'] }))).toMatchObject({ rows: { picked: 0 } })
 })
 
-test('a rotated key goes on with the stored answers and the jobs of the old one', async () => {
+test('a rotated key continues with the stored records and the jobs of the old one', async () => {
   const { pool } = live.database
   live.sandbox.configure({ jobDelayMs: 600_000 })
   const port = await freePort()
@@ -181,7 +181,7 @@ test('a rotated key goes on with the stored answers and the jobs of the old one'
   expect((await pool.query(`select from fillrate.rows where state = 'waiting'`)).rows).toEqual([])
 })
 
-test('a run whose key is refused in its midst goes on with the next, and asks nothing twice', async () => {
+test('a run whose key is rejected continues with the next one, and requests nothing twice', async () => {
   live.sandbox.configure({ limit: 60, windowMs: 1_000 })
   const app = await live.open(withKeys('live-1', 'live-2'))
   const running = app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
@@ -194,7 +194,7 @@ test('a run whose key is refused in its midst goes on with the next, and asks no
   expect(rows).toEqual([{ scope: app.scope }])
 })
 
-test('what a person is erased by is erased at every service', async () => {
+test('an identifier is erased for every service', async () => {
   const app = await live.open(withKeys('live-1'))
   const trial = await openTest()
   for (const one of [app, trial])

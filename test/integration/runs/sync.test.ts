@@ -29,7 +29,7 @@ test('every row ends in a final state through a service that fails one call in t
   expect(report.requests.retried).toBeGreaterThan(0)
 })
 
-test('no call is refused for the rate after the first window', () => {
+test('no call exceeds the rate limit after the first window', () => {
   const refused = harness.sandbox.stats().windows.map((window) => window.refused)
   expect(refused.slice(1).every((count) => count === 0)).toBe(true)
   expect(report.requests.throttled).toBe(refused.reduce((sum, count) => sum + count, 0))
@@ -40,7 +40,7 @@ test('the limiter sees each call and its response: it learns the limit and uses 
   expect(report.rate.used).toBeGreaterThan(1_000)
 })
 
-test('no input gets a second answer', () => {
+test('no input gets a second response', () => {
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 

@@ -7,7 +7,7 @@ import { LookupEstimate } from '../../../src/actions/plan/lookup-estimate.ts'
 const KINDS = ['email', 'linkedin_url', 'name_company', 'domain'] as const
 const lookup = (kind: (typeof KINDS)[number], key: string) => ({ kind, key, input: {} })
 
-test('the distinct lookups of a plan are counted as sets would count them', () => {
+test('distinct lookups of a plan are counted like sets', () => {
   const step = fc.record({
     kind: fc.constantFrom(...KINDS),
     key: fc.integer({ min: 0, max: 40 }),
@@ -52,6 +52,6 @@ test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
   const cost = (used() - before) / COUNT
   expect(questions.distinct).toBe(COUNT)
   expect(questions.requests).toBe(COUNT)
-  // Texts in sets take 206; the rest is for what the collector leaves of other tests.
+  // Texts in sets take 206; the rest allows for garbage of other tests.
   expect(cost).toBeLessThan(100)
 })

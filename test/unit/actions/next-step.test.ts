@@ -29,26 +29,26 @@ const waiting = (
 })
 const what = (situation: RowSituation): string => decideNextStep(situation, now).what
 
-describe('what comes next', () => {
-  test('a row outside its source stays alone, whatever its state', () => {
+describe('next step', () => {
+  test('a row outside its source is left alone, whatever its state', () => {
     expect(what({ ...settled, exclusion: 'deleted' })).toMatch(/no longer exists/)
     expect(what({ ...settled, exclusion: 'where' })).toMatch(/where/)
     expect(what({ ...settled, exclusion: 'copies' })).toMatch(/one row per key/)
   })
 
-  test('a row without a gap is not picked, however due it is', () => {
+  test('a row without blanks is not picked even if it is due', () => {
     const due = { ...settled, hasBlanks: false, row: { ...settled.row!, due_at: new Date(now) } }
     expect(what(due)).toMatch(/^nothing: each of its columns/)
   })
 
-  test('one that was never picked, or whose inputs have changed, is picked by the next run', () => {
+  test('a row that was never picked, or whose inputs have changed, is picked by the next run', () => {
     expect(what({ ...settled, row: null })).toBe('the next run picks it, and looks it up by email')
     expect(what({ ...settled, inputsChanged: true })).toMatch(/picks it, because its inputs have changed/)
     expect(what({ ...settled, row: null, lookupKind: null })).toMatch(/invalid_input/)
     expect(what({ ...settled, row: null, isSuppressed: true })).toMatch(/erased/)
   })
 
-  test('a settled row waits for its time, or for somebody', () => {
+  test('a finished row waits for its due time, or for the user', () => {
     expect(decideNextStep(settled, now)).toEqual({
       what: expect.stringMatching(/looked up again/),
       at: later,
@@ -61,7 +61,7 @@ describe('what comes next', () => {
     expect(never('unchanged', true)).toMatch(/retry --state undone/)
   })
 
-  test('a waiting row says what for', () => {
+  test('a waiting row says what it waits for', () => {
     expect(what(waiting({}, { isRunAlive: true }))).toBe('requested by run 3')
     expect(what(waiting({}))).toMatch(/the next run, because its own has ended/)
     expect(decideNextStep(waiting({ not_before: later, reason: '503' }), now)).toEqual({
@@ -78,7 +78,7 @@ describe('what comes next', () => {
     )
   })
 
-  test('whatever the situation, something is said, and no time that is past', () => {
+  test('every situation has a next step, and no time in the past', () => {
     const date = fc.constantFrom(null, new Date(now - 1), new Date(now), later)
     fc.assert(
       fc.property(

@@ -7,7 +7,7 @@ const soFar = fc
   .tuple(fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true }))
   .map(([requested, share]) => ({ requested, found: Math.round(requested * share) }))
 
-test('the range of matches holds the share so far, and never more than is requested', () => {
+test('the range of matches contains the share so far, and never exceeds the requests', () => {
   fc.assert(
     fc.property(fc.nat(1_000_000), soFar, (lookups, known) => {
       const range = estimateMatches(lookups, known)
@@ -21,7 +21,7 @@ test('the range of matches holds the share so far, and never more than is reques
   )
 })
 
-test('the more is known, the narrower it is; with nothing known there is none', () => {
+test('the range narrows with more data; without data there is none', () => {
   const width = (requested: number): number => {
     const range = estimateMatches(10_000, { requested, found: requested * 0.8 })
     return range === null ? Number.POSITIVE_INFINITY : range.max - range.min
@@ -32,7 +32,7 @@ test('the more is known, the narrower it is; with nothing known there is none', 
   expect(estimateMatches(10, { requested: 0, found: 0 })).toBeNull()
 })
 
-test('a sample takes as many from each list as it can, and in all no more than it may', () => {
+test('a sample takes evenly from each list, up to its limit', () => {
   const list = (name: string, length: number): string[] => Array.from({ length }, (_, n) => `${name}${n}`)
   expect(sampleEvenly([list('a', 9), list('b', 1), list('c', 9)], 7)).toEqual([
     ...list('a', 3),

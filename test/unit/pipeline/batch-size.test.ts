@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { BatchSize, statementTimeoutMs } from '../../../src/pipeline/batch-size.ts'
 
-describe('the size of a batch', () => {
-  test('is halved when one is cut off, down to one row, and grows again when the table is fast', () => {
+describe('batch size', () => {
+  test('halves after a cancelled batch, down to one row, and grows again when the table is fast', () => {
     const pace = new BatchSize(1_000)
     pace.halve(1_000)
     expect(pace.rows).toBe(500)
@@ -11,7 +11,7 @@ describe('the size of a batch', () => {
     for (let n = 0; n < 20; n++) pace.onBatch(pace.rows, 10)
     expect(pace.rows).toBe(1_000)
   })
-  test('is that of a batch which holds its locks for a second, where the table is slow', () => {
+  test('settles at batches of one second if the table is slow', () => {
     const pace = new BatchSize(1_000)
     pace.onBatch(1_000, 70_000)
     expect(pace.rows).toBe(14)
@@ -20,13 +20,13 @@ describe('the size of a batch', () => {
     pace.onBatch(1, 5_000)
     expect(pace.rows).toBe(1)
   })
-  test('does not grow by a batch that was smaller because there was no more', () => {
+  test('does not grow after a partial batch', () => {
     const pace = new BatchSize(1_000)
     pace.halve(1_000)
     pace.onBatch(3, 1)
     expect(pace.rows).toBe(500)
   })
-  test('of several rows gets less time than one row alone, which has no smaller batch to go to', () => {
+  test('gives several rows less time than a single row, which cannot be split further', () => {
     expect(statementTimeoutMs(2, 60_000)).toBe(5_000)
     expect(statementTimeoutMs(1, 60_000)).toBe(60_000)
     expect(statementTimeoutMs(2, 1_000)).toBe(1_000)

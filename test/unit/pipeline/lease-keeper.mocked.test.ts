@@ -5,7 +5,7 @@ import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import type { ExtendedLeases } from '../../../src/store/lookup-leases.ts'
 import { openDatabase, type Database } from '../../../src/store/open.ts'
 
-/** What extending says instead of asking Postgres, where a test gives it. */
+/** What the extension returns in place of a query, if a test sets it. */
 let extended: (() => Map<string, ExtendedLeases>) | null = null
 vi.mock(import('../../../src/store/lookup-leases.ts'), async (original) => {
   const store = await original()
@@ -18,7 +18,7 @@ vi.mock(import('../../../src/store/lookup-leases.ts'), async (original) => {
 let db: Database
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
-  // Nobody listens there.
+  // No server listens there.
   db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
 })
 afterEach(async () => {
@@ -27,7 +27,7 @@ afterEach(async () => {
   await db.destroy()
 })
 
-test('leases that can not be extended abort their calls while they are certainly still ours', async () => {
+test('leases that cannot be extended abort their calls while they are certainly still ours', async () => {
   const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
   const token = crypto.randomUUID()
   leases.track(token, 3, performance.now())
@@ -35,7 +35,7 @@ test('leases that can not be extended abort their calls while they are certainly
   let waited = 0
   for (; !lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
     vi.advanceTimersByTime(500)
-    // The attempt to connect is a real one.
+    // The connection attempt is real.
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
   leases.stop()
@@ -43,13 +43,13 @@ test('leases that can not be extended abort their calls while they are certainly
   expect(waited).toBeLessThanOrEqual(LEASE_MS)
 })
 
-test('what was left out of an extension is noticed, and aborted in time; the others go on', async () => {
+test('leases missing from an extension are noticed and aborted in time; the others continue', async () => {
   const [whole, partial] = [crypto.randomUUID(), crypto.randomUUID()]
   const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
   leases.track(whole, 2, performance.now())
   leases.track(partial, 2, performance.now())
   const [kept, lost] = [leases.lostSignal(whole), leases.lostSignal(partial)]
-  // One of its lookups is locked by somebody each time.
+  // One of its lookups is locked by another transaction each time.
   extended = () =>
     new Map([
       [whole, { leased: 2, extended: 2 }],
@@ -63,7 +63,7 @@ test('what was left out of an extension is noticed, and aborted in time; the oth
   expect([kept.aborted, lost.aborted]).toEqual([false, true])
 })
 
-test('a token under which nothing is leased any more is lost', async () => {
+test('a token without leases is lost', async () => {
   const token = crypto.randomUUID()
   const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
   leases.track(token, 1, performance.now())

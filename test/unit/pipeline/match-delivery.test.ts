@@ -37,7 +37,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
   }
 }
 
-test(`a result is used for its own input or for none, in ${JOBS} jobs of services of every kind`, () => {
+test(`a result is used for its own input or for none, in ${JOBS} jobs of all kinds of services`, () => {
   fc.assert(
     fc.property(services, (service) => {
       for (const { id, state, record } of answersTo(service).answers) {
@@ -54,7 +54,7 @@ test(`a result is used for its own input or for none, in ${JOBS} jobs of service
   )
 })
 
-test('every result of a service that says whose it is, or keeps the order, is used', () => {
+test('every result of a service that identifies its inputs, or keeps their order, is used', () => {
   fc.assert(
     fc.property(services, (service) => {
       fc.pre(service.isPlain)

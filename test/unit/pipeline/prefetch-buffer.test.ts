@@ -5,7 +5,7 @@ import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
 const lookups = (count: number): LeasedLookup[] =>
   Array.from({ length: count }, (_, id) => ({ id, kind: 'email', input: {}, attempts: 0, token: 't' }))
 
-/** A hand out of which so many were given since 0. */
+/** A buffer from which this many were taken since 0. */
 function handAfter(given: number): PrefetchBuffer {
   const hand = new PrefetchBuffer(0)
   hand.push(lookups(given))
@@ -13,7 +13,7 @@ function handAfter(given: number): PrefetchBuffer {
   return hand
 }
 
-test('gives out what was leased in its order, each once', () => {
+test('returns lookups in lease order, each once', () => {
   const hand = new PrefetchBuffer(0)
   hand.push(lookups(5))
   expect(hand.shift(2).map(({ id }) => id)).toEqual([0, 1])
@@ -22,7 +22,7 @@ test('gives out what was leased in its order, each once', () => {
   expect(hand.size).toBe(0)
 })
 
-test('leases as much ahead as is asked in half a second', () => {
+test('prefetches what is requested in half a second', () => {
   const hand = handAfter(100)
   expect(hand.refillSize(1_000)).toBe(50)
   hand.push(lookups(30))
@@ -32,14 +32,14 @@ test('leases as much ahead as is asked in half a second', () => {
   expect(hand.refillSize(1_000)).toBeGreaterThan(0)
 })
 
-test('holds nothing ahead where calls are few, and never more than 500', () => {
+test('prefetches nothing if calls are few, and never more than 500', () => {
   const slow = handAfter(5)
   expect(slow.refillSize(10_000)).toBe(0)
   const fast = handAfter(5_000)
   expect(fast.refillSize(100)).toBe(500)
 })
 
-test('a pace that has changed is noticed', () => {
+test('adapts to a changed pace', () => {
   const hand = handAfter(1_000)
   expect(hand.refillSize(1_001)).toBeGreaterThan(400)
   for (let now = 2_000; now <= 20_000; now += 1_000) hand.refillSize(now)

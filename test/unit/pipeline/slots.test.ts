@@ -3,7 +3,7 @@ import { PrioritySemaphore, createSlots } from '../../../src/pipeline/look-up/sl
 
 const never = new AbortController().signal
 
-test('a quarter is kept for syncs where there are any', () => {
+test('a quarter is reserved for live sync if any source uses it', () => {
   const slots = createSlots(32, [{ follow: false }, { follow: true }])
   expect(slots.take(100, 'low')).toBe(24)
   expect(slots.take(100, 'normal')).toBe(0)
@@ -11,11 +11,11 @@ test('a quarter is kept for syncs where there are any', () => {
   expect(createSlots(32, [{ follow: false }]).take(100, 'low')).toBe(32)
 })
 
-test('a single slot is for everybody', () => {
+test('a single slot is never reserved', () => {
   expect(new PrioritySemaphore(1, 1).take(1, 'low')).toBe(1)
 })
 
-test('who waits is served by urgency, whoever came first', async () => {
+test('waiters are served by urgency, not by arrival', async () => {
   const slots = new PrioritySemaphore(1)
   slots.take(1, 'low')
   const order: string[] = []
@@ -31,7 +31,7 @@ test('who waits is served by urgency, whoever came first', async () => {
   expect(order).toEqual(['urgent', 'normal', 'low'])
 })
 
-test('who stops waiting leaves nothing behind', async () => {
+test('an aborted waiter leaves nothing behind', async () => {
   const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
   const stop = new AbortController()
@@ -42,7 +42,7 @@ test('who stops waiting leaves nothing behind', async () => {
   expect(slots.free('low')).toBe(1)
 })
 
-test('a bulk call is served before the single calls of its priority, and after what is more urgent', async () => {
+test('a bulk call is served before the single calls of its priority, and after more urgent ones', async () => {
   const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
   const order: string[] = []

@@ -13,8 +13,8 @@ import {
 
 const endpoint = 'POST /v1/person/bulk'
 
-describe('a bulk call that failed', () => {
-  test('is in doubt where it may have arrived and nobody answered', () => {
+describe('a failed bulk call', () => {
+  test('is in doubt if it may have arrived without a response', () => {
     expect(classifySubmitError(new TimeoutError('too long', { endpoint }))).toMatchObject({
       type: 'unconfirmed',
     })
@@ -22,12 +22,12 @@ describe('a bulk call that failed', () => {
       type: 'unconfirmed',
     })
   })
-  test.each([502, 504, 520, 524, 599])('is in doubt where a gateway answered it: %i', (status) => {
+  test.each([502, 504, 520, 524, 599])('is in doubt if a gateway answered: %i', (status) => {
     expect(classifySubmitError(new ServerError('broken', { endpoint, status }))).toMatchObject({
       type: 'unconfirmed',
     })
   })
-  test('is in doubt where it was aborted after it was sent', () => {
+  test('is in doubt if it was aborted after it was sent', () => {
     expect(classifySubmitError(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
       type: 'unconfirmed',
     })
@@ -40,7 +40,7 @@ describe('a bulk call that failed', () => {
     expect(failure(500)).toMatchObject({ type: 'not_accepted', mayBeBilled: true })
     expect(failure(503)).toMatchObject({ type: 'not_accepted', mayBeBilled: false })
   })
-  test('is posted again where it certainly was not taken', () => {
+  test('is posted again if it certainly was not accepted', () => {
     expect(classifySubmitError(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject(
       {
         type: 'not_accepted',
@@ -62,11 +62,11 @@ describe('a bulk call that failed', () => {
       countsAsAttempt: false,
     })
   })
-  test('uses up no attempt of the job while the service is down', () => {
+  test('uses up no attempt of the job during an outage', () => {
     const failed = new ServerError('broken', { endpoint, status: 500 })
     expect(classifySubmitError(failed, true)).toMatchObject({ type: 'not_accepted', countsAsAttempt: false })
   })
-  test('is rejected where the service will not have it', () => {
+  test('is rejected if the service rejects it', () => {
     expect(classifySubmitError(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
       type: 'rejected',
     })
@@ -83,7 +83,7 @@ describe('a bulk call that failed', () => {
   })
 })
 
-test('a submission is leased for longer than its call may take, and those that its slot makes before it', () => {
+test('a submission lease outlasts its call and those that its slot makes before it', () => {
   const timeoutMs = 10 * 60_000
   expect(submitLeaseMs(10, 10, timeoutMs)).toBeGreaterThan(timeoutMs)
   expect(submitLeaseMs(10, 3, timeoutMs)).toBeGreaterThan(4 * timeoutMs)

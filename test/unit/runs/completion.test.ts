@@ -21,23 +21,23 @@ describe('a run', () => {
     waitMs: 60_000,
     leftWaitMs: 10_000,
   }
-  test('is done when none of its rows waits and nobody else holds rows of its sources', () => {
+  test('is done when none of its rows waits and no other run holds rows of its sources', () => {
     expect(decideCompletion(still)).toBe('done')
     expect(decideCompletion({ ...still, picking: true })).toBe('continue')
     expect(decideCompletion({ ...still, others: 3 })).toBe('continue')
   })
-  test('waits for deliveries as long as it was told to', () => {
+  test('waits for deliveries as long as requested', () => {
     const waiting = { ...still, ownWaiting: 100, awaitingDelivery: 100 }
     expect(decideCompletion(waiting)).toBe('continue')
     expect(decideCompletion({ ...waiting, idleMs: 60_001 })).toBe('timed_out')
     expect(decideCompletion({ ...waiting, waitMs: 0 })).toBe('timed_out')
   })
-  test('does not give up rows that can still be asked singly', () => {
+  test('does not give up rows that can still be requested by single calls', () => {
     expect(decideCompletion({ ...still, ownWaiting: 100, awaitingDelivery: 99, idleMs: 1e9 })).toBe(
       'continue',
     )
   })
-  test('does not stay for lookups that are tried again much later, but does for the others', () => {
+  test('does not wait for late retries, but does for other lookups', () => {
     expect(decideCompletion({ ...still, ownWaiting: 29, later: 29 })).toBe('done')
     expect(decideCompletion({ ...still, ownWaiting: 30, later: 29 })).toBe('continue')
     expect(decideCompletion({ ...still, ownWaiting: 30, later: 29, awaitingDelivery: 1 })).toBe('continue')
@@ -45,7 +45,7 @@ describe('a run', () => {
       'timed_out',
     )
   })
-  test('stays for an outage of a quarter of an hour, or of a minute where nothing was ever answered', () => {
+  test('waits out an outage for a quarter of an hour, or for a minute if it never had a response', () => {
     expect([isOutageTooLong(14 * 60_000, true), isOutageTooLong(16 * 60_000, true)]).toEqual([false, true])
     expect([isOutageTooLong(59_000, false), isOutageTooLong(61_000, false)]).toEqual([false, true])
     expect(decideCompletion({ ...still, ownWaiting: 3, isDown: true })).toBe('done')
@@ -63,12 +63,12 @@ describe('a run', () => {
       'timed_out',
     )
   })
-  test('is done when only rows are left that its budget would not pay', () => {
+  test('is done when its budget cannot pay the remaining rows', () => {
     expect(decideCompletion({ ...still, ownWaiting: 5, unpayable: 5 })).toBe('done')
   })
 })
 
-test('the exit code tells what to do next', () => {
+test('the exit code reflects the outcome', () => {
   const rows = { picked: 1, ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])) } as Parameters<
     typeof runExitCode
   >[0]['rows']
@@ -82,22 +82,22 @@ test('the exit code tells what to do next', () => {
   expect(runExitCode({ status: 'unauthorized', rows })).toBe(2)
 })
 
-describe('calls are counted as a run would make them', () => {
+describe('call estimates match the calls of a run', () => {
   const ask = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
   const auto = { route: 'auto', bulkPossible: true } as const
-  test('jobs of 100, the last from the minimum on, the rest singly', () => {
+  test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
     expect(estimateCalls(ask(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
     expect(estimateCalls(ask(249), auto, 50)).toEqual({ person: 3 + 49, company: 4, bulk: 2, total: 58 })
     expect(estimateCalls(ask(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
   })
-  test('all singly, or all in bulk, where somebody says so', () => {
+  test('all single, or all in bulk, on request', () => {
     expect(estimateCalls(ask(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
     expect(estimateCalls(ask(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
   })
 })
 
-describe('gathering', () => {
-  test('puts together what comes while a write is under way, and loses nothing', async () => {
+describe('batcher', () => {
+  test('batches items that arrive during a write, and loses nothing', async () => {
     const batches: number[][] = []
     let finish = (): void => {}
     const add = createBatcher<number>(async (items) => {
@@ -116,7 +116,7 @@ describe('gathering', () => {
       [3, 4, 5],
     ])
   })
-  test('writes each item of a batch that failed alone, and tells only whose item it was', async () => {
+  test('writes each item of a failed batch alone, and rejects only the faulty one', async () => {
     const batches: number[][] = []
     const add = createBatcher<number>(async (items) => {
       batches.push(items)
@@ -130,7 +130,7 @@ describe('gathering', () => {
     expect(batches).toEqual([[1, 2, 3], [1], [2], [3]])
     await expect(add(4)).resolves.toBeUndefined()
   })
-  test('bounds a batch by its bytes as well, and writes an item that is larger by itself', async () => {
+  test('limits a batch by bytes too, and writes a larger item alone', async () => {
     const batches: number[][] = []
     const add = createBatcher<number>(async (items) => void batches.push(items), {
       sizeOf: (item) => item,
@@ -141,7 +141,7 @@ describe('gathering', () => {
   })
 })
 
-test('an open circuit lets nothing through, and one call when a probe is due', () => {
+test('an open circuit allows no call, and one call when a probe is due', () => {
   const client = { callsAllowedByKeys: Number.POSITIVE_INFINITY }
   const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
     allowedByBreaker({ breaker: { state, nextProbeAt }, client }, now)
@@ -151,7 +151,7 @@ test('an open circuit lets nothing through, and one call when a probe is due', (
   expect(at('half_open', 100, 100)).toBe(0)
 })
 
-test('nothing is leased for keys that are refused, and one lookup for those that are tried again', () => {
+test('no lookup is leased for rejected keys, and one for keys that are retried', () => {
   const breaker = { state: 'closed', nextProbeAt: null } as const
   expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 0 } }, 0)).toBe(0)
   expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 1 } }, 0)).toBe(1)

@@ -33,8 +33,8 @@ function logging() {
   }
 }
 
-describe('what is logged of the rate', () => {
-  test('calls that wait for more than ten seconds, with the reason, once in ten minutes for the same one', () => {
+describe('rate log', () => {
+  test('logs waits of more than ten seconds with their reason, and the same reason once in ten minutes', () => {
     const { lines, rateLog } = logging()
     const waiting = { ...calm, stallReason: 'the window is used up' }
     rateLog.observe({ ...waiting, stalledForMs: 9_000 }, 0)
@@ -48,7 +48,7 @@ describe('what is logged of the rate', () => {
     expect(lines).toHaveLength(3)
   })
 
-  test('that calls go on, after a wait that was logged and only then', () => {
+  test('logs that calls continue, only after a logged wait', () => {
     const { lines, rateLog } = logging()
     const waiting = { ...calm, stallReason: 'the window is used up' }
     rateLog.observe({ ...waiting, stalledForMs: 3_000 }, 0)
@@ -60,7 +60,7 @@ describe('what is logged of the rate', () => {
     expect(lines).toEqual(['info calls wait', 'info calls continue'])
   })
 
-  test('a ban when it begins and when it is over, and another client', () => {
+  test('logs a ban when it starts and ends, and another client', () => {
     const { lines, rateLog } = logging()
     rateLog.observe(calm, 0)
     rateLog.observe({ ...calm, state: 'banned', sharedKey: true }, 1)
@@ -74,7 +74,7 @@ describe('what is logged of the rate', () => {
   })
 })
 
-test('a bound of a window is shown as a bound, and as nothing where there is none', () => {
+test('a window bound is shown as a bound, or not at all if there is none', () => {
   expect(formatLimit(60, 3_000)).toBe('60 calls in 3 s')
   expect(formatLimit(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
   expect(formatLimit(60, null, null)).toBe('60 calls a window')

@@ -21,11 +21,11 @@ const told: RateStatus = {
   isRemote: true,
 }
 
-test('a process that never calls tells the rate as the process that does has told it', async () => {
+test('a follower reports the rate status of the leader', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
   const heard: (RateStatus | null)[] = [null, told]
-  // Nothing was delivered meanwhile.
+  // No delivery arrived meanwhile.
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
   const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
   const db = { transaction: () => transaction }
@@ -49,7 +49,7 @@ test('a process that never calls tells the rate as the process that does has tol
     ?.start()
   expect(works.rate()).toBe(null)
   await expect.poll(() => works.rate()?.utilisation).toBe(0.95)
-  // Nobody calls any more: what was told last stands.
+  // There is no leader any more: the last report stands.
   await expect.poll(() => heard.length).toBe(0)
   expect(works.rate()).toMatchObject({ limit: 100, used: 950 })
   ending.abort()
