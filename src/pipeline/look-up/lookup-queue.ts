@@ -107,7 +107,7 @@ export class LookupQueue {
     const token = randomUUID()
     const emails = this.#emailFilter()
     const startedAt = performance.now()
-    const options = { run: this.#run.id, limit, asking: startImmediately, token, leaseMs: LEASE_MS, emails }
+    const options = { run: this.#run.id, limit, startImmediately, token, leaseMs: LEASE_MS, emails }
     const lease = async (): Promise<store.LeasedLookup[]> => {
       // Probe with an untried lookup first: an input that always fails would keep the circuit open by itself.
       const untried =

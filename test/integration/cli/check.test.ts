@@ -88,7 +88,13 @@ const MISTAKES: readonly [name: string, changes: object, place: string, found: s
   ['view', { table: 'everyone' }, 'table', "'everyone', a view", 'Name the underlying table'],
   ['column', { outputs: { titel: 'title' } }, 'outputs.titel', 'no column of', "Did you mean 'title'?"],
   ['key', { key: 'email' }, 'key', 'email, on which there is no unique index', 'create unique index'],
-  ['keyless', { table: '"keyLess"' }, 'key', 'public.keyLess has no primary key', 'The table has no unique index'],
+  [
+    'keyless',
+    { table: '"keyLess"' },
+    'key',
+    'public.keyLess has no primary key',
+    'The table has no unique index',
+  ],
   ['generated', { outputs: { search: 'title' } }, 'outputs.search', 'a generated column', 'name another'],
   ['identity', { outputs: { number: 'title' } }, 'outputs.number', 'an identity column', 'name another'],
   [

@@ -244,7 +244,9 @@ describe('skipped tables and the reasons', () => {
   test.each(Object.entries(misses))('%s', async (_, [sql, why]) => {
     const proposal = await proposeFor(sql)
     expect(proposal.sources).toEqual([])
-    expect(proposal.skippedTables).toEqual([expect.objectContaining({ reason: expect.stringContaining(why) })])
+    expect(proposal.skippedTables).toEqual([
+      expect.objectContaining({ reason: expect.stringContaining(why) }),
+    ])
   })
 
   test('weak evidence gives no proposal', async () => {

@@ -116,7 +116,11 @@ test('a database that can’t hold every letter is refused', async () => {
 
 describe('a key', () => {
   test.each([
-    [{ table: 'no_key', outputs: [] }, 'nothing, and public.no_key has no primary key', 'The table has no unique index'],
+    [
+      { table: 'no_key', outputs: [] },
+      'nothing, and public.no_key has no primary key',
+      'The table has no unique index',
+    ],
     [{ table: 'two_keys', outputs: [] }, 'has no primary key', 'Set `key` to code, which is unique.'],
     [{ key: ['email'] }, 'email, on which there is no unique index', 'create unique index concurrently'],
     [{ key: ['Id'] }, `'Id', which is no column`, `Did you mean 'id'?`],
