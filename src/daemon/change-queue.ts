@@ -1,4 +1,4 @@
-import * as followed from '../store/changed-rows.ts'
+import * as changedRows from '../store/changed-rows.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 
@@ -20,26 +20,26 @@ export class ChangeQueue {
     this.#db = db
   }
 
-  next(sources: readonly string[]): Promise<followed.ChangedRows[]> {
-    return this.#transact((tx) => followed.listChangedRows(tx, sources, KEYS_PER_TICK))
+  next(sources: readonly string[]): Promise<changedRows.ChangedRows[]> {
+    return this.#transact((tx) => changedRows.listChangedRows(tx, sources, KEYS_PER_TICK))
   }
 
   /** Removes picked changes. */
-  remove(changes: readonly followed.ChangedRows[]): Promise<void> {
+  remove(changes: readonly changedRows.ChangedRows[]): Promise<void> {
     return changes.length === 0
       ? Promise.resolve()
-      : this.#transact((tx) => followed.removeChanges(tx, changes))
+      : this.#transact((tx) => changedRows.removeChanges(tx, changes))
   }
 
   /** The next part of the oldest bulk change. */
-  nextBulkPart(sources: readonly string[]): Promise<followed.BulkChange | null> {
+  nextBulkPart(sources: readonly string[]): Promise<changedRows.BulkChange | null> {
     return this.#transact((tx) =>
-      followed.nextBulkChange(tx, sources, (id) => this.#bulkOffsets.get(id) ?? 0, BULK_KEYS_PER_TICK),
+      changedRows.nextBulkChange(tx, sources, (id) => this.#bulkOffsets.get(id) ?? 0, BULK_KEYS_PER_TICK),
     )
   }
 
   /** Advances past a picked part; removes the bulk change after its last one. */
-  async advanceBulk(part: followed.BulkChange): Promise<void> {
+  async advanceBulk(part: changedRows.BulkChange): Promise<void> {
     const read = (this.#bulkOffsets.get(part.id) ?? 0) + part.keys.length
     this.#bulkOffsets.set(part.id, read)
     if (read < part.total && part.keys.length > 0) return
@@ -49,7 +49,7 @@ export class ChangeQueue {
 
   /** @param waiting sources that are not picked from at present */
   async maintain(waiting: readonly string[]): Promise<void> {
-    await this.#transact((tx) => followed.mergeChanges(tx, waiting, KEYS_PER_TICK))
+    await this.#transact((tx) => changedRows.mergeChanges(tx, waiting, KEYS_PER_TICK))
   }
 
   #transact<T>(act: (tx: Tx) => Promise<T>): Promise<T> {

@@ -17,7 +17,7 @@ export interface LiveSyncRunOptions {
   readonly owner: string
   readonly scope: () => string
   readonly service: number
-  readonly works: Workers
+  readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
   readonly trigger: 'follow' | 'backfill'
@@ -86,7 +86,7 @@ export class LiveSyncRun implements LiveRunPick {
     this.service = options.service
     this.budget = new RunBudget(options.budget)
     this.#token = token
-    this.#detach = options.works.attach({
+    this.#detach = options.workers.attach({
       run: id,
       sources: options.sources,
       counters: this.#counters,
@@ -130,7 +130,7 @@ export class LiveSyncRun implements LiveRunPick {
     this.#ended.abort()
     await this.#heartbeat
     this.#detach()
-    const { db, log, works } = this.#options
+    const { db, log, workers } = this.#options
     const stopped = new AbortController()
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#observations.failures
@@ -144,7 +144,7 @@ export class LiveSyncRun implements LiveRunPick {
           counters: this.#counters,
           startedAt: this.#startedAt,
           observations: this.#observations,
-          rate: works.rate(),
+          rate: workers.rate(),
         },
         { signal: stopped.signal, onEnded: this.#options.onEnded },
       )

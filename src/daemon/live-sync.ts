@@ -8,11 +8,11 @@ import type { RunReport } from '../runs/report.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source.ts'
 import * as budgets from '../store/budgets.ts'
-import * as callers from '../store/leases.ts'
-import * as followed from '../store/changed-rows.ts'
+import * as leases from '../store/leases.ts'
+import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
-import * as waiting from '../store/run-progress.ts'
+import * as runProgress from '../store/run-progress.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import { LiveSyncRun } from './live-sync-run.ts'
 import { Polling } from './polling.ts'
@@ -21,7 +21,7 @@ export interface LiveSyncOptions {
   readonly sources: readonly Source[]
   readonly owner: string
   readonly scope: () => string
-  readonly works: Workers
+  readonly workers: Workers
   readonly budget: number | null
   readonly onEnded: (report: RunReport, trigger: 'follow' | 'backfill', sources: readonly string[]) => void
 }
@@ -83,7 +83,7 @@ export class LiveSync {
       (await this.#pickPolled()) +
       (await this.#pickAbandoned()) +
       (await this.#pickBulk())
-    if (picked > 0) this.#options.works.wakeCalls()
+    if (picked > 0) this.#options.workers.wakeCalls()
     return picked
   }
 
@@ -91,7 +91,7 @@ export class LiveSync {
   async stop(): Promise<void> {
     await this.#closeRun('follow', 'interrupted')
     await this.#closeRun('backfill', 'interrupted')
-    if (this.#isLeader) await callers.releaseLease(this.#deps.db, LEASE_SCOPE, this.#token)
+    if (this.#isLeader) await leases.releaseLease(this.#deps.db, LEASE_SCOPE, this.#token)
     this.#isLeader = false
   }
 
@@ -99,7 +99,7 @@ export class LiveSync {
     const now = performance.now()
     if (now - this.#leadershipCheckedAt < (this.#isLeader ? LEASE_MS / 5 : 1_000)) return this.#isLeader
     const { db, log } = this.#deps
-    const leads = await callers.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
+    const leads = await leases.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
     this.#leadershipCheckedAt = now
     if (leads && !this.#isLeader) log.info({ sources: this.#names }, 'this process runs live sync')
     if (!leads && this.#isLeader) log.warn('another process took over live sync')
@@ -128,13 +128,13 @@ export class LiveSync {
         await this.#closeRun(kind, 'done')
         continue
       }
-      const isDone = run.isIdle && !(await waiting.hasWaitingRows(db, run.id))
+      const isDone = run.isIdle && !(await runProgress.hasWaitingRows(db, run.id))
       if (run.isExpired || isDone || run.budgetName !== (today?.name ?? null)) {
         this.#consecutiveFailures = 0
         await this.#closeRun(kind, 'done')
         continue
       }
-      if (await waiting.hasRequeuedRows(db, run.id, this.#names))
+      if (await runProgress.hasRequeuedRows(db, run.id, this.#names))
         for (const source of this.#options.sources)
           await repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
             includeAbandoned: false,
@@ -142,7 +142,7 @@ export class LiveSync {
           })
       const live = (await runs.listRunning(db)).map((one) => one.id)
       await adoptAbandonedLookups(db, run, live)
-      this.#options.works.wakeCalls()
+      this.#options.workers.wakeCalls()
     }
     const waits = this.#isBudgetSpent(today)
       ? this.#names
@@ -154,7 +154,7 @@ export class LiveSync {
   async #pickAbandoned(): Promise<number> {
     if (performance.now() < this.#nextAbandonedAt) return 0
     const { db, log } = this.#deps
-    const rows = await followed.listAbandonedChanges(db, this.#active, BULK_KEYS_PER_TICK)
+    const rows = await changedRows.listAbandonedChanges(db, this.#active, BULK_KEYS_PER_TICK)
     let picked = 0
     for (const kind of ['follow', 'backfill'] as const)
       for (const source of this.#options.sources) {
@@ -163,8 +163,8 @@ export class LiveSync {
           .map((row) => row.key)
         const run = keys.length === 0 ? null : await this.#openRun(kind)
         if (run === null) continue
-        const leftOut = await this.#pick(run, source, keys, { finishMissing: true })
-        picked += keys.length - leftOut.length
+        const skippedKeys = await this.#pick(run, source, keys, { finishMissing: true })
+        picked += keys.length - skippedKeys.length
       }
     if (picked > 0) log.info({ rows: picked }, 're-queued rows abandoned by a dead run')
     if (picked < BULK_KEYS_PER_TICK) this.#nextAbandonedAt = performance.now() + MAINTENANCE_MS
@@ -176,17 +176,17 @@ export class LiveSync {
     if (changes.length === 0) return 0
     const run = await this.#openRun('follow')
     if (run === null) return 0
-    const done: followed.ChangedRows[] = []
+    const done: changedRows.ChangedRows[] = []
     for (const [name, source] of this.#byName) {
       const own = changes.filter((one) => one.source === name)
-      const leftOut = new Set(
+      const skippedKeys = new Set(
         await this.#pick(
           run,
           source,
           own.flatMap((one) => one.keys),
         ),
       )
-      done.push(...own.filter((one) => !one.keys.some((key) => leftOut.has(key))))
+      done.push(...own.filter((one) => !one.keys.some((key) => skippedKeys.has(key))))
     }
     await this.#queue.remove(done)
     return done.length
@@ -197,24 +197,24 @@ export class LiveSync {
     for (const { source, keys } of this.#polling.listFound(this.#active)) {
       const run = await this.#openRun('follow')
       if (run === null) return picked
-      const leftOut = await this.#pick(run, source, keys)
+      const skippedKeys = await this.#pick(run, source, keys)
       // They are found again: the cursor advances only when all are picked.
-      await this.#polling.markPicked(source, leftOut.length === 0)
-      picked += keys.length - leftOut.length
+      await this.#polling.markPicked(source, skippedKeys.length === 0)
+      picked += keys.length - skippedKeys.length
     }
     return picked
   }
 
   async #pickBulk(): Promise<number> {
-    const many = await this.#queue.nextBulkPart(this.#active)
-    const source = many === null ? undefined : this.#byName.get(many.source)
-    if (many === null || source === undefined) return 0
+    const bulk = await this.#queue.nextBulkPart(this.#active)
+    const source = bulk === null ? undefined : this.#byName.get(bulk.source)
+    if (bulk === null || source === undefined) return 0
     const run = await this.#openRun('backfill')
     if (run === null) return 0
-    const leftOut = await this.#pick(run, source, many.keys)
-    if (leftOut.length > 0) return many.keys.length - leftOut.length
-    await this.#queue.advanceBulk(many)
-    return many.keys.length
+    const skippedKeys = await this.#pick(run, source, bulk.keys)
+    if (skippedKeys.length > 0) return bulk.keys.length - skippedKeys.length
+    await this.#queue.advanceBulk(bulk)
+    return bulk.keys.length
   }
 
   /** @returns the keys that exceed the budget */
@@ -230,7 +230,7 @@ export class LiveSync {
     const { picked, skippedKeys } = await pickChangedKeys(this.#deps, run, source, distinct, options)
     run.recordPicked(picked)
     // Stored answers need no call.
-    if (picked > 0) this.#options.works.wakeWriters()
+    if (picked > 0) this.#options.workers.wakeWriters()
     if (skippedKeys.length > 0) this.#warnOutOfBudget(run)
     return skippedKeys
   }
@@ -239,7 +239,7 @@ export class LiveSync {
   async #openRun(kind: 'follow' | 'backfill'): Promise<LiveSyncRun | null> {
     const open = this.#openRuns[kind]
     const { db, log } = this.#deps
-    const { budget, owner, scope, works } = this.#options
+    const { budget, owner, scope, workers } = this.#options
     const today = await this.#readDayBudget()
     if (this.#isBudgetSpent(today)) {
       if (open !== null) this.#warnOutOfBudget(open)
@@ -255,7 +255,7 @@ export class LiveSync {
       owner,
       scope,
       service: this.#deps.service,
-      works,
+      workers,
       sources: this.#names,
       trigger: kind,
       budget,

@@ -3,7 +3,7 @@ import { readCandidates } from '../pipeline/pick/candidates.ts'
 import { readTriggerState } from '../sources/triggers/install.ts'
 import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
-import * as passes from '../store/source-cursors.ts'
+import * as cursors from '../store/source-cursors.ts'
 import * as runs from '../store/runs.ts'
 
 const POLL_PAGE_SIZE = 1_000
@@ -19,7 +19,7 @@ interface PolledSource {
   triggersCheckedAt: number
   nextPollAt: number
   /** `whole`: there were no more rows. */
-  found: { readonly keys: string[]; readonly pass: passes.CursorPass; readonly whole: boolean } | null
+  found: { readonly keys: string[]; readonly pass: cursors.CursorPass; readonly whole: boolean } | null
 }
 
 /**
@@ -95,7 +95,7 @@ export class Polling {
     const { db, service } = this.#deps
     const { source } = one
     const began = performance.now()
-    const pass = await passes.openCursor(db, cursorName(source), CURSOR_HASH).then(withoutFullPass)
+    const pass = await cursors.openCursor(db, cursorName(source), CURSOR_HASH).then(withoutFullPass)
     const changedSince = pass.since
     const live = (await runs.listRunning(db)).map((run) => run.id)
     const keys: string[] = []
@@ -118,13 +118,13 @@ export class Polling {
     else await this.#saveCursor(one, pass)
   }
 
-  async #saveCursor({ source }: PolledSource, pass: passes.CursorPass): Promise<void> {
-    await passes.saveCursor(this.#deps.db, cursorName(source), CURSOR_HASH, pass)
+  async #saveCursor({ source }: PolledSource, pass: cursors.CursorPass): Promise<void> {
+    await cursors.saveCursor(this.#deps.db, cursorName(source), CURSOR_HASH, pass)
   }
 }
 
 /** A poll without a cursor starts now: older rows, and what only a full pass finds, are left to scheduled runs. */
-function withoutFullPass(pass: passes.CursorPass): passes.CursorPass {
+function withoutFullPass(pass: cursors.CursorPass): cursors.CursorPass {
   if (pass.since !== null) return pass
   const { now, oldestTransactionAt, snapshotXmax } = pass.start
   const changedUntil = earliest(now, pass.cursor?.changedUntil ?? oldestTransactionAt)

@@ -1,4 +1,4 @@
-import * as ticks from '../store/scheduled-runs.ts'
+import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ScheduleEntry } from '../config/config.ts'
@@ -76,14 +76,14 @@ export class Scheduler {
     const now = await clock()
     this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
-    const dropped = await ticks.deleteFutureRuns(db, schedules)
+    const dropped = await scheduledRuns.deleteFutureRuns(db, schedules)
     for (const { schedule, at } of dropped)
       log.warn(
         { schedule, at },
         'deleted a scheduled run in the future: a clock was wrong when it was recorded',
       )
-    const recorded = await ticks.latestScheduledRuns(db, schedules, now)
-    const due: ticks.DueScheduledRun[] = []
+    const recorded = await scheduledRuns.latestScheduledRuns(db, schedules, now)
+    const due: scheduledRuns.DueScheduledRun[] = []
     for (const [schedule, entry] of this.#entries) {
       const at = previousTime(entry, now)
       const before = recorded.get(schedule)
@@ -92,7 +92,7 @@ export class Scheduler {
       const fate = decideScheduledRun(at, now, { known, catchUp: entry.catchUp })
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
-    for (const { schedule, at, skipped } of await ticks.recordScheduledRuns(db, due)) {
+    for (const { schedule, at, skipped } of await scheduledRuns.recordScheduledRuns(db, due)) {
       const { state, reason } = due.find((one) => one.schedule === schedule) ?? {
         state: 'skipped',
         reason: null,
@@ -106,7 +106,7 @@ export class Scheduler {
 
   async #startNext(): Promise<boolean> {
     const { db, log, owner, leaseMs } = this.#deps
-    const { begun, blocked } = await ticks.claimScheduledRun(db, {
+    const { begun, blocked } = await scheduledRuns.claimScheduledRun(db, {
       schedules: [...this.#entries.keys()],
       owner,
       token: randomUUID(),
@@ -121,13 +121,13 @@ export class Scheduler {
     return true
   }
 
-  async #execute(claimed: ticks.ClaimedRun, entry: ScheduleEntry): Promise<void> {
+  async #execute(claimed: scheduledRuns.ClaimedRun, entry: ScheduleEntry): Promise<void> {
     const { db, log, leaseMs } = this.#deps
     const { schedule, at, attempts } = claimed
     log.info({ schedule, at, attempts }, 'scheduled run started')
     const lost = new AbortController()
     const timer = setInterval(() => {
-      ticks.extendScheduledRun(db, claimed, leaseMs).then(
+      scheduledRuns.extendScheduledRun(db, claimed, leaseMs).then(
         (ours) => ours || lost.abort(),
         (error: unknown) =>
           log.warn(
@@ -144,17 +144,22 @@ export class Scheduler {
       const { status, reason } = await this.#deps.run(entry, {
         signal,
         budgetName: `schedule ${schedule} ${at.toISOString()}`,
-        onStarted: (run) => void ticks.attachRun(db, claimed, run).catch(() => {}),
+        onStarted: (run) => void scheduledRuns.attachRun(db, claimed, run).catch(() => {}),
       })
-      if (status === 'interrupted' && signal.aborted) await keep(() => ticks.releaseScheduledRun(db, claimed))
+      if (status === 'interrupted' && signal.aborted)
+        await keep(() => scheduledRuns.releaseScheduledRun(db, claimed))
       else
         await keep(() =>
-          ticks.endScheduledRun(db, claimed, status === 'completed' ? reason : `${status}: ${reason ?? ''}`),
+          scheduledRuns.endScheduledRun(
+            db,
+            claimed,
+            status === 'completed' ? reason : `${status}: ${reason ?? ''}`,
+          ),
         )
     } catch (error) {
       const reason = (error as Error).message
       log.error({ schedule, at, reason }, 'scheduled run failed')
-      await keep(() => ticks.endScheduledRun(db, claimed, `failed: ${reason}`)).catch(() => {})
+      await keep(() => scheduledRuns.endScheduledRun(db, claimed, `failed: ${reason}`)).catch(() => {})
     } finally {
       clearInterval(timer)
     }

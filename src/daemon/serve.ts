@@ -17,7 +17,7 @@ export interface ServeReceiverOptions {
  */
 export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
-  const works = new Workers(deps, {
+  const workers = new Workers(deps, {
     sources: [...deps.sources.values()],
     calls: null,
     signal: options.signal,
@@ -27,7 +27,7 @@ export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): 
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
   try {
-    await Promise.all(works.tasks().map((step) => supervise(deps, works, step, options.signal)))
+    await Promise.all(workers.tasks().map((step) => supervise(deps, workers, step, options.signal)))
   } finally {
     await receiver.close()
   }

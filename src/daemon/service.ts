@@ -1,4 +1,4 @@
-import * as ticks from '../store/scheduled-runs.ts'
+import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config, ScheduleEntry } from '../config/config.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
@@ -40,7 +40,7 @@ const RETENTION_PACE_MS = 200
 export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, notifier, owner } = deps
   const { signal } = options
-  const works = new Workers(deps, {
+  const workers = new Workers(deps, {
     sources: [...deps.sources.values()],
     calls: { deps, elector: deps.elector },
     signal,
@@ -55,9 +55,9 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       db,
       log,
       owner,
-      clock: () => ticks.readDatabaseTime(db),
+      clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
-      run: (entry, options) => runScheduleEntry(deps, works, entry, options),
+      run: (entry, options) => runScheduleEntry(deps, workers, entry, options),
     },
     config.schedule,
   )
@@ -66,7 +66,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     sources,
     owner,
     scope: () => deps.elector.scope,
-    works,
+    workers,
     budget: entryBudget(config.budget),
     onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
   })
@@ -86,7 +86,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     ...(sources.length === 0 ? [] : [liveSyncTask(deps, follow, signal)]),
     { name: 'keep', source: null, start: () => retentionLoop(deps, signal) },
   ]
-  await Promise.all([...works.tasks(), ...runs].map((step) => supervise(deps, works, step, signal)))
+  await Promise.all([...workers.tasks(), ...runs].map((task) => supervise(deps, workers, task, signal)))
   // All answers in progress are stored now, so the runs can report.
   await schedule.stop()
   const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
@@ -170,20 +170,20 @@ const MAX_RESTART_MS = 60_000
 /** Restarts a failed task with increasing delays, so that it does not stop the others. */
 export async function supervise(
   { log }: { readonly log: Logger },
-  works: Pick<Workers, 'fail'>,
-  step: WorkerTask,
+  workers: Pick<Workers, 'fail'>,
+  task: WorkerTask,
   signal: AbortSignal,
 ): Promise<void> {
   for (let pause = FIRST_RESTART_MS; !signal.aborted; pause = Math.min(MAX_RESTART_MS, pause * 2)) {
     const began = performance.now()
     try {
-      await step.start()
+      await task.start()
       return
     } catch (error) {
       if (signal.aborted) return
       if (performance.now() - began > 10 * MAX_RESTART_MS) pause = FIRST_RESTART_MS
-      log.error({ step: step.name, err: error, ms: pause }, 'task failed, restarting')
-      works.fail(error, step.source)
+      log.error({ task: task.name, err: error, ms: pause }, 'task failed, restarting')
+      workers.fail(error, task.source)
       await sleep(pause, undefined, { signal }).catch(() => {})
     }
   }

@@ -31,36 +31,36 @@ export async function showDemo(
   const { stdout, stderr, signal, env } = context
   const began = performance.now()
   const typed = demoCommands(env)
-  const stage = new Presenter(stdout, { silent: flags.json })
-  stage.title('Fillrate', 'demo with real components and made-up people; nothing leaves this machine')
+  const presenter = new Presenter(stdout, { silent: flags.json })
+  presenter.title('Fillrate', 'demo with real components and made-up people; nothing leaves this machine')
   return withDemoEnvironment(
-    stage,
+    presenter,
     context,
     { logLevel: flags.logLevel ?? 'warn', settings },
     async (world) => {
-      showFaults(stage, world.service.settings)
+      showFaults(presenter, world.service.settings)
       const plan = await planDemo(world, signal)
-      showPlan(stage, plan)
+      showPlan(presenter, plan)
       signal.throwIfAborted()
 
-      stage.heading('The run', 'fillrate run')
-      if (stderr.isTTY) stage.text('Ctrl-C stops it and saves its state.\n')
+      presenter.heading('The run', 'fillrate run')
+      if (stderr.isTTY) presenter.text('Ctrl-C stops it and saves its state.\n')
       const view = new ProgressView(stderr)
       const story = await runDemo(world, {
         signal,
         onProgress: (progress) => view.showRun(progress),
       }).finally(() => view.end())
-      if (story.run.status === 'interrupted') showInterrupted(stage, story, typed)
+      if (story.run.status === 'interrupted') showInterrupted(presenter, story, typed)
       else {
-        showRun(stage, story, typed)
-        showFillRates(stage, story)
-        showServiceStats(stage, story)
-        showManualValues(stage, story)
-        showNextSteps(stage, typed, listCreatedFolders(world))
+        showRun(presenter, story, typed)
+        showFillRates(presenter, story)
+        showServiceStats(presenter, story)
+        showManualValues(presenter, story)
+        showNextSteps(presenter, typed, listCreatedFolders(world))
       }
       const took = performance.now() - began
       if (story.run.status !== 'interrupted')
-        stage.lines(['', stdout.paint('quiet', `The whole demo took ${formatDuration(took)}.`)])
+        presenter.lines(['', stdout.paint('quiet', `The whole demo took ${formatDuration(took)}.`)])
       if (flags.json) writeJson(stdout, toDemoJson(world, settings, { plan, story }, took))
       return demoExitCode(story)
     },
@@ -81,15 +81,15 @@ export function demoExitCode({ run, manualValues }: Pick<DemoResult, 'run' | 'ma
 export function toDemoJson(
   world: DemoEnvironment,
   size: DemoSettings,
-  told: { readonly plan: Plan; readonly story: DemoResult },
+  results: { readonly plan: Plan; readonly story: DemoResult },
   durationMs: number,
 ): object {
-  const { fillRates, run, status, deliveries, service, manualValues, examples } = told.story
+  const { fillRates, run, status, deliveries, service, manualValues, examples } = results.story
   const { settings } = world.service
   return {
     status: run.status,
     crm: { accounts: size.accounts, contacts: size.contacts, made_now: world.isNewCrm },
-    plan: told.plan,
+    plan: results.plan,
     run,
     fill_rate: Object.fromEntries(
       fillRates.map(({ source, before, after }) => [

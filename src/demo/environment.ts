@@ -38,7 +38,7 @@ export interface DemoEnvironment {
  * @throws DemoError if a part cannot run on this machine
  */
 export async function withDemoEnvironment<T>(
-  stage: Presenter,
+  presenter: Presenter,
   context: Context,
   options: { readonly logLevel: Environment['logLevel']; readonly settings: DemoSettings },
   act: (world: DemoEnvironment) => Promise<T>,
@@ -48,7 +48,7 @@ export async function withDemoEnvironment<T>(
   const state = await createStateFolder(cwd)
   const ending: (() => Promise<unknown>)[] = []
   try {
-    const postgres = await stage.step(
+    const postgres = await presenter.step(
       'starting an embedded Postgres',
       () => openPostgres(state, env),
       ({ version, address }) => `Postgres ${version} on ${address}, its data in .fillrate/postgres`,
@@ -60,7 +60,7 @@ export async function withDemoEnvironment<T>(
     client.on('error', () => {})
     await client.connect()
     ending.push(() => client.end())
-    const isNewCrm = await stage.step(
+    const isNewCrm = await presenter.step(
       'creating the CRM',
       () => createCrm(client, settings),
       (isNew) =>
@@ -69,14 +69,14 @@ export async function withDemoEnvironment<T>(
           : 'The CRM of the last demo',
     )
 
-    await stage.step(
+    await presenter.step(
       "creating Fillrate's tables",
       () => withStore(postgres.url, migrate),
       () => "Fillrate's tables, in the schema fillrate",
     )
     signal.throwIfAborted()
 
-    const service = await stage.step(
+    const service = await presenter.step(
       'starting the service',
       () => startDemoService(settings),
       (started) =>

@@ -118,7 +118,7 @@ export async function snapshotContacts(
 /** One example of each kind: a manually entered value that stays, and each way of lookup. */
 const EXAMPLES_SQL = `
   with written as (
-    select c.*, b.cells as cells_before, a.name as account, l.kind as asked
+    select c.*, b.cells as cells_before, a.name as account, l.kind as identifier_kind
       from crm.contacts c
       join contacts_before b using (id)
       left join crm.accounts a on a.id = c.account_id
@@ -130,10 +130,10 @@ const EXAMPLES_SQL = `
   ), ranked as (
     select *,
            case when cells_before ->> 'title' in ('N/A', 'n/a', '-', '?', '0', 'unknown') then 1
-                when asked = 'email' and cells_before ->> 'phone' ~ '[0-9]{2}' then 2
-                when asked = 'email' and email <> lower(btrim(email)) then 3
-                when asked = 'linkedin_url' then 4
-                when asked = 'name_company' then 5 end as kind,
+                when identifier_kind = 'email' and cells_before ->> 'phone' ~ '[0-9]{2}' then 2
+                when identifier_kind = 'email' and email <> lower(btrim(email)) then 3
+                when identifier_kind = 'linkedin_url' then 4
+                when identifier_kind = 'name_company' then 5 end as kind,
            (select count(*) from jsonb_each(cells_before) o join jsonb_each(cells_after) n using (key)
              where o.value <> n.value) as filled
       from compared
@@ -143,7 +143,7 @@ const EXAMPLES_SQL = `
      order by kind, filled desc, id
   )
   select btrim(concat_ws(' ', btrim(first_name), btrim(last_name))) as name,
-         case asked when 'email' then email
+         case identifier_kind when 'email' then email
                     when 'linkedin_url' then linkedin
                     else concat_ws(' ', first_name, last_name) || ', ' || account end as identifier,
          (select jsonb_agg(jsonb_build_object('column', key, 'before', o.value, 'after', n.value) order by place)

@@ -1,4 +1,4 @@
-import * as meters from '../store/metrics.ts'
+import * as metrics from '../store/metrics.ts'
 import fastifyCookie from '@fastify/cookie'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -56,7 +56,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(
         await read(),
-        await meters.listCounters(options.db),
+        await metrics.listCounters(options.db),
         await oldestUnsettledSeconds(options.db),
       )
       return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)

@@ -61,14 +61,14 @@ export function assignRoles(
       return points < MIN_POINTS ? [] : [{ role, field, points }]
     })
   })
-  const picks = new Map<ColumnRole, CandidateField>()
+  const roleFields = new Map<ColumnRole, CandidateField>()
   const taken = new Set<CandidateField>()
   for (const { role, field } of scored.sort((a, b) => b.points - a.points)) {
-    if (picks.has(role) || taken.has(field)) continue
-    picks.set(role, field)
+    if (roleFields.has(role) || taken.has(field)) continue
+    roleFields.set(role, field)
     taken.add(field)
   }
-  return picks
+  return roleFields
 }
 
 function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {

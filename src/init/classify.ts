@@ -48,18 +48,18 @@ function classifyTable(
   const references = new Set(
     relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
   )
-  const judged = {
+  const classified = {
     ...surveyed,
     references,
     person: assignRoles(surveyed, PERSON_ROLES, references),
     company: assignRoles(surveyed, COMPANY_ROLES, references),
     partyType: findPartyTypeFilter(surveyed),
   }
-  const kinds = findKinds(judged, isNamed)
-  const isUncertain = kinds.length === 0 && isNearMiss(judged)
-  const objection = kinds.length > 0 || isUncertain ? findRejection(judged, isNamed) : null
+  const kinds = findKinds(classified, isNamed)
+  const isUncertain = kinds.length === 0 && isNearMiss(classified)
+  const objection = kinds.length > 0 || isUncertain ? findRejection(classified, isNamed) : null
   return {
-    ...judged,
+    ...classified,
     isUncertain,
     kinds: objection === null ? kinds : [],
     rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
@@ -79,15 +79,15 @@ const isNearMiss = ({
 type UnclassifiedTable = Omit<ClassifiedTable, 'kinds' | 'rejection' | 'isUncertain'>
 
 function findKinds({ table, person, company, partyType }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
-  const picks = { person, company }
+  const roleFields = { person, company }
   const hints = { person: nameHint('person', table.name), company: nameHint('company', table.name) }
   const scores = {
     person: scoreTable('person', table.name, person),
     company: scoreTable('company', table.name, company),
   }
   const isLike = (kind: SourceKind): boolean => {
-    if (hints[kind] === 'none') return scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, picks[kind])
-    if (!OWN_ROLES[kind].some((role) => picks[kind].has(role))) return false
+    if (hints[kind] === 'none') return scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])
+    if (!OWN_ROLES[kind].some((role) => roleFields[kind].has(role))) return false
     // A strong name needs little else: email addresses, for instance, may be in another table.
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
   }
@@ -107,10 +107,10 @@ const OWN_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
 }
 
 /** What only one kind has: a person's names, or a website with an industry or a size. */
-const hasIdentity = (kind: SourceKind, picks: RoleFields): boolean =>
+const hasIdentity = (kind: SourceKind, roleFields: RoleFields): boolean =>
   kind === 'person'
-    ? picks.has('last_name') && (picks.has('email') || picks.has('profile'))
-    : picks.has('domain') && (picks.has('industry') || picks.has('employees'))
+    ? roleFields.has('last_name') && (roleFields.has('email') || roleFields.has('profile'))
+    : roleFields.has('domain') && (roleFields.has('industry') || roleFields.has('employees'))
 
 /** A person's row may also hold facts about the company, as a lead does. */
 export const hasOwnFacts = (company: RoleFields): boolean =>
@@ -133,11 +133,11 @@ function findRejection({ table }: Pick<IntrospectedTable, 'table'>, isNamed: boo
 
 /** Relations from one table to another. */
 export const relationsBetween = (
-  world: ClassifiedSchema,
+  schema: ClassifiedSchema,
   from: IntrospectedTable,
   to: IntrospectedTable,
 ): TableRelation[] =>
-  world.relations.filter((one) => one.from.table.sql === from.table.sql && one.to.table.sql === to.table.sql)
+  schema.relations.filter((one) => one.from.table.sql === from.table.sql && one.to.table.sql === to.table.sql)
 
 /** Table names that are strong or weak evidence for a kind. */
 const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
@@ -190,9 +190,9 @@ export function nameHint(kind: SourceKind, table: string): NameHint {
 }
 
 /** How strongly the name and the columns of a table say that its rows are of the kind. Pure. */
-export function scoreTable(kind: SourceKind, table: string, picks: RoleFields): number {
+export function scoreTable(kind: SourceKind, table: string, roleFields: RoleFields): number {
   const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
-  return [...picks.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
+  return [...roleFields.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
 }
 
 const HISTORY_WORDS = new Set(

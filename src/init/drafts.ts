@@ -9,22 +9,24 @@ import { linkedCompanySql, relatedRowSql, relatedValueSql } from './related-valu
 import { quoteLiteral } from '../sources/quote.ts'
 
 /** Every source that the tables may make: people, companies, then addresses of companies. Pure. */
-export function draftSources(world: ClassifiedSchema): Draft[] {
+export function draftSources(schema: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
-  const drafts = world.tables.flatMap((judged) => {
-    const { kinds, table, partyType } = judged
+  const drafts = schema.tables.flatMap((classified) => {
+    const { kinds, table, partyType } = classified
     const isShared = kinds.length > 1
     return kinds.map((kind) => {
       const isTold = isShared && (partyType !== null || kind === 'company')
       const suffix = kind === 'person' ? 'people' : 'companies'
       const name = nameFor(isTold ? `${table.name}_${suffix}` : table.name)
-      return kind === 'person' ? draftPeople(world, judged, name) : draftCompanies(world, judged, name)
+      return kind === 'person'
+        ? draftPeople(schema, classified, name)
+        : draftCompanies(schema, classified, name)
     })
   })
   const companies = drafts.filter((draft) => draft.base.kind === 'company')
-  const addresses = world.tables.flatMap((judged) => {
-    const draft = draftAddresses(world, judged, companies, (company) =>
-      nameFor(`${singularize(company)}_${judged.table.name}`),
+  const addresses = schema.tables.flatMap((classified) => {
+    const draft = draftAddresses(schema, classified, companies, (company) =>
+      nameFor(`${singularize(company)}_${classified.table.name}`),
     )
     return draft === null ? [] : [draft]
   })
@@ -48,13 +50,13 @@ function createNamer(): (wanted: string) => string {
 }
 
 /** A table of people: candidate inputs and columns to fill. Pure. */
-export function draftPeople(world: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+export function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { person: roleFields, partyType } = table
-  const work = findWorkplace(world, table)
+  const work = findWorkplace(schema, table)
   const email = roleFields.get('email')
-  const mail = email === undefined ? relatedValueSql(world, table, 'email') : fieldSql(email, 't')
+  const mail = email === undefined ? relatedValueSql(schema, table, 'email') : fieldSql(email, 't')
   const profile = roleFields.get('profile')
-  const sideProfile = profile === undefined ? relatedValueSql(world, table, 'profile') : null
+  const sideProfile = profile === undefined ? relatedValueSql(schema, table, 'profile') : null
   const fullName = fullNameSql(table)
   const company = roleFields.get('company_name')
   const inputs: Partial<Record<InputName, string>> = {
@@ -77,34 +79,36 @@ export function draftPeople(world: ClassifiedSchema, table: ClassifiedTable, nam
 }
 
 /** First and last name go before a single name column, which may hold a nickname or the reverse order. */
-function fullNameSql({ person: picks }: ClassifiedTable): string | null {
-  const [first, last] = [picks.get('first_name'), picks.get('last_name')]
+function fullNameSql({ person: roleFields }: ClassifiedTable): string | null {
+  const [first, last] = [roleFields.get('first_name'), roleFields.get('last_name')]
   if (first && last) return `concat_ws(' ', ${fieldSql(first, 't')}, ${fieldSql(last, 't')})`
-  const whole = picks.get('name')
+  const whole = roleFields.get('name')
   return whole === undefined ? null : fieldSql(whole, 't')
 }
 
 /** Where a person's company name is: in a companies table, reached by a key or through a link table. */
 function findWorkplace(
-  world: ClassifiedSchema,
-  judged: ClassifiedTable,
+  schema: ClassifiedSchema,
+  classified: ClassifiedTable,
 ): { name: string; joins: string | null } | null {
-  const companies = world.tables.filter(
+  const companies = schema.tables.filter(
     (one) =>
       one.kinds.includes('company') && one.company.has('name') && one.company.get('name') !== undefined,
   )
   const direct = companies
-    .flatMap((company) => relationsBetween(world, judged, company).map((relation) => ({ company, relation })))
+    .flatMap((company) =>
+      relationsBetween(schema, classified, company).map((relation) => ({ company, relation })),
+    )
     .map((one) => ({ ...one, points: scoreWorkRelation(one.relation) }))
     .filter((one) => one.points > 0)
     .sort((a, b) => b.points - a.points)
   const [best] = direct
   if (best) {
     const { company, relation } = best
-    const isSame = company.table.sql === judged.table.sql
+    const isSame = company.table.sql === classified.table.sql
     const conditions = [
       joinCondition(relation, 't', 'a'),
-      ...(isSame && judged.partyType !== null ? [judged.partyType.company('a')] : []),
+      ...(isSame && classified.partyType !== null ? [classified.partyType.company('a')] : []),
       ...notDeletedConditions(company, 'a'),
     ]
     return {
@@ -113,7 +117,7 @@ function findWorkplace(
     }
   }
   for (const company of companies) {
-    const linked = linkedCompanySql(world, judged, company, companyNameField(company))
+    const linked = linkedCompanySql(schema, classified, company, companyNameField(company))
     if (linked !== null) return { name: linked, joins: null }
   }
   return null
@@ -140,11 +144,11 @@ function scoreWorkRelation({ columns }: TableRelation): number {
 }
 
 /** A table of companies. Pure. */
-export function draftCompanies(world: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
-  const { company: picks, partyType, kinds } = table
-  const domain = picks.get('domain')
-  const site = domain === undefined ? relatedValueSql(world, table, 'domain') : fieldSql(domain, 't')
-  const email = picks.get('email')
+export function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+  const { company: roleFields, partyType, kinds } = table
+  const domain = roleFields.get('domain')
+  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : fieldSql(domain, 't')
+  const email = roleFields.get('email')
   const isShared = kinds.length > 1
   return {
     base: createDraftBase(table, 'company', {
@@ -156,8 +160,8 @@ export function draftCompanies(world: ClassifiedSchema, table: ClassifiedTable, 
     // Of a person's row, only what is certainly the company's: city and profile belong to the person.
     roleFields:
       isShared && partyType === null
-        ? new Map([...picks].filter(([role]) => !SHARED_ROLES.has(role)))
-        : picks,
+        ? new Map([...roleFields].filter(([role]) => !SHARED_ROLES.has(role)))
+        : roleFields,
     inputs: site === null ? {} : { domain: site },
     fallbackInputs:
       email && (!isShared || partyType !== null)
@@ -184,17 +188,17 @@ const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
  * @param companies company sources, each with its domain expression over the table
  */
 export function draftAddresses(
-  world: ClassifiedSchema,
+  schema: ClassifiedSchema,
   table: ClassifiedTable,
   companies: readonly Draft[],
   name: (company: string) => string,
 ): Draft | null {
-  const { company: picks } = table
+  const { company: roleFields } = table
   if (table.kinds.length > 0 || !ADDRESS_WORDS.has(headNoun(table.table.name))) return null
-  if (!picks.has('city') && !picks.has('country')) return null
+  if (!roleFields.has('city') && !roleFields.has('country')) return null
   if (table.table.uniqueKeys.length === 0) return null
   for (const company of companies) {
-    const [relation] = relationsBetween(world, table, company.table)
+    const [relation] = relationsBetween(schema, table, company.table)
     const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
     // `t` inside a nested sub-select would refer to the wrong table.
     if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
@@ -214,7 +218,7 @@ export function draftAddresses(
         ],
       },
       table,
-      roleFields: new Map([...picks].filter(([role]) => PLACE_ROLES.has(role))),
+      roleFields: new Map([...roleFields].filter(([role]) => PLACE_ROLES.has(role))),
       inputs: { domain: relatedRowSql(relation, company.table, domain) },
       fallbackInputs: {},
     }

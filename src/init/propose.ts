@@ -61,18 +61,18 @@ export async function proposeSources(
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await withTimeoutFallback(read, (db) => confirmRelations(db, suggested), [])
   const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
-  const world = classifyTables(tables, [...declared, ...confirmed], wanted === null ? () => false : isWanted)
+  const schema = classifyTables(tables, [...declared, ...confirmed], wanted === null ? () => false : isWanted)
 
   const sources: ProposedSource[] = []
   const skippedTables: SkippedTable[] = []
-  for (const draft of draftSources(world)) {
+  for (const draft of draftSources(schema)) {
     if (!isWanted(draft.table)) continue
     const rows = await withTimeoutFallback(read, (db) => measureInputs(db, draft), [])
     const source = chooseInputs(draft, rows)
     if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
     else sources.push(source)
   }
-  const nearest = listRejections(world, isWanted, {
+  const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
   return {
@@ -97,11 +97,11 @@ async function introspectWithSample(
 }
 
 const listRejections = (
-  world: ClassifiedSchema,
+  schema: ClassifiedSchema,
   isWanted: (table: IntrospectedTable) => boolean,
   { doubtful }: { readonly doubtful: boolean },
 ): SkippedTable[] =>
-  world.tables.flatMap((one) =>
+  schema.tables.flatMap((one) =>
     one.rejection === null || !isWanted(one) || (one.isUncertain && !doubtful)
       ? []
       : [{ table: one.sqlName, reason: one.rejection }],

@@ -10,17 +10,17 @@ import { relationsBetween, type ClassifiedTable, type ClassifiedSchema } from '.
  * if there is none. Pure.
  */
 export function relatedValueSql(
-  world: ClassifiedSchema,
+  schema: ClassifiedSchema,
   row: ClassifiedTable,
   role: ColumnRole & ('email' | 'domain' | 'profile'),
 ): string | null {
-  for (const side of world.tables) {
+  for (const side of schema.tables) {
     if (side.table.sql === row.table.sql || side.kinds.length > 0) continue
     const field = findValueField(side, role)
     if (field === undefined) continue
     const value = fieldSql(field, 'e')
     const alive = notDeletedConditions(side, 'e', 'address')
-    const [direct] = relationsBetween(world, side, row)
+    const [direct] = relationsBetween(schema, side, row)
     if (direct)
       return subselect(
         value,
@@ -28,8 +28,11 @@ export function relatedValueSql(
         [joinCondition(direct, 'e', 't'), ...alive],
         orderBySql([[side, 'e']]),
       )
-    for (const link of world.tables) {
-      const [toSide, toRow] = [relationsBetween(world, link, side)[0], relationsBetween(world, link, row)[0]]
+    for (const link of schema.tables) {
+      const [toSide, toRow] = [
+        relationsBetween(schema, link, side)[0],
+        relationsBetween(schema, link, row)[0],
+      ]
       if (!toSide || !toRow || !useDifferentColumns(toSide, toRow) || link.kinds.length > 0) continue
       return subselect(
         value,
@@ -41,7 +44,7 @@ export function relatedValueSql(
         ]),
       )
     }
-    const [own] = relationsBetween(world, row, side)
+    const [own] = relationsBetween(schema, row, side)
     if (own)
       return subselect(
         value,
@@ -58,8 +61,8 @@ function findValueField(
   side: ClassifiedTable,
   role: 'email' | 'domain' | 'profile',
 ): CandidateField | undefined {
-  const picks = role === 'domain' ? side.company : side.person
-  const picked = picks.get(role)
+  const roleFields = role === 'domain' ? side.company : side.person
+  const picked = roleFields.get(role)
   if (picked) return picked
   const isNamedSo = side.table.name.toLowerCase().includes(role)
   return side.fields.find(
@@ -70,17 +73,17 @@ function findValueField(
 
 /** A sub-select for a person's company name through a link table; null if there is none. Pure. */
 export function linkedCompanySql(
-  world: ClassifiedSchema,
+  schema: ClassifiedSchema,
   row: ClassifiedTable,
   company: ClassifiedTable,
   name: CandidateField,
 ): string | null {
-  for (const link of world.tables) {
+  for (const link of schema.tables) {
     if (link.kinds.length > 0) continue
     if (link.table.sql === row.table.sql || link.table.sql === company.table.sql) continue
     const [toRow, toCompany] = [
-      relationsBetween(world, link, row)[0],
-      relationsBetween(world, link, company)[0],
+      relationsBetween(schema, link, row)[0],
+      relationsBetween(schema, link, company)[0],
     ]
     if (!toRow || !toCompany || !useDifferentColumns(toRow, toCompany)) continue
     return subselect(

@@ -68,19 +68,19 @@ function rateLimitedResponse(verdict: WindowDecision, options: SandboxOptions): 
 function withLimit(
   answer: SandboxResponse,
   verdict: WindowDecision | undefined,
-  moment: FaultPoint,
+  point: FaultPoint,
   options: SandboxOptions,
 ): SandboxResponse {
   if (verdict === undefined) return answer
   const { headersShare, seed } = options
-  if (headersShare < 1 && !createRng(seed, `headers ${faultPointKey(moment)}`).below(headersShare))
+  if (headersShare < 1 && !createRng(seed, `headers ${faultPointKey(point)}`).below(headersShare))
     return answer
   return { ...answer, headers: { ...limitHeaders(verdict, options), ...answer.headers } }
 }
 
 function doWork(
   question: SandboxRequest,
-  moment: FaultPoint,
+  point: FaultPoint,
   made: (fault: FaultName) => boolean,
   { settings, jobs }: CallContext,
 ): CallDecision {
@@ -88,22 +88,22 @@ function doWork(
   if (question.kind === 'problem') {
     const { status, code, message } = question.problem
     // A single input rejected with 422 was processed; the inputs of a rejected bulk call were not.
-    const isAsked = status === 422 && moment.endpoint !== 'POST /v1/person/bulk'
+    const isAsked = status === 422 && point.endpoint !== 'POST /v1/person/bulk'
     return { answer: errorResponse(status, code, message), ...(isAsked && { work: 'single' }) }
   }
   if (question.kind === 'bulk') {
-    const job = jobs.accept(question.emails.map(toEmailInput), moment, question.webhookUrl)
+    const job = jobs.accept(question.emails.map(toEmailInput), point, question.webhookUrl)
     return { answer: { status: 202, body: jobs.accepted(job) }, job, work: 'bulk' }
   }
   const { lookup } = question
   if (made('202')) {
     const registered = options.webhookUrl === null ? null : new URL(options.webhookUrl)
     const webhookUrl = question.webhookUrl ?? registered
-    const job = jobs.accept([{ lookup, asWritten: lookup.key }], moment, webhookUrl)
+    const job = jobs.accept([{ lookup, asWritten: lookup.key }], point, webhookUrl)
     const answer = { status: 202, body: jobs.accepted(job) }
     return { answer, job, ...(webhookUrl !== null && { work: 'bulk' }) }
   }
-  if (made('not-a-record')) return { answer: malformedRecord(options.seed, faultPointKey(moment)) }
+  if (made('not-a-record')) return { answer: malformedRecord(options.seed, faultPointKey(point)) }
   const record = findRecord(lookup, options)
   if (record === undefined) return { answer: errorResponse(404, 'not_found', 'no match'), work: 'single' }
   return { answer: { status: 200, body: record }, work: 'single' }
@@ -115,26 +115,26 @@ function doWork(
  */
 export function decideCall(
   question: SandboxRequest,
-  moment: FaultPoint,
+  point: FaultPoint,
   key: string,
   context: CallContext,
 ): CallDecision | undefined {
   const options = context.settings()
   const made = (fault: FaultName): boolean => {
-    const is = isFaultInjected(fault, moment, options)
+    const is = isFaultInjected(fault, point, options)
     if (is) context.recorder.fault(fault)
     return is
   }
   if (made('drop-before')) return undefined
-  const failure = failures.find((fault) => isFaultInjected(fault, moment, options))
+  const failure = failures.find((fault) => isFaultInjected(fault, point, options))
   const verdict = countCall(key, failure === undefined || options.errorsCount, context)
   if (verdict !== undefined && !verdict.accepted) {
-    return { answer: withLimit(rateLimitedResponse(verdict, options), verdict, moment, options) }
+    return { answer: withLimit(rateLimitedResponse(verdict, options), verdict, point, options) }
   }
   if (failure !== undefined) context.recorder.fault(failure)
   const decision =
     failure === undefined
-      ? doWork(question, moment, made, context)
+      ? doWork(question, point, made, context)
       : { answer: failureResponse(failure, options) }
   const isLostByGateway = failure === undefined && made('504')
   const answer = isLostByGateway
@@ -142,7 +142,7 @@ export function decideCall(
     : decision.answer
   return {
     ...decision,
-    answer: withLimit(answer, verdict, moment, options),
+    answer: withLimit(answer, verdict, point, options),
     isDropped: made('drop-after'),
     isSlow: made('slow'),
   }

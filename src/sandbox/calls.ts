@@ -21,9 +21,9 @@ export interface SandboxCall {
 export async function handleCall(call: SandboxCall, context: CallContext): Promise<void> {
   const { request, response, endpoint, question, key } = call
   const { recorder, jobs, closing, settings } = context
-  const moment = { endpoint, inputs: question.inputs, nth: recorder.inputs.tried(question.inputs) }
+  const point = { endpoint, inputs: question.inputs, nth: recorder.inputs.tried(question.inputs) }
   const draw = (range: MsRange, what: string) =>
-    drawMs(range, settings().seed, `${what} ${faultPointKey(moment)}`)
+    drawMs(range, settings().seed, `${what} ${faultPointKey(point)}`)
   const drop = () => {
     recorder.request(endpoint, 'dropped')
     request.socket.destroy()
@@ -32,7 +32,7 @@ export async function handleCall(call: SandboxCall, context: CallContext): Promi
   const before = draw(settings().latencyBeforeMs, 'before')
   if (before > 0) await abortableDelay(before, closing)
   if (closing.aborted) return
-  const decision = decideCall(question, moment, key, context)
+  const decision = decideCall(question, point, key, context)
   if (decision === undefined) return drop()
   const { answer, work, job, isDropped = false, isSlow = false } = decision
   if (work === 'bulk') recorder.inputs.done(question.inputs, 'bulk')

@@ -40,7 +40,7 @@ export interface FaultPoint {
 }
 
 /** Overrides the shares: true injects the fault, false does not, undefined leaves it to its share. */
-export type FaultPlan = (fault: FaultName, moment: FaultPoint) => boolean | undefined
+export type FaultPlan = (fault: FaultName, point: FaultPoint) => boolean | undefined
 
 export interface FaultSettings {
   readonly seed: number
@@ -54,16 +54,16 @@ export function isFaultName(name: string): name is FaultName {
   return Object.hasOwn(faultMeanings, name)
 }
 
-export function faultPointKey(moment: FaultPoint): string {
-  return `${moment.nth} ${moment.endpoint} ${moment.inputs[0] ?? ''}`
+export function faultPointKey(point: FaultPoint): string {
+  return `${point.nth} ${point.endpoint} ${point.inputs[0] ?? ''}`
 }
 
 /** Whether the fault is injected here: by the plan, else by a draw that the seed determines. */
-export function isFaultInjected(fault: FaultName, moment: FaultPoint, settings: FaultSettings): boolean {
-  const planned = settings.plan?.(fault, moment)
+export function isFaultInjected(fault: FaultName, point: FaultPoint, settings: FaultSettings): boolean {
+  const planned = settings.plan?.(fault, point)
   if (planned !== undefined) return planned
   const share = settings.faults[fault] ?? 0
-  return share > 0 && createRng(settings.seed, `${fault} ${faultPointKey(moment)}`).below(share)
+  return share > 0 && createRng(settings.seed, `${fault} ${faultPointKey(point)}`).below(share)
 }
 
 function parseShare(text: string): number | undefined {

@@ -16,7 +16,7 @@ export interface JobOutcome {
 export interface SandboxJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly moment: FaultPoint
+  readonly point: FaultPoint
   readonly webhookUrl: URL | null
   /** Resolves when the delivery was answered for the first time, or will never be sent. */
   readonly firstAnswer: PromiseWithResolvers<void>
@@ -37,12 +37,12 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
   const ended = new Map<string, JobOutcome>()
 
   const made = (fault: FaultName, job: SandboxJob): boolean => {
-    const is = isFaultInjected(fault, job.moment, settings())
+    const is = isFaultInjected(fault, job.point, settings())
     if (is) recorder.fault(fault)
     return is
   }
   const pauseFor = (range: MsRange, what: string, job: SandboxJob) =>
-    abortableDelay(drawMs(range, settings().seed, `${what} ${faultPointKey(job.moment)}`), closing.signal)
+    abortableDelay(drawMs(range, settings().seed, `${what} ${faultPointKey(job.point)}`), closing.signal)
 
   function finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
     if (!pending.has(job.jobId)) return
@@ -83,7 +83,7 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
       )
     const body = bodyOf({ results: results.slice(half) })
     if (made('bad-signature', job)) {
-      const choice = createRng(settings().seed, `signature ${faultPointKey(job.moment)}`).between(0, 2)
+      const choice = createRng(settings().seed, `signature ${faultPointKey(job.point)}`).between(0, 2)
       await deliveries.sendBadlySigned(job.webhookUrl, body, choice)
     }
     const first = deliveries.sendUntilAcknowledged(job.webhookUrl, body, job.firstAnswer.resolve)
@@ -95,7 +95,7 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
   }
 
   async function runLater(job: SandboxJob): Promise<void> {
-    const ms = drawMs(settings().jobDelayMs, settings().seed, `delay ${faultPointKey(job.moment)}`)
+    const ms = drawMs(settings().jobDelayMs, settings().seed, `delay ${faultPointKey(job.point)}`)
     await abortableDelay(ms, AbortSignal.any([closing.signal, release.signal]))
     if (made('late', job)) await pauseFor(settings().lateMs, 'late', job)
     if (!closing.signal.aborted) await deliver(job)
@@ -103,14 +103,14 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
 
   return {
     /** Accepts a job. It stays pending until it is started. */
-    accept(inputs: readonly JobInput[], moment: FaultPoint, webhookUrl: URL | null): SandboxJob {
+    accept(inputs: readonly JobInput[], point: FaultPoint, webhookUrl: URL | null): SandboxJob {
       // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
       // same seed would lose its deliveries.
       const jobId = `job_${randomUUID()}`
       const job: SandboxJob = {
         jobId,
         inputs,
-        moment,
+        point,
         webhookUrl,
         firstAnswer: Promise.withResolvers(),
         end: Promise.withResolvers(),

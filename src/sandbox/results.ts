@@ -22,7 +22,7 @@ export interface DeliveryResult {
 export interface ResultsJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly moment: FaultPoint
+  readonly point: FaultPoint
 }
 
 export function toEmailInput(email: string): JobInput {
@@ -60,10 +60,10 @@ function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object
 }
 
 function unmatchedResults(job: ResultsJob, options: SandboxOptions): DeliveryResult[] {
-  const draw = createRng(options.seed, `foreign ${faultPointKey(job.moment)}`)
+  const draw = createRng(options.seed, `foreign ${faultPointKey(job.point)}`)
   return Array.from({ length: draw.between(1, 3) }, (_, more) => {
     const at = job.inputs.length + more
-    const email = `stranger.${seededIdentifier(at, faultPointKey(job.moment))}@elsewhere.example`
+    const email = `stranger.${seededIdentifier(at, faultPointKey(job.point))}@elsewhere.example`
     const requestId = options.requestIds === 'email' ? email : makeRequestId(job, at, options)
     return { request_id: requestId, data: personRecord({ kind: 'email', key: email }, options) }
   })
@@ -94,12 +94,12 @@ export function createResults(
   made: (fault: FaultName) => void,
 ): readonly DeliveryResult[] {
   if (failed && options.failedResults === 'none') return []
-  const part = createRng(options.seed, `part ${faultPointKey(job.moment)}`)
+  const part = createRng(options.seed, `part ${faultPointKey(job.point)}`)
   const results = job.inputs.flatMap((input, at): DeliveryResult[] => {
     const { lookup } = input
     if (isRejectedInput(input, options)) return []
     if (failed && part.below(0.5)) return []
-    if (isFaultInjected('missing-result', { ...job.moment, inputs: [lookup.key] }, options)) {
+    if (isFaultInjected('missing-result', { ...job.point, inputs: [lookup.key] }, options)) {
       made('missing-result')
       return []
     }
@@ -110,11 +110,11 @@ export function createResults(
       },
     ]
   })
-  if (isFaultInjected('foreign-result', job.moment, options)) {
+  if (isFaultInjected('foreign-result', job.point, options)) {
     made('foreign-result')
     results.push(...unmatchedResults(job, options))
   }
-  if (!isFaultInjected('shuffle', job.moment, options)) return results
+  if (!isFaultInjected('shuffle', job.point, options)) return results
   made('shuffle')
-  return shuffled(results, options.seed, faultPointKey(job.moment))
+  return shuffled(results, options.seed, faultPointKey(job.point))
 }

@@ -207,11 +207,11 @@ export function createInputCounter() {
       const repeated: [string, InputCounts][] = []
       for (const [key, one] of counts) {
         for (const name of ['tried', 'single', 'bulk', 'unanswered'] as const) sum[name] += one[name]
-        const asked = one.single + one.bulk
-        const paid = asked + one.unanswered
-        more.max_requested = Math.max(more.max_requested, asked)
+        const requested = one.single + one.bulk
+        const paid = requested + one.unanswered
+        more.max_requested = Math.max(more.max_requested, requested)
         more.max_paid = Math.max(more.max_paid, paid)
-        if (asked > 1) more.requested_more_than_once += 1
+        if (requested > 1) more.requested_more_than_once += 1
         if (paid > 1) more.paid_more_than_once += 1
         if (paid > 1 && repeated.length < MAX_REPEATED) repeated.push([key, one])
       }

@@ -60,42 +60,42 @@ export function createAccounts(
 ): { readonly accounts: CrmAccount[]; readonly companies: CrmCompany[] } {
   const companies: CrmCompany[] = []
   const accounts = Array.from({ length: count }, (_, n): CrmAccount => {
-    const luck = createRng(seed, `account ${n}`)
-    const isTwice = n > 20 && luck.below(0.04)
-    const it = (isTwice ? companies[luck.between(0, n - 1)] : undefined) ?? companyAt(seed, n)
+    const rng = createRng(seed, `account ${n}`)
+    const isTwice = n > 20 && rng.below(0.04)
+    const it = (isTwice ? companies[rng.between(0, n - 1)] : undefined) ?? companyAt(seed, n)
     companies.push(it)
-    return { id: n + 1, name: isTwice ? it.name.toUpperCase() : it.name, ...typedAccountFields(luck, it) }
+    return { id: n + 1, name: isTwice ? it.name.toUpperCase() : it.name, ...typedAccountFields(rng, it) }
   })
   return { accounts, companies }
 }
 
-function typedAccountFields(luck: Rng, { host }: CrmCompany): Omit<CrmAccount, 'id' | 'name'> {
+function typedAccountFields(rng: Rng, { host }: CrmCompany): Omit<CrmAccount, 'id' | 'name'> {
   return {
-    website: drawWeighted<() => string | null>(luck, [
-      [88, () => writeWebsite(luck, host)],
-      [6, () => writeBlank(luck)],
-      [6, () => writeInvalidWebsite(luck, host)],
+    website: drawWeighted<() => string | null>(rng, [
+      [88, () => writeWebsite(rng, host)],
+      [6, () => writeBlank(rng)],
+      [6, () => writeInvalidWebsite(rng, host)],
     ])(),
-    industry: luck.below(0.24)
-      ? luck.pick([...typedIndustries, ...typedIndustries, ...placeholderValues])
-      : writeBlank(luck),
-    employees: luck.below(0.14) ? luck.pick([0, 5, 12, 40, 150, 900]) : null,
-    revenue: luck.below(0.05) ? luck.pick([0, 1_000_000, 25_000_000]) : null,
-    founded: luck.below(0.1) ? luck.between(1950, 2020) : null,
-    city: luck.below(0.4) ? withStraySpaces(luck, luck.pick(typedCities)) : writeBlank(luck),
-    country: luck.below(0.45) ? luck.pick(typedCountries) : writeBlank(luck),
-    technologies: drawWeighted<readonly string[] | null>(luck, [
+    industry: rng.below(0.24)
+      ? rng.pick([...typedIndustries, ...typedIndustries, ...placeholderValues])
+      : writeBlank(rng),
+    employees: rng.below(0.14) ? rng.pick([0, 5, 12, 40, 150, 900]) : null,
+    revenue: rng.below(0.05) ? rng.pick([0, 1_000_000, 25_000_000]) : null,
+    founded: rng.below(0.1) ? rng.between(1950, 2020) : null,
+    city: rng.below(0.4) ? withStraySpaces(rng, rng.pick(typedCities)) : writeBlank(rng),
+    country: rng.below(0.45) ? rng.pick(typedCountries) : writeBlank(rng),
+    technologies: drawWeighted<readonly string[] | null>(rng, [
       [74, null],
       [18, []],
       [8, ['SAP']],
     ]),
-    attributes: drawWeighted<CrmAccount['attributes']>(luck, [
+    attributes: drawWeighted<CrmAccount['attributes']>(rng, [
       [55, null],
       [25, {}],
-      [12, { tier: luck.pick(['A', 'B', 'C']) }],
+      [12, { tier: rng.pick(['A', 'B', 'C']) }],
       [5, { tier: 'A', sub_industry: 'Widgets' }],
       [3, { sub_industry: null }],
     ]),
-    archived: luck.below(0.02),
+    archived: rng.below(0.02),
   }
 }

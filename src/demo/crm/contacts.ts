@@ -49,22 +49,22 @@ type ContactIdentity = Pick<CrmContact, 'account_id' | 'first_name' | 'last_name
 export function createContacts(seed: number, count: number, companies: readonly CrmCompany[]): CrmContact[] {
   const people: CrmPerson[] = []
   return Array.from({ length: count }, (_, n): CrmContact => {
-    const luck = createRng(seed, `contact ${n}`)
-    const again = n > 50 && luck.below(0.09) ? people[luck.between(0, n - 1)] : undefined
-    const person = again ?? createPerson(seed, n, luck, companies)
+    const rng = createRng(seed, `contact ${n}`)
+    const again = n > 50 && rng.below(0.09) ? people[rng.between(0, n - 1)] : undefined
+    const person = again ?? createPerson(seed, n, rng, companies)
     people.push(person)
-    return { id: n + 1, ...drawWeighted(luck, CONTACT_IDENTITIES)(luck, person), ...typedContactFields(luck) }
+    return { id: n + 1, ...drawWeighted(rng, CONTACT_IDENTITIES)(rng, person), ...typedContactFields(rng) }
   })
 }
 
-function createPerson(seed: number, n: number, luck: Rng, companies: readonly CrmCompany[]): CrmPerson {
-  const [first, last] = [luck.pick(firstNames), luck.pick(lastNames)]
+function createPerson(seed: number, n: number, rng: Rng, companies: readonly CrmCompany[]): CrmPerson {
+  const [first, last] = [rng.pick(firstNames), rng.pick(lastNames)]
   // A few accounts have many contacts, most have a few.
-  const account = Math.floor(luck.next() ** 1.6 * companies.length)
+  const account = Math.floor(rng.next() ** 1.6 * companies.length)
   const host = companies[account]?.host ?? 'company.example'
   const [f, l] = [toAsciiLetters(first), toAsciiLetters(last)]
   const suffix = seededIdentifier(seed, `person ${n}`).slice(0, 6)
-  const local = drawWeighted(luck, [
+  const local = drawWeighted(rng, [
     [70, `${f}.${l}${suffix.slice(0, 2)}`],
     [15, `${f.charAt(0)}${l}.${suffix.slice(0, 3)}`],
     [10, `${f}-${l}-${suffix.slice(0, 2)}`],
@@ -83,77 +83,76 @@ const toAsciiLetters = (name: string): string =>
     .replaceAll(/[^A-Za-z]/g, '')
     .toLowerCase()
 
-const withName = (luck: Rng, { first, last, account }: CrmPerson): ContactIdentity => ({
+const withName = (rng: Rng, { first, last, account }: CrmPerson): ContactIdentity => ({
   account_id: account + 1,
-  first_name: withStraySpaces(luck, first),
+  first_name: withStraySpaces(rng, first),
   last_name: last,
-  email: writeBlank(luck),
-  linkedin: writeBlank(luck),
+  email: writeBlank(rng),
+  linkedin: writeBlank(rng),
 })
 
-const withoutName = (luck: Rng, person: CrmPerson): ContactIdentity => ({
-  ...withName(luck, person),
-  first_name: writeBlank(luck),
-  last_name: writeBlank(luck),
+const withoutName = (rng: Rng, person: CrmPerson): ContactIdentity => ({
+  ...withName(rng, person),
+  first_name: writeBlank(rng),
+  last_name: writeBlank(rng),
 })
 
-function withProfile(luck: Rng, person: CrmPerson): ContactIdentity {
-  return { ...withName(luck, person), linkedin: writeProfile(luck, person.slug) }
+function withProfile(rng: Rng, person: CrmPerson): ContactIdentity {
+  return { ...withName(rng, person), linkedin: writeProfile(rng, person.slug) }
 }
 
-const CONTACT_IDENTITIES: Weighted<(luck: Rng, person: CrmPerson) => ContactIdentity> = [
-  [71, (luck, person) => ({ ...withName(luck, person), email: writeEmail(luck, person.email) })],
+const CONTACT_IDENTITIES: Weighted<(rng: Rng, person: CrmPerson) => ContactIdentity> = [
+  [71, (rng, person) => ({ ...withName(rng, person), email: writeEmail(rng, person.email) })],
   [
     14,
-    (luck, person) => ({
-      ...withoutName(luck, person),
+    (rng, person) => ({
+      ...withoutName(rng, person),
       account_id: null,
-      email: writeEmail(luck, person.email),
+      email: writeEmail(rng, person.email),
     }),
   ],
   // An invalid address, with a profile or a name as fallback.
-  [2, (luck, person) => ({ ...withProfile(luck, person), email: invalidEmail(luck, person) })],
-  [1.5, (luck, person) => ({ ...withName(luck, person), email: invalidEmail(luck, person) })],
+  [2, (rng, person) => ({ ...withProfile(rng, person), email: invalidEmail(rng, person) })],
+  [1.5, (rng, person) => ({ ...withName(rng, person), email: invalidEmail(rng, person) })],
   [4, withProfile],
   [3, withName],
-  [1, (luck, person) => ({ ...withName(luck, person), linkedin: writeInvalidProfile(luck, person.slug) })],
+  [1, (rng, person) => ({ ...withName(rng, person), linkedin: writeInvalidProfile(rng, person.slug) })],
   // Not usable for a lookup.
-  [1.2, (luck, person) => ({ ...withoutName(luck, person), email: invalidEmail(luck, person) })],
-  [0.8, (luck, person) => ({ ...withName(luck, person), account_id: null })],
+  [1.2, (rng, person) => ({ ...withoutName(rng, person), email: invalidEmail(rng, person) })],
+  [0.8, (rng, person) => ({ ...withName(rng, person), account_id: null })],
   [1.5, withoutName],
 ]
 
-const invalidEmail = (luck: Rng, person: CrmPerson): string =>
-  writeInvalidEmail(luck, person.email, `${person.first} ${person.last}`)
+const invalidEmail = (rng: Rng, person: CrmPerson): string =>
+  writeInvalidEmail(rng, person.email, `${person.first} ${person.last}`)
 
-function typedContactFields(luck: Rng): Omit<CrmContact, 'id' | keyof ContactIdentity> {
-  const isComplete = luck.below(0.02)
+function typedContactFields(rng: Rng): Omit<CrmContact, 'id' | keyof ContactIdentity> {
+  const isComplete = rng.below(0.02)
   return {
-    title:
-      isComplete || luck.below(0.22) ? luck.pick([...typedTitles, ...placeholderValues]) : writeBlank(luck),
+    title: isComplete || rng.below(0.22) ? rng.pick([...typedTitles, ...placeholderValues]) : writeBlank(rng),
     phone:
-      isComplete || luck.below(0.16)
-        ? luck.below(0.1)
-          ? luck.pick(placeholderValues)
-          : writePhone(luck)
-        : writeBlank(luck),
-    seniority: isComplete || luck.below(0.08) ? luck.pick(SENIORITIES) : null,
+      isComplete || rng.below(0.16)
+        ? rng.below(0.1)
+          ? rng.pick(placeholderValues)
+          : writePhone(rng)
+        : writeBlank(rng),
+    seniority: isComplete || rng.below(0.08) ? rng.pick(SENIORITIES) : null,
     attributes: {
-      ...(luck.below(0.4) && { source: luck.pick(leadSources) }),
-      ...department(luck, isComplete),
+      ...(rng.below(0.4) && { source: rng.pick(leadSources) }),
+      ...department(rng, isComplete),
     },
-    lead_score: luck.below(0.3) ? luck.between(1, 100) : 0,
-    notes: luck.below(0.06) ? luck.pick(contactNotes) : null,
-    deleted: luck.below(0.03),
+    lead_score: rng.below(0.3) ? rng.between(1, 100) : 0,
+    notes: rng.below(0.06) ? rng.pick(contactNotes) : null,
+    deleted: rng.below(0.03),
   }
 }
 
-const department = (luck: Rng, isComplete: boolean): { readonly department?: string | null } =>
+const department = (rng: Rng, isComplete: boolean): { readonly department?: string | null } =>
   isComplete
     ? { department: 'Sales' }
-    : drawWeighted<{ readonly department?: string | null }>(luck, [
+    : drawWeighted<{ readonly department?: string | null }>(rng, [
         [88, {}],
-        [7, { department: luck.pick(['Sales', 'IT', 'marketing', 'N/A']) }],
+        [7, { department: rng.pick(['Sales', 'IT', 'marketing', 'N/A']) }],
         [3, { department: '' }],
         [2, { department: null }],
       ])

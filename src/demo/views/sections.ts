@@ -12,57 +12,57 @@ import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, truncate } from '../../cli/terminal.ts'
 import { type LabeledText, formatCounts, renderFields, renderTable } from '../../cli/views/layout.ts'
 
-export function showFaults(stage: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
+export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`
-  stage.text(
+  presenter.text(
     `The service fails on purpose: it answers ${often((faults['500'] ?? 0) + (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0))} of the calls with ` +
       `500 or 503, fails ${often(faults['job-failed'])} of the jobs, delivers ${often(faults.duplicate)} of them twice, ` +
       `${often(faults.early)} too early and ${often(faults['bad-signature'])} with a wrong signature, and leaves results out.`,
   )
 }
 
-export function showPlan(stage: Presenter, plan: Plan): void {
-  stage.heading('What a run would request', 'fillrate plan')
-  stage.lines(renderPlan(compactPlan(plan), stage.output, { budget: 'unlimited', bulkOff: null }))
+export function showPlan(presenter: Presenter, plan: Plan): void {
+  presenter.heading('What a run would request', 'fillrate plan')
+  presenter.lines(renderPlan(compactPlan(plan), presenter.output, { budget: 'unlimited', bulkOff: null }))
 }
 
 /** The run, and if it had nothing to do, the reason. */
 export function showRun(
-  stage: Presenter,
+  presenter: Presenter,
   { run, status, knownLookups }: DemoResult,
   { again }: DemoCommands,
 ): void {
-  stage.lines(renderReport(run, stage.output))
+  presenter.lines(renderReport(run, presenter.output))
   if (run.rows.waiting > 0) {
-    stage.lines([''])
-    stage.text(
+    presenter.lines([''])
+    presenter.text(
       `${pluralize(run.rows.waiting, 'row waits', 'rows wait')} for what was on its way when a demo before this one was killed: ` +
         `${again} carries on with them in a minute.`,
     )
   }
   if (run.rows.picked > 0 || run.status !== 'completed') return
-  stage.lines([''])
-  stage.text(
+  presenter.lines([''])
+  presenter.text(
     `No lookup was repeated: ${pluralize(knownLookups, 'lookup was', 'lookups were')} answered in an earlier demo, and none is due for a refresh. ` +
       'All rows ever picked, by state:',
   )
-  stage.lines(['', ...renderRowStates(sumRowStates(status), stage.output, 'ever picked')])
+  presenter.lines(['', ...renderRowStates(sumRowStates(status), presenter.output, 'ever picked')])
 }
 
-export function showInterrupted(stage: Presenter, { run }: DemoResult, { again }: DemoCommands): void {
+export function showInterrupted(presenter: Presenter, { run }: DemoResult, { again }: DemoCommands): void {
   const out = run.jobs.waiting + run.jobs.in_doubt
   const lost =
     out === 0
       ? ''
       : ` The sandbox has lost the ${pluralize(out, 'job')} in progress, which a real service would not: those people are looked up one by one.`
-  const { paint } = stage.output
-  stage.lines([
+  const { paint } = presenter.output
+  presenter.lines([
     `${paint('heading', `Run ${run.run}`)} ${paint('warn', 'interrupted')} after ${formatDuration(run.duration_ms)}, its state is saved`,
     '',
-    ...renderRowStates(run.rows, stage.output),
+    ...renderRowStates(run.rows, presenter.output),
     '',
   ])
-  stage.text(`${again} continues where it stopped and repeats no lookup.${lost}`)
+  presenter.text(`${again} continues where it stopped and repeats no lookup.${lost}`)
 }
 
 function sumRowStates(status: DemoResult['status']): { picked: number } & Record<RowState, number> {
@@ -73,40 +73,42 @@ function sumRowStates(status: DemoResult['status']): { picked: number } & Record
   return { picked: sum((rows) => rows.total), ...(states as Record<RowState, number>) }
 }
 
-export function showFillRates(stage: Presenter, { fillRates, run }: DemoResult): void {
-  stage.heading(run.cells.written === 0 ? 'Fill rates' : 'What was filled', 'fillrate status')
-  stage.lines(fillRateChangeLines(fillRates, stage.output))
+export function showFillRates(presenter: Presenter, { fillRates, run }: DemoResult): void {
+  presenter.heading(run.cells.written === 0 ? 'Fill rates' : 'What was filled', 'fillrate status')
+  presenter.lines(fillRateChangeLines(fillRates, presenter.output))
 }
 
-export function showServiceStats(stage: Presenter, { service, run, deliveries }: DemoResult): void {
-  stage.heading('What the service counted')
+export function showServiceStats(presenter: Presenter, { service, run, deliveries }: DemoResult): void {
+  presenter.heading('What the service counted')
   const { person, company, bulk } = run.requests
-  stage.lines(serviceStatsLines(service, { calls: person + company + bulk, deliveries }, stage.output))
+  presenter.lines(
+    serviceStatsLines(service, { calls: person + company + bulk, deliveries }, presenter.output),
+  )
 }
 
-export function showManualValues(stage: Presenter, { manualValues, examples }: DemoResult): void {
-  const { paint } = stage.output
+export function showManualValues(presenter: Presenter, { manualValues, examples }: DemoResult): void {
+  const { paint } = presenter.output
   const { values, before, after, changed } = manualValues
-  stage.heading('Manually entered values are unchanged')
+  presenter.heading('Manually entered values are unchanged')
   const ends = (checksum: string): string => `${checksum.slice(0, 8)}…`
-  stage.lines([
+  presenter.lines([
     changed === 0
       ? `  ${paint('good', '✓')} ${pluralize(values, 'value')} in the CRM before the run, none changed.`
       : `  ${paint('bad', '✗')} ${formatCount(changed)} of ${pluralize(values, 'value')} that were in the CRM before the run have changed.`,
     `    Their checksum: ${ends(before)} before, ${ends(after)} after.`,
   ])
   if (examples.length > 0)
-    stage.lines([
+    presenter.lines([
       '',
       `  ${pluralize(examples.length, 'person', 'people')}, before and after:`,
       '',
-      ...exampleLines(examples, stage.output),
+      ...exampleLines(examples, presenter.output),
     ])
 }
 
-export function showNextSteps(stage: Presenter, typed: DemoCommands, folders: readonly string[]): void {
-  stage.heading('Next steps')
-  stage.lines(demoNextStepLines(typed, folders, stage.output))
+export function showNextSteps(presenter: Presenter, typed: DemoCommands, folders: readonly string[]): void {
+  presenter.heading('Next steps')
+  presenter.lines(demoNextStepLines(typed, folders, presenter.output))
 }
 
 /** Reasons of each source that are listed by name. */

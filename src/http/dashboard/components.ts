@@ -2,7 +2,17 @@ import { formatCount, relativeTime, formatPercent } from '../../util/format.ts'
 import { FAILED_ROW_STATES } from '../../domain/row.ts'
 import { html, type Html, type HtmlPart } from './html.ts'
 
-export const stateLabel = (state: string): string => state.replaceAll('_', ' ')
+/** States whose identifiers read badly; all others are shown with blanks. */
+const STATE_LABELS: Readonly<Record<string, string>> = {
+  not_found: 'no match',
+  below_confidence: 'low confidence',
+  unchanged: 'complete',
+  rejected: 'rejected by the service',
+  write_rejected: 'write failed',
+  suppressed: 'erased',
+}
+
+export const stateLabel = (state: string): string => STATE_LABELS[state] ?? state.replaceAll('_', ' ')
 
 /** A point in time, shown relative to now; the page keeps it current. */
 export const timeAgo = (date: Date, now: number): Html =>

@@ -15,7 +15,7 @@ export interface HtmlPageOptions {
 
 /** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
-  const { title, isLive: isLive = false } = options
+  const { title, isLive = false } = options
   return html`<!doctype html>
 <html lang="en">
   <head>

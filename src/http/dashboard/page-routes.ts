@@ -41,8 +41,8 @@ export function registerPages(
   options: PageRouteOptions,
 ): () => Promise<DashboardData> {
   const { db, sources, isSignedIn } = options
-  const board = cached(() => readDashboardData(db, sources(), Date.now()))
-  const live = new LiveUpdates(board, options.log)
+  const readData = cached(() => readDashboardData(db, sources(), Date.now()))
+  const live = new LiveUpdates(readData, options.log)
   server.addHook('preClose', () => live.close())
   const send = (
     reply: FastifyReply,
@@ -54,7 +54,7 @@ export function registerPages(
       .send(renderPage({ sources: [...sources().keys()], isSignedIn, ...about }, body))
 
   server.get('/', async (_, reply) =>
-    send(reply, { title: 'Dashboard', isLive: true }, overviewPage(await board())),
+    send(reply, { title: 'Dashboard', isLive: true }, overviewPage(await readData())),
   )
 
   server.get('/events', (_, reply) => {
@@ -103,8 +103,8 @@ export function registerPages(
     }
   })
 
-  registerActions(server, { db, sources, onChanged: () => board.invalidate() })
-  return board
+  registerActions(server, { db, sources, onChanged: () => readData.invalidate() })
+  return readData
 }
 
 type PageQuery = Readonly<Partial<Record<'source' | 'key' | 'state' | 'reason' | 'after', string>>>

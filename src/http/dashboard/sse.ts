@@ -64,26 +64,26 @@ export class LiveUpdates {
     if (this.#isSending) return
     this.#isSending = true
     try {
-      const board = await this.#read()
-      const parts = [...liveParts(board)].map(([id, html]) => ({
+      const data = await this.#read()
+      const parts = [...liveParts(data)].map(([id, html]) => ({
         id,
         text: html.text,
-        print: withoutTimes(html.text),
+        fingerprint: withoutTimes(html.text),
       }))
-      const chart = JSON.stringify(chartData(board.calls, board.readAt, HOUR_MS, board.rateLimits[0] ?? null))
-      for (const [response, told] of this.#pages) {
+      const chart = JSON.stringify(chartData(data.calls, data.readAt, HOUR_MS, data.rateLimits[0] ?? null))
+      for (const [response, lastSent] of this.#pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
-        for (const { id, text, print } of parts)
-          if (told.get(id) !== print) {
-            told.set(id, print)
+        for (const { id, text, fingerprint } of parts)
+          if (lastSent.get(id) !== fingerprint) {
+            lastSent.set(id, fingerprint)
             sendEvent(response, 'part', JSON.stringify({ id, html: text }))
           }
-        if (told.get('chart') !== chart) {
-          told.set('chart', chart)
+        if (lastSent.get('chart') !== chart) {
+          lastSent.set('chart', chart)
           sendEvent(response, 'chart', chart)
         }
-        sendEvent(response, 'beat', String(board.readAt))
+        sendEvent(response, 'beat', String(data.readAt))
       }
     } catch (error) {
       this.#log.warn({ reason: (error as Error).message }, 'failed to read dashboard data')

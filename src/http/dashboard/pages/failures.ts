@@ -8,8 +8,8 @@ import { card, scrollable, stateBadge, stateLabel, timeAgo } from '../components
 /** Reasons listed in full; of the others, only the rows are counted. */
 const MAX_REASONS = 12
 
-export function failuresSection(board: DashboardData): Html {
-  const reasons = board.failures.toSorted((a, b) => b.rows - a.rows)
+export function failuresSection(data: DashboardData): Html {
+  const reasons = data.failures.toSorted((a, b) => b.rows - a.rows)
   const total = reasons.reduce((sum, one) => sum + one.rows, 0)
   const rest = reasons.slice(MAX_REASONS)
   return card(

@@ -83,17 +83,12 @@ function runningHeadline(run: RunOverview): Html {
     ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
 }
 
-function findProblems({
-  runs,
-  jobs,
-  sources,
-  rateLimits: quotas,
-}: DashboardData): { tone: Tone; text: HtmlPart }[] {
+function findProblems({ runs, jobs, sources, rateLimits }: DashboardData): { tone: Tone; text: HtmlPart }[] {
   const [last] = runs
   const overdue = jobs.reduce((sum, group) => sum + group.overdue, 0)
   const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
   const paused = sources.filter((source) => source.pause !== null).map((source) => source.name)
-  const [quota] = quotas
+  const [rateLimit] = rateLimits
   return [
     ...(last?.state === Run.failed && last.reason !== null
       ? [{ tone: 'bad' as const, text: `The last run failed: ${last.reason}` }]
@@ -115,7 +110,7 @@ function findProblems({
         ]
       : []),
     ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
-    ...(quota?.status?.sharedKey === true && quota.status.isLive
+    ...(rateLimit?.status?.sharedKey === true && rateLimit.status.isLive
       ? [{ tone: 'warn' as const, text: 'Another client seems to use the same key.' }]
       : []),
   ]

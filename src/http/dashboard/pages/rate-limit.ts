@@ -8,7 +8,7 @@ import {
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { badge, shareBar, numberCell, card, ratio, timeAgo } from '../components.ts'
+import { badge, shareBar, stateLabel, numberCell, card, ratio, timeAgo } from '../components.ts'
 import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 
 type LeaderStatus = NonNullable<RateLimitStatus['status']>
@@ -16,11 +16,11 @@ type LeaderStatus = NonNullable<RateLimitStatus['status']>
 const TABLE_STEP_MS = 5 * 60_000
 
 /** The rate limit, as the leader reported it last. */
-export function rateLimitStatus({ rateLimits: quotas, readAt: at }: DashboardData): Html {
+export function rateLimitStatus({ rateLimits, readAt: at }: DashboardData): Html {
   const body =
-    quotas.length === 0
+    rateLimits.length === 0
       ? html`<p class="empty">The service has not been called yet, so its rate limit is unknown.</p>`
-      : quotas.map((one) => rateLimitFields(one, at))
+      : rateLimits.map((one) => rateLimitFields(one, at))
   return html`<div id="quota">${body}</div>`
 }
 
@@ -65,7 +65,7 @@ function currentWindowFields(status: LeaderStatus, limit: number, at: number): [
       ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
     ],
     ['Resets', next === null ? 'unknown' : `in ${formatDuration(Math.max(0, next - at))}`],
-    ['State', status.stallReason ?? status.state],
+    ['State', status.stallReason ?? stateLabel(status.state)],
   ]
 }
 
@@ -80,16 +80,16 @@ const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
 ]
 
 /** The calls of the last hour: a chart, kept live by the page's script, and the same data as a table. */
-export function rateSection(board: DashboardData): Html {
+export function rateSection(data: DashboardData): Html {
   return card(
     'rate',
     'Rate limit and API calls',
     html`<div class="columns">
-      <div>${rateLimitStatus(board)}</div>
+      <div>${rateLimitStatus(data)}</div>
       <figure>
         <figcaption>API calls per second, last hour</figcaption>
-        <div id="chart" class="chart" aria-hidden="true">${callsChart(board)}</div>
-        <div id="calls-table">${callsTable(board)}</div>
+        <div id="chart" class="chart" aria-hidden="true">${callsChart(data)}</div>
+        <div id="calls-table">${callsTable(data)}</div>
       </figure>
     </div>`,
   )

@@ -11,8 +11,8 @@ import { html, type Html, type HtmlPart } from '../html.ts'
 import { scrollable, card, stateBadge, timeAgo, stateLabel } from '../components.ts'
 
 /** The history of one row, as in `fillrate explain`. */
-export function rowPage(story: RowHistory, now: number): Html {
-  const { source, key, table, state, row } = story
+export function rowPage(history: RowHistory, now: number): Html {
+  const { source, key, table, state, row } = history
   return html`<h1><span class="sub">${source} · ${table}</span> ${key}</h1>
     <div class="grid">
       ${card('state', 'Status', [
@@ -20,14 +20,14 @@ export function rowPage(story: RowHistory, now: number): Html {
           ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
         </p>`,
         html`<ul class="notes">
-          ${listNotes(story).map((note) => html`<li>${note}</li>`)}
+          ${listNotes(history).map((note) => html`<li>${note}</li>`)}
         </ul>`,
       ])}
-      ${card('next', 'Next step', html`<p>${story.next.at !== null && [timeAgo(story.next.at, now), ': ']}${withCode(story.next.what)}</p>`)}
+      ${card('next', 'Next step', html`<p>${history.next.at !== null && [timeAgo(history.next.at, now), ': ']}${withCode(history.next.what)}</p>`)}
       ${card('values', 'Current values', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
-      ${card('asked', 'Lookup', lookupSection(story, now))}
-      ${story.fields.length > 0 && card('record', 'Enrichment record', fieldsTable(story.fields))}
-      ${card('changes', 'Changes', story.changes.length === 0 ? html`<p class="empty">Fillrate has not written to this row.</p>` : story.changes.map((change) => changeTable(change, now)))}
+      ${card('lookup', 'Lookup', lookupSection(history, now))}
+      ${history.fields.length > 0 && card('record', 'Enrichment record', fieldsTable(history.fields))}
+      ${card('changes', 'Changes', history.changes.length === 0 ? html`<p class="empty">Fillrate has not written to this row.</p>` : history.changes.map((change) => changeTable(change, now)))}
     </div>`
 }
 
@@ -112,8 +112,8 @@ function describeOwner({ policy, blank, written_by_fillrate, written_by: by }: C
   return policy === 'always' ? 'others, overwritten by policy' : 'others, protected'
 }
 
-function lookupSection(story: RowHistory, now: number): HtmlPart {
-  const { lookup, missed_lookups, job, deliveries, row } = story
+function lookupSection(history: RowHistory, now: number): HtmlPart {
+  const { lookup, missed_lookups, job, deliveries, row } = history
   const lines: [string, HtmlPart][] = missed_lookups.map((one): [string, HtmlPart] => [
     'Earlier lookup',
     [describeLookup(one), ': ', describeAnswer(one, now)],
