@@ -5,11 +5,11 @@ import { writeJson } from './terminal.ts'
 
 export interface CliOptions {
   readonly words: readonly string[]
-  /** Made for a command once it is known: what it does at the first signal depends on it. */
+  /** Called once the command is known: the behaviour at the first signal depends on it. */
   readonly contextFor: (invocation: Invocation | null) => Context
 }
 
-/** The whole program but for the process: words in, exit code out. Throws nothing. */
+/** Runs the program without the process: arguments in, exit code out. Never throws. */
 export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCode> {
   let invocation: Invocation | null = null
   let context: Context | null = null
@@ -22,7 +22,7 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
   }
 }
 
-/** Shows an error where it belongs: in words on standard error, and for a program as JSON on standard output. */
+/** Prints an error to standard error, and with `--json` as JSON to standard output. */
 export function printError(error: unknown, invocation: Invocation | null, context: Context): ExitCode {
   const { env, stderr, stdout, signal } = context
   const level = invocation?.flags.logLevel ?? env['LOG_LEVEL']

@@ -4,7 +4,7 @@ import { booleanOption, formatChoices, choiceOption, textOption } from './option
 import type { Readable } from 'node:stream'
 import type { Output } from './terminal.ts'
 
-/** A parser that throws where commander by itself would print and exit. */
+/** A parser that throws where commander would print and exit. */
 export const createParser = <const Name extends string>(name: Name) =>
   new Command(name)
     .helpOption(false)
@@ -12,60 +12,66 @@ export const createParser = <const Name extends string>(name: Name) =>
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
 
-/** The program with the options of every command. */
+/** The program, with the options of every command. */
 export const program = createParser('fillrate')
   .helpCommand(false)
   .addOption(
-    textOption('--config <FILE>', 'the configuration; default: fillrate.config.ts, .js, .mjs or .json here'),
-  )
-  .addOption(booleanOption('--json', 'one JSON object on standard output, for programs'))
-  .addOption(
-    choiceOption(
-      '--log-level <LEVEL>',
-      `how much is told on standard error: ${formatChoices(LOG_LEVELS)}`,
-      LOG_LEVELS,
-      null,
+    textOption(
+      '--config <FILE>',
+      'configuration file; default: fillrate.config.ts, .js, .mjs or .json in this folder',
     ),
   )
-  .option('--no-color', 'no colours')
-  .addOption(booleanOption('-h, --help', 'this help'))
-  .addOption(booleanOption('--version', 'the version'))
+  .addOption(booleanOption('--json', 'print one JSON object to standard output'))
+  .addOption(
+    choiceOption('--log-level <LEVEL>', `log level (stderr): ${formatChoices(LOG_LEVELS)}`, LOG_LEVELS, null),
+  )
+  .option('--no-color', 'disable colours')
+  .addOption(booleanOption('-h, --help', 'show help'))
+  .addOption(booleanOption('--version', 'print the version'))
 
 export type GlobalFlags = ReturnType<typeof program.opts>
 
-/** What was typed: a command, its arguments and its flags. */
+/** A parsed command line: the command, its arguments and its options. */
 export interface Invocation<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues> {
   readonly command: CliCommand
   readonly args: Args
   readonly flags: Flags & GlobalFlags
 }
 
-/** What a parser gives, for functions beside a handler. */
+/** The invocation that a parser produces, for functions beside a handler. */
 export type InvocationOf<Parser extends { processedArgs: unknown[]; opts: () => OptionValues }> = Invocation<
   Parser['processedArgs'],
   ReturnType<Parser['opts']>
 >
 
+/** The groups of help, in order. Hidden commands are not listed. */
+export const COMMAND_GROUPS = {
+  setup: 'Getting started',
+  work: 'Enrichment',
+  inspect: 'Status and history',
+  test: 'Testing',
+} as const
+
 interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
-  readonly group: 'first' | 'work' | 'look' | 'try' | 'hidden'
+  readonly group: keyof typeof COMMAND_GROUPS | 'hidden'
   readonly examples: readonly (readonly [command: string, what: string])[]
   readonly exits: readonly ExitCode[]
   readonly environment: readonly EnvironmentVariable[]
-  /** How its arguments are written, where that is not one after the other. */
+  /** The arguments in the usage line; null for the arguments one after the other. */
   readonly synopsis: string | null
-  /** False where it leaves the terminal to a program: then there is no `--json`. */
+  /** Whether the command supports `--json`. */
   readonly json: boolean
-  /** What to say at the first signal, when it then finishes by itself. Null: it stops at once. */
+  /** The message at the first signal, if the command then finishes by itself. Null: it stops immediately. */
   readonly onInterrupt: string | null
-  /** It runs until stopped: where there is no terminal, its log is JSON. */
+  /** Whether it runs until stopped. Without a terminal, its log is then JSON. */
   readonly longLived: boolean
-  /** More for its help: a list of terms. */
+  /** A list of terms that help shows. */
   readonly terms: { readonly title: string; readonly list: Readonly<Record<string, string>> } | null
-  /** @returns how the process is to end */
+  /** @returns the exit code of the process */
   handler(invocation: Invocation<Args, Flags>, context: Context): Promise<ExitCode>
 }
 
-/** A command: how it is parsed, what help says, and what it does. */
+/** A command: its parser, its help and its handler. */
 export interface CliCommand<
   Args extends unknown[] = unknown[],
   Flags extends OptionValues = OptionValues,
@@ -74,20 +80,20 @@ export interface CliCommand<
   readonly parser: CommandUnknownOpts
 }
 
-type Given<Args extends unknown[], Flags extends OptionValues> = Pick<
+type CommandSpec<Args extends unknown[], Flags extends OptionValues> = Pick<
   CommandDetails<Args, Flags>,
   'group' | 'examples' | 'handler'
 > &
   Partial<CommandDetails<Args, Flags>>
 
-/** Declares a command: its parser, and what goes beyond parsing. Fills in what most commands have in common. */
+/** Declares a command: its parser, and everything beyond parsing, with defaults for most of it. */
 export function defineCommand<Args extends unknown[], Flags extends OptionValues>(
-  of: Command<Args, Flags>,
-  details: Given<Args, Flags>,
+  commandParser: Command<Args, Flags>,
+  details: CommandSpec<Args, Flags>,
 ): CliCommand<Args, Flags> {
   return {
-    name: of.name(),
-    parser: of as unknown as CommandUnknownOpts,
+    name: commandParser.name(),
+    parser: commandParser as unknown as CommandUnknownOpts,
     exits: [0, 1, 2],
     environment: [],
     synopsis: null,
@@ -99,14 +105,14 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
   }
 }
 
-/** What a command says that stops taking work and ends by itself. */
-export const FINISHING_MESSAGE = 'finishing what is under way; again to stop at once'
-export const CLOSING_MESSAGE = 'closing; again to stop at once'
+/** Messages at the first signal. */
+export const FINISHING_MESSAGE = 'finishing current work; repeat to stop immediately'
+export const CLOSING_MESSAGE = 'closing; repeat to stop immediately'
 
-/** The arguments of a command that works on sources. */
+/** The argument of a command that works on sources. */
 export const SOURCES_ARGUMENT = ['[SOURCE...]', 'sources of the configuration; default: all'] as const
 
-/** How an argument is written in help: `SOURCE`, `[SOURCE]` or `[SOURCE…]`. */
+/** The arguments as help shows them: `SOURCE`, `[SOURCE]` or `[SOURCE…]`. */
 export function formatArguments({ parser: { registeredArguments } }: CliCommand): string[] {
   return registeredArguments.map((one) => {
     const name = one.name() + (one.variadic ? '…' : '')
@@ -127,12 +133,12 @@ export const formatUsage = (command: CliCommand): string =>
 
 export const PROGRAM_USAGE = 'fillrate COMMAND [options]'
 
-/** The command line can't be understood. Nothing has been done. */
+/** The command line is invalid. Nothing was done. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
-  /** How it is written: `fillrate run [SOURCE…] [options]`. */
+  /** The usage line, `fillrate run [SOURCE…] [options]`. */
   readonly usage: string
-  /** Where to read on: `fillrate run --help`. */
+  /** The command that shows more help, `fillrate run --help`. */
   readonly help: string
   readonly suggestion: string | null
 
@@ -156,7 +162,7 @@ export const createUsageError = (
     suggestion,
   })
 
-/** How a command ends, for the shell and for cron. */
+/** Exit codes, for shells and cron. */
 export const Exit = {
   done: 0,
   failed: 1,
@@ -167,54 +173,54 @@ export const Exit = {
 } as const
 export type ExitCode = (typeof Exit)[keyof typeof Exit]
 
-/** What help says of each. */
+/** The exit codes as help describes them. */
 export const EXIT_MEANINGS: Readonly<Record<ExitCode, string>> = {
   0: 'done',
   1: 'failed',
-  2: 'wrong usage, configuration or environment',
-  3: 'done, but some rows failed or still wait',
-  4: 'the budget was reached',
-  130: 'interrupted, with its state saved',
+  2: 'invalid usage, configuration or environment',
+  3: 'done, but some rows failed or are still waiting',
+  4: 'budget reached',
+  130: 'interrupted, state saved',
 }
 
-/** Everything of the process that a command may use: nothing but `main.ts` touches `process`. */
+/** What a command uses of the process: only `main.ts` and `process.ts` access `process`. */
 export interface Context {
-  /** Where answers come from. Without it there is nobody to ask. */
+  /** For interactive prompts. */
   readonly stdin?: Readable & { readonly isTTY?: boolean }
   readonly stdout: Output
   readonly stderr: Output
   readonly env: NodeJS.ProcessEnv
   readonly cwd: string
-  /** Aborted when the user or the system wants the command to end. */
+  /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal
-  /** Calls back whenever the system says that settings have changed (SIGHUP). Without a listener that ends the process. */
+  /** Registers a listener for SIGHUP. Without a listener, SIGHUP ends the process. */
   readonly onReload?: (listener: () => void) => void
   readonly now: () => number
 }
 
-/** What help says of each variable of the environment; a test holds the names against what is read. */
+/** The environment variables as help describes them. A test compares the names with those that are read. */
 export const ENVIRONMENT_HELP = {
   DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
-  FILLRATE_BASE_URL: 'the address of the enrichment service',
-  FILLRATE_API_KEY: 'its key, or several with commas, newest first',
+  FILLRATE_BASE_URL: 'base URL of the enrichment service',
+  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
-  FILLRATE_WEBHOOK_SECRET: 'what it signs deliveries with, or several',
-  FILLRATE_PUBLIC_URL: 'where it reaches the receiver; without it, no bulk',
-  FILLRATE_PORT: 'the port of the receiver; default: any free one',
-  FILLRATE_HOST: 'where the receiver listens; default: 127.0.0.1',
-  FILLRATE_DASHBOARD_TOKEN: 'opens dashboard and metrics; a must off loopback',
-  FILLRATE_NOTIFY_URL: 'whom to tell of runs, where `notify` names no url',
-  FILLRATE_NOTIFY_SECRET: 'what notifications are signed with',
+  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated',
+  FILLRATE_PUBLIC_URL: 'public URL of the webhook receiver; required for bulk jobs',
+  FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
+  FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
+  FILLRATE_DASHBOARD_TOKEN: 'access token for dashboard and metrics; required outside loopback',
+  FILLRATE_NOTIFY_URL: 'default notification URL',
+  FILLRATE_NOTIFY_SECRET: 'notification signing secret',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
-  HTTPS_PROXY: 'a proxy that leads to the service',
-  HTTP_PROXY: 'the same for addresses without TLS',
-  NO_PROXY: 'hosts that need no proxy',
-  NO_COLOR: 'anything: no colours',
+  HTTPS_PROXY: 'proxy for the service',
+  HTTP_PROXY: 'proxy for URLs without TLS',
+  NO_PROXY: 'hosts to reach without a proxy',
+  NO_COLOR: 'disable colours (any value)',
 } as const satisfies Readonly<Record<string, string>>
 
 export type EnvironmentVariable = keyof typeof ENVIRONMENT_HELP
 
-/** What a command reads that needs the database, that calls the service, or that receives deliveries. */
+/** The variables of commands that use the database, call the service, or receive webhooks. */
 export const DATABASE_VARIABLES = ['DATABASE_URL'] as const
 export const SERVICE_VARIABLES = [
   'DATABASE_URL',

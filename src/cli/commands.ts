@@ -24,7 +24,7 @@ import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
 import { versionCommand } from './commands/version.ts'
 
-/** Every command, in the order of help. */
+/** All commands, in the order of help. */
 export const commands: readonly CliCommand[] = [
   demoCommand,
   initCommand,

@@ -6,10 +6,10 @@ import { sanitize } from '../util/text.ts'
 
 export interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]
-  /** Short lines for a person, or JSON for a program. */
+  /** Short lines for people, or JSON. */
   readonly format: 'short' | 'json'
   readonly output: Output
-  /** Takes the secrets out of a line. */
+  /** Removes secrets from a line. */
   readonly mask: (text: string) => string
 }
 
@@ -30,7 +30,7 @@ export function createLog({ level, format, output, mask }: LogOptions): Logger {
 }
 
 /**
- * An error as a log holds it: not its other properties, because those of a database error may hold values of a row.
+ * The logged fields of an error. Other properties are left out: those of a database error can contain values of a row.
  */
 function errorFields(error: unknown, detailed: boolean): object {
   if (!(error instanceof Error)) return { message: String(error) }
@@ -48,7 +48,7 @@ const STYLES: Readonly<Partial<Record<string, TextStyle>>> = {
 const NAMES: readonly string[] = LOG_LEVELS
 const LEVEL_COLUMNS = 5
 
-/** `14:03:22 warn  waiting for Postgres  step=settle ms=400` out of pino's JSON. */
+/** Formats a line of pino's JSON: `14:03:22 warn  waiting for Postgres  step=settle ms=400`. */
 export function formatLogLine(json: string, paint: Paint): string {
   const { level, time, msg = '', err, ...fields } = JSON.parse(json) as Record<string, unknown>
   const date = new Date(String(time))
@@ -68,10 +68,10 @@ export function formatLogLine(json: string, paint: Paint): string {
   return `${start}${rest === '' ? '' : `  ${paint('quiet', rest)}`}\n${stack}`
 }
 
-/** Nothing and whole objects are for programs. */
+/** Null and objects are shown in JSON logs only. */
 const isBrief = (value: unknown): boolean => value !== null && (!isObject(value) || Array.isArray(value))
 
-/** In quotes only where it would be hard to tell where it ends. */
+/** Quoted only if its end would be ambiguous. */
 function valueText(value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(',')
   const text = sanitize(typeof value === 'string' ? value : JSON.stringify(value))
@@ -81,8 +81,8 @@ function valueText(value: unknown): string {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
 
-/** Names of variables whose values must never be seen. */
-const SECRET = [
+/** Variables whose values must never be shown. */
+const SECRET_VARIABLES = [
   'FILLRATE_API_KEY',
   'FILLRATE_WEBHOOK_SECRET',
   'FILLRATE_DASHBOARD_TOKEN',
@@ -90,19 +90,19 @@ const SECRET = [
   'FILLRATE_NOTIFY_SECRET',
 ] as const
 
-/** A shorter one would blot out half of every text, and is no secret worth the name. */
-const SHORTEST = 6
+/** Masking a shorter value would hide half of every text. */
+const MIN_SECRET_LENGTH = 6
 
 /**
- * Takes the secrets of an environment out of a text. No message should hold one to begin with: this is for the message
- * of a library, or of a program error, that nobody has foreseen.
+ * Returns a function that removes the secrets of an environment from a text. No message of ours contains one; this covers
+ * messages of libraries and unexpected errors.
  */
 export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
-  const secrets = SECRET.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
+  const secrets = SECRET_VARIABLES.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
   const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
   const password = addresses.flatMap((name) => passwordOf(env[name]))
-  const hidden = [...secrets, ...password].filter((one) => one.length >= SHORTEST)
-  // The longest first: one may begin with another.
+  const hidden = [...secrets, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)
+  // The longest first: one can be the prefix of another.
   const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)
   return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
 }

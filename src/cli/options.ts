@@ -214,21 +214,21 @@ export function formatChoices(words: readonly string[]): string {
 
 export const limitOption = wholeNumberOption(
   '--limit <N>',
-  'rows of each source, at the most; what an interrupted run left counts',
+  'maximum number of rows per source, including those of an interrupted run',
   1,
   null,
 )
 export const budgetOption = lookupBudgetOption(
   '--budget <N|unlimited>',
-  "lookups that may be asked; default: the configuration's budget",
+  "maximum number of lookups; default: the configuration's budget",
 )
 export const whereOption = textOption(
   '--where <SQL>',
-  'only rows for which this is true; the table is t, as in the configuration',
+  'only rows that match this condition; the table is t, as in the configuration',
 )
 export const routeOption = choiceOption(
   '--route <auto|sync|bulk>',
-  'one call a lookup, or jobs of 100; default: auto',
+  'sync: one call per lookup; bulk: jobs of up to 100; default: auto',
   ['auto', 'sync', 'bulk'],
   'auto',
 )

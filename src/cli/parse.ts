@@ -7,8 +7,8 @@ import { InvalidValueError, createMissingValueError, valuePlaceholder } from './
 for (const command of commands) program.addCommand(command.parser)
 
 /**
- * Reads the words of a command line, without the program's own name. Pure.
- * @throws UsageError that says what was wrong and what was meant
+ * Parses a command line, without the name of the program. Pure.
+ * @throws UsageError with a suggestion if there is one
  */
 export function parseCommandLine(words: readonly string[]): Invocation {
   let parsed: CliCommand | null = null
@@ -23,14 +23,14 @@ export function parseCommandLine(words: readonly string[]): Invocation {
   const { help, version } = program.opts()
   const [first, second] = program.args.filter((word) => !word.startsWith('-'))
   if (version) return invoke('version', [])
-  // Help is needed most where something is wrong, so it precedes any complaint.
+  // Help is most useful if something is wrong, so it takes precedence over errors.
   if (help || (failure === null && parsed === null))
-    return invoke('help', topicOf(first === 'help' ? second : first))
+    return invoke('help', parseTopic(first === 'help' ? second : first))
   if (failure !== null) throw toUsageError(failure, findCommand(first), words)
   const command = parsed as unknown as CliCommand
   const { processedArgs: args } = command.parser
   return command.name === 'help'
-    ? invoke('help', topicOf(second))
+    ? invoke('help', parseTopic(second))
     : { command, args, flags: command.parser.optsWithGlobals() as Invocation['flags'] }
 }
 
@@ -41,13 +41,13 @@ function invoke(name: string, args: readonly string[]): Invocation {
 }
 
 /** @throws UsageError if there is no such command */
-function topicOf(word: string | undefined): string[] {
+function parseTopic(word: string | undefined): string[] {
   if (word === undefined) return []
-  if (findCommand(word) === null) throw noSuchCommand(word)
+  if (findCommand(word) === null) throw createUnknownCommandError(word)
   return [word]
 }
 
-const noSuchCommand = (word: string): Error =>
+const createUnknownCommandError = (word: string): Error =>
   createUsageError(
     null,
     `there is no command ${quoteText(word)}`,
@@ -57,19 +57,19 @@ const noSuchCommand = (word: string): Error =>
     ),
   )
 
-/** Commander's error in our words; every other error is thrown as it is. */
+/** Converts an error of commander or of a value parser; returns any other error unchanged. */
 function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {
   if (error instanceof InvalidValueError)
-    return createUsageError(command ?? typedIn(words), error.message, error.suggestion)
+    return createUsageError(command ?? findTypedCommand(words), error.message, error.suggestion)
   if (!(error instanceof CommanderError)) return error
   const subject = /'(.*)'/s.exec(error.message)?.[1] ?? ''
   switch (error.code) {
     case 'commander.unknownOption':
-      return unknownOption(command, subject)
+      return createUnknownOptionError(command, subject)
     case 'commander.optionMissingArgument': {
-      const option = optionsOf(command).find(({ flags }) => flags === subject)
+      const option = allOptions(command).find(({ flags }) => flags === subject)
       if (option === undefined) return error
-      return createUsageError(command ?? typedIn(words), createMissingValueError(option).message)
+      return createUsageError(command ?? findTypedCommand(words), createMissingValueError(option).message)
     }
     case 'commander.missingArgument': {
       if (command === null) return error
@@ -77,23 +77,25 @@ function toUsageError(error: unknown, command: CliCommand | null, words: readonl
       return createUsageError(command, `fillrate ${command.name} needs ${missing}`)
     }
     case 'commander.excessArguments':
-      return command === null ? noSuchCommand(program.args[0] ?? '') : excessArguments(command)
+      return command === null
+        ? createUnknownCommandError(program.args[0] ?? '')
+        : createExcessArgumentsError(command)
     default:
       return createUsageError(command, error.message)
   }
 }
 
-/** The command of words that were not read to their end, because an option before them was wrong. */
-const typedIn = (words: readonly string[]): CliCommand | null =>
+/** The command on a command line that was not parsed to its end. */
+const findTypedCommand = (words: readonly string[]): CliCommand | null =>
   words.map(findCommand).find((one) => one !== null) ?? null
 
-const optionsOf = (command: CliCommand | null) => [...program.options, ...(command?.parser.options ?? [])]
+const allOptions = (command: CliCommand | null) => [...program.options, ...(command?.parser.options ?? [])]
 
 const isNamed = ({ long, short }: Option, name: string): boolean => long === name || short === name
 
-function unknownOption(command: CliCommand | null, typed: string): Error {
+function createUnknownOptionError(command: CliCommand | null, typed: string): Error {
   const [name = '', value] = typed.split(/=(.*)/s)
-  const isOfThis = optionsOf(command).some((one) => isNamed(one, name) && valuePlaceholder(one) === null)
+  const isOfThis = allOptions(command).some((one) => isNamed(one, name) && valuePlaceholder(one) === null)
   if (isOfThis) return createUsageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
   const others = commands.filter((one) => one.parser.options.some((option) => isNamed(option, name)))
   if (others.length > 0) {
@@ -101,11 +103,11 @@ function unknownOption(command: CliCommand | null, typed: string): Error {
     const here = command === null ? 'fillrate' : `fillrate ${command.name}`
     return createUsageError(command, `${name} is no option of ${here}, but of ${these}`)
   }
-  const known = optionsOf(command).flatMap(({ long }) => long ?? [])
+  const known = allOptions(command).flatMap(({ long }) => long ?? [])
   return createUsageError(command, `there is no option ${name}`, didYouMean(name, known))
 }
 
-function excessArguments(command: CliCommand): Error {
+function createExcessArgumentsError(command: CliCommand): Error {
   const { registeredArguments, args } = command.parser
   const most = registeredArguments.length
   const extra = args.slice(most).map(quoteText).join(' ')

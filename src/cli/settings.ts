@@ -15,7 +15,7 @@ export interface Settings {
 }
 
 /**
- * What a command that works with sources needs.
+ * Reads the configuration and the environment, and opens the log.
  * @throws ConfigProblems
  */
 export async function readSettings(invocation: Invocation, context: Context): Promise<Settings> {
@@ -33,8 +33,7 @@ export function readConfig(
 }
 
 /**
- * Opens the app for a command, and closes it again. It is imported here, so that help does not wait for a database
- * driver.
+ * Opens the app for the duration of `act`. It is imported here, so that help does not load a database driver.
  * @throws ConfigProblems
  */
 export async function withApp<Result>(
@@ -53,8 +52,8 @@ export async function withApp<Result>(
 }
 
 /**
- * The log of a command. On a terminal where progress is shown it holds only what is unusual; that of a process which
- * runs for ever is read by programs where there is no terminal, every other one by whoever reads cron's mail.
+ * Opens the log of a command. On a terminal, where progress is shown, it starts at level warn. Without a terminal, the log
+ * of a long-running process is JSON, and that of any other command is text, for mail from cron.
  */
 export function openLog(
   { command: { longLived }, flags }: Invocation,
@@ -64,21 +63,21 @@ export function openLog(
   const { stderr, env } = context
   const fromEnvironment =
     env['LOG_LEVEL'] === undefined || env['LOG_LEVEL'].trim() === '' ? null : environment.logLevel
-  const usual = stderr.isTTY && !longLived ? 'warn' : 'info'
+  const defaultLevel = stderr.isTTY && !longLived ? 'warn' : 'info'
   return createLog({
-    level: flags.logLevel ?? fromEnvironment ?? usual,
+    level: flags.logLevel ?? fromEnvironment ?? defaultLevel,
     format: stderr.isTTY || !longLived ? 'short' : 'json',
     output: stderr,
     mask: createSecretMask(env),
   })
 }
 
-/** SQLSTATE class 42 is what Postgres can't read or find; 22 and 0A are what it can't compute or allow. */
-const WRONG_SQL = /^(?:42|22|0A)/
+/** SQLSTATE classes 42 (syntax, unknown name), 22 (data exception) and 0A (not supported). */
+const INVALID_SQL = /^(?:42|22|0A)/
 
 /**
- * Does `act`; where Postgres objects to SQL while there is a `--where`, that is what it objects to: everything else in
- * the statement has been tried when the sources were opened.
+ * Runs `act`. If Postgres rejects its SQL and there is a `--where`, that condition is the reason: the rest of the statement
+ * was tried when the sources were opened.
  */
 export async function explainWhereError<Result>(
   where: string | null,
@@ -90,22 +89,22 @@ export async function explainWhereError<Result>(
     if (
       where === null ||
       !(error instanceof Error) ||
-      !WRONG_SQL.test((error as { code?: string }).code ?? '')
+      !INVALID_SQL.test((error as { code?: string }).code ?? '')
     )
       throw error
     const problem = {
       place: '--where',
       found: `${where}\n${error.message}`,
       expected: 'an SQL condition over the source, whose table is t',
-      todo: 'Put it in quotes, so that the shell leaves it whole: --where "t.country = \'NO\'".',
+      todo: 'Quote it for the shell: --where "t.country = \'NO\'".',
     }
     throw new ConfigProblems('the command', [problem], { cause: error })
   }
 }
 
 /**
- * Opens the database of the environment for a command that needs nothing else, and closes it again.
- * @throws ConfigProblems where there is no DATABASE_URL
+ * Opens the database for the duration of `act`, for a command that needs nothing else.
+ * @throws ConfigProblems without a DATABASE_URL
  */
 export async function withDatabase<Result>(
   context: Pick<Context, 'env'>,

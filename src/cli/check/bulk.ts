@@ -13,17 +13,17 @@ import {
   describeNetworkError,
 } from './finding.ts'
 
-/** Whether lookups can go in bulk, and whether their deliveries would arrive. Off is a choice, so it is no error. */
+/** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
 export async function checkBulkSetup(environment: Environment, log: Logger): Promise<Finding> {
   const bulk = checkBulkAvailability(environment)
   if (!bulk.isPossible)
     return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
-      todo: bulk.todo === null ? null : `To have it, ${bulk.todo}.`,
+      todo: bulk.todo === null ? null : `To enable it, ${bulk.todo}.`,
     })
   const { publicUrl } = environment
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
   if (publicUrl === null)
-    return createFinding('bulk', 'ok', `on: deliveries come to this machine, ${secrets}`)
+    return createFinding('bulk', 'ok', `on: webhooks are received on this machine, ${secrets}`)
   const standIn = await openStandIn(environment, log)
   if (standIn !== null && 'wrong' in standIn) return standIn.wrong
   try {
@@ -48,7 +48,7 @@ async function openStandIn(
       port,
       receive: async () => 'bad_signature',
       deliveries: { notify: () => {} },
-      notReadyReason: async () => 'fillrate check looks whether this address can be reached',
+      notReadyReason: async () => 'fillrate check tests whether this address is reachable',
       dashboard: null,
       log,
     })
@@ -61,17 +61,17 @@ async function openStandIn(
     const problem = {
       place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
       found: `${host ?? DEFAULT_HOST}:${port}: ${message}`,
-      expected: 'an address and a port of this machine on which this user may listen',
+      expected: 'an address and port of this machine that this user may listen on',
       todo:
         code === 'EACCES'
-          ? 'Take a port from 1024 on.'
-          : 'Correct it, or leave FILLRATE_HOST out for loopback.',
+          ? 'Use a port from 1024.'
+          : 'Correct it, or unset FILLRATE_HOST to listen on loopback.',
     }
     return { wrong: createFailedFinding('bulk', [problem]) }
   }
 }
 
-/** Sends what a receiver must refuse: a delivery without a signature. */
+/** Sends a webhook without a signature, which a receiver must reject. */
 async function deliver({ port, proxies }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
   const url = `${publicUrl}/webhooks/enrichment`
   const wrong = (found: string): Finding =>
@@ -79,11 +79,11 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
       {
         place: 'FILLRATE_PUBLIC_URL',
         found: `${url}: ${found}`,
-        expected: 'Fillrate’s receiver, which answers 401 to a delivery without a signature',
+        expected: 'the webhook receiver of Fillrate, which answers 401 without a signature',
         todo:
           port === null
-            ? 'Correct the address, set FILLRATE_PORT to the port that it leads to, or start `fillrate serve` there.'
-            : `Correct the address, or what passes it on to port ${port} of this machine.`,
+            ? 'Correct the URL, set FILLRATE_PORT to the port that it forwards to, or start `fillrate serve` there.'
+            : `Correct the URL, or the proxy that forwards it to port ${port} of this machine.`,
       },
     ])
   const dispatcher = openProxyDispatcher(url, proxies)
@@ -99,20 +99,20 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
     })
     const text = await body.text()
     if (statusCode === 401 && text.includes('signature'))
-      return createFinding('bulk', 'ok', `on: deliveries come to ${publicUrl}, which answers; ${secrets}`)
+      return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers; ${secrets}`)
     return wrong(`something else answers, with ${statusCode}`)
   } catch (error) {
     const reason = describeNetworkError(error)
     if (!isSilent(error)) return wrong(reason)
-    return createFinding('bulk', 'warning', `on: deliveries come to ${publicUrl}; ${reason} from here`, {
-      todo: `Where only the outside can reach it, ask from there: curl -X POST ${url} is answered with 401.`,
+    return createFinding('bulk', 'warning', `on: webhooks arrive at ${publicUrl}; ${reason} from here`, {
+      todo: `If it is reachable only from outside, test it there: curl -X POST ${url} must return 401.`,
     })
   } finally {
     await dispatcher?.destroy()
   }
 }
 
-/** Some networks let nobody inside reach their own outer address, and drop what is sent there. */
+/** Some networks drop requests from inside to their own public address. */
 const isSilent = (error: unknown): boolean =>
   error instanceof Error &&
   (error.name === 'TimeoutError' ||

@@ -33,7 +33,7 @@ export async function* checkDatabase(
         todo: 'Set it in the environment or in a .env file in this folder.',
       },
     ])
-    yield* skipped(config, 'the database is not known')
+    yield* skipped(config, 'no database configured')
     return null
   }
   const db = openDatabase({ url, max: 1 })
@@ -41,7 +41,7 @@ export async function* checkDatabase(
     const connected = await connect(db, env)
     yield connected
     if (connected.verdict === 'error') {
-      yield* skipped(config, 'the database does not answer')
+      yield* skipped(config, 'the database is unreachable')
       return null
     }
     const clock = await readClock(db, now)
@@ -79,7 +79,7 @@ async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   }
 }
 
-/** Asked twice, because the first answer may have waited for the connection. */
+/** Read twice, because the first response may include the connection time. */
 async function readClock(db: Database, now: () => number): Promise<ClockReading> {
   const read = async (): Promise<ClockReading> => {
     const asked = now()
@@ -124,7 +124,7 @@ async function missingMigrations(db: Database, pending: readonly string[]): Prom
   const { there = false, mayCreate = true, database = '', role = '' } = rows[0] ?? {}
   return {
     place: 'the schema "fillrate"',
-    found: there ? `without ${pending.join(', ')}` : 'not there yet',
+    found: there ? `without ${pending.join(', ')}` : 'missing',
     expected: 'the schema of this version',
     todo:
       there || mayCreate
@@ -133,7 +133,7 @@ async function missingMigrations(db: Database, pending: readonly string[]): Prom
   }
 }
 
-/** What this role may not do in the schema `fillrate`, where another has made it; null where nothing is missing. */
+/** Missing privileges of this role on the schema `fillrate`, if another role created it; null if none is missing. */
 export async function findMissingPrivileges(db: Database): Promise<Problem | null> {
   const { rows } = await sql<{ table: string; role: string }>`
     select c.relname as "table", quote_ident(current_user) as role
@@ -147,14 +147,14 @@ export async function findMissingPrivileges(db: Database): Promise<Problem | nul
   return {
     place: 'the schema "fillrate"',
     found: `this role may not read and write ${rows.map((row) => row.table).join(', ')}`,
-    expected: 'a role that may: all of a run is kept there',
+    expected: 'a role with these privileges: all state is stored there',
     todo: `grant select, insert, update, delete on all tables in schema fillrate to ${first.role}`,
   }
 }
 
 const NAME = 'scope'
 
-/** Whether this database is another service's as well, or another key's at this moment. Says nothing where it is not. */
+/** Warns if the database holds results of another service, or a run with another key is in progress. */
 export async function* checkScope(
   db: Database,
   { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
@@ -166,10 +166,10 @@ export async function* checkScope(
     yield createFinding(
       NAME,
       'warning',
-      `this database holds answers of ${known.join(', ')}, and none of ${address}`,
+      `this database holds results of ${known.join(', ')}, and none of ${address}`,
       {
         todo:
-          `They are not used for ${address}: what is asked there is paid there. If the service has only moved, run ` +
+          `They are not used for ${address}, so lookups there are billed again. If the service has only moved, run ` +
           `update fillrate.services set host = '${address}' where host = '${known[0]}';`,
       },
     )
@@ -179,9 +179,9 @@ export async function* checkScope(
     yield createFinding(
       NAME,
       'warning',
-      `with another service or key, ${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is at work`,
+      `${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is in progress with another service or key`,
       {
-        todo: 'Its rows and lookups are left to it. If that is not meant, correct FILLRATE_BASE_URL or FILLRATE_API_KEY there or here.',
+        todo: 'Its rows and lookups are not shared. If this is unintended, correct FILLRATE_BASE_URL or FILLRATE_API_KEY there or here.',
       },
     )
 }

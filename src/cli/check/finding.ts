@@ -2,16 +2,16 @@ import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
-/** What one look found: in order; to be known but no obstacle; wrong; or not looked at, because of something wrong. */
+/** The result of one check. Skipped: not checked, because of an earlier error. */
 export type FindingVerdict = 'ok' | 'warning' | 'error' | 'skipped'
 
 export interface Finding {
-  /** What was looked at: `database`, `source contacts`. */
+  /** What was checked: `database`, `source contacts`. */
   readonly name: string
   readonly verdict: FindingVerdict
-  /** In one line. */
+  /** The result in one line. */
   readonly text: string
-  /** What to do, where it is not in the problems. */
+  /** How to fix it, if no problem says it. */
   readonly todo: string | null
   readonly problems: readonly Problem[]
 }
@@ -30,7 +30,7 @@ export const createFailedFinding = (name: string, problems: readonly Problem[]):
     problems,
   })
 
-/** An error as a finding, where it is one that somebody can put right; any other is thrown on. */
+/** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {
   if (error instanceof ConfigProblems) return createFailedFinding(name, error.problems)
   if (error instanceof SourceProblems) return createFailedFinding(name, error.problems)
@@ -39,23 +39,23 @@ export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv):
   throw error
 }
 
-/** What is asked over the network has to answer within this, in milliseconds. */
+/** The timeout of network requests, in milliseconds. */
 export const CHECK_TIMEOUT_MS = 5_000
 
 const WORDS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
-  ENOTFOUND: 'there is no such host (ENOTFOUND)',
-  EAI_AGAIN: 'the host could not be looked up (EAI_AGAIN)',
-  UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
-  ECONNRESET: 'it closed the connection (ECONNRESET)',
-  UND_ERR_SOCKET: 'it closed the connection',
+  ECONNREFUSED: 'connection refused (ECONNREFUSED)',
+  ENOTFOUND: 'host not found (ENOTFOUND)',
+  EAI_AGAIN: 'DNS lookup failed (EAI_AGAIN)',
+  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
+  ECONNRESET: 'connection closed (ECONNRESET)',
+  UND_ERR_SOCKET: 'connection closed',
 }
 
-/** Why there was no answer, in words. */
+/** The reason why a request failed, in words. */
 export function describeNetworkError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code } = error as { code?: string }
   if (error.name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT')
-    return `no answer within ${CHECK_TIMEOUT_MS / 1_000} s`
+    return `no response within ${CHECK_TIMEOUT_MS / 1_000} s`
   return WORDS[code ?? ''] ?? code ?? error.message
 }

@@ -21,7 +21,7 @@ export async function* checkService(
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
   if (baseUrl === null) {
-    yield unset('service', 'FILLRATE_BASE_URL', 'the address of the enrichment service')
+    yield unset('service', 'FILLRATE_BASE_URL', 'the base URL of the enrichment service')
     return null
   }
   const { host } = new URL(baseUrl)
@@ -39,7 +39,7 @@ export async function* checkService(
     await body.dump()
     if (statusCode >= 500)
       yield createFinding('service', 'warning', `${host} answers, with ${statusCode}`, {
-        todo: 'Ask the service, or try again later.',
+        todo: 'Contact the provider, or try again later.',
       })
     else yield createFinding('service', 'ok', `${host} answers`)
     const tells = parseHttpDate(String(headers['date'] ?? ''))
@@ -49,8 +49,8 @@ export async function* checkService(
       {
         place: 'FILLRATE_BASE_URL',
         found: `${baseUrl}: ${describeNetworkError(error)}`,
-        expected: 'a service that answers',
-        todo: 'Correct the address, or look at your network and its proxy.',
+        expected: 'a reachable service',
+        todo: 'Correct the URL, or check your network and proxy.',
       },
     ])
     return null
@@ -59,13 +59,13 @@ export async function* checkService(
   }
 }
 
-/** The key is there. Whether the service takes it, only a call that is paid for would tell. */
+/** Checks that a key is set. Only a billable call would show whether the service accepts it. */
 export function checkApiKey({ apiKeys, auth }: Environment): Finding {
-  if (apiKeys.length === 0) return unset('key', 'FILLRATE_API_KEY', 'a key of the enrichment service')
+  if (apiKeys.length === 0) return unset('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
   return createFinding(
     'key',
     'ok',
-    `${pluralize(apiKeys.length, 'key')}, sent as ${auth}; not tried, because a call would cost`,
+    `${pluralize(apiKeys.length, 'key')}, sent as ${auth}; not tested, because a call would be billed`,
   )
 }
 

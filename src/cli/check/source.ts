@@ -11,10 +11,10 @@ import { pluralize } from '../../util/format.ts'
 import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
 import { listExecutors, readTriggerState } from '../../sources/triggers/install.ts'
 
-/** A look at a table may take this long, in milliseconds: somebody waits for it, and the table is in use. */
-const LOOK_MS = 10_000
+/** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
+const CHECK_MS = 10_000
 
-/** Holds a source against the database: its names, types, privileges and expressions, then its rows and plans. */
+/** Checks a source against the database: names, types, privileges and expressions, then rows and query plans. */
 export async function checkSource(
   db: Database,
   mapping: SourceMapping,
@@ -25,7 +25,7 @@ export async function checkSource(
     const source = await openSource(db, mapping)
     const wrong = await wrongRows(db, source)
     if (wrong.length > 0) return createFailedFinding(name, wrong)
-    const remarks = await inTransaction(db, (tx) => describeSource(tx, source), LOOK_MS)
+    const remarks = await inTransaction(db, (tx) => describeSource(tx, source), CHECK_MS)
     const text = `${mapping.table}, ${pluralize(source.outputs.length, 'column')} to fill`
     return createFinding(name, remarks.length > 0 ? 'warning' : 'ok', text, { problems: remarks })
   } catch (error) {
@@ -34,10 +34,10 @@ export async function checkSource(
   }
 }
 
-/** What is wrong with the first rows: joins that double one, an expression that fails, or never gives the same twice. */
+/** Checks the first rows: joins that duplicate rows, expressions that fail or are volatile. */
 async function wrongRows(db: Database, source: Source): Promise<readonly Problem[]> {
   const read = (of: readonly PageRow[] | null): Promise<readonly PageRow[]> =>
-    inTransaction(db, (tx) => readInputs(tx, source, of), LOOK_MS)
+    inTransaction(db, (tx) => readInputs(tx, source, of), CHECK_MS)
   try {
     const first = await read(null)
     const readings = [first, await read(first)]
@@ -50,23 +50,23 @@ async function wrongRows(db: Database, source: Source): Promise<readonly Problem
   }
 }
 
-/** Postgres has ended the statement at its time limit. */
+/** Postgres canceled the statement at its timeout. */
 const isTooSlow = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === '57014'
 
 const tooSlow: Problem = {
   place: 'table',
-  found: `its first rows took longer than ${LOOK_MS / 1_000} s, so that the rest was not looked at`,
+  found: `reading its first rows took longer than ${CHECK_MS / 1_000} s; the rest was not checked`,
   expected: 'pages of 1,000 rows within milliseconds',
-  todo: 'Look for an index that `joins` and the sub-selects of the inputs lack, or for a lock on the table.',
+  todo: 'Look for a missing index for `joins` and sub-selects of the inputs, or for a lock on the table.',
 }
 
-/** Whether the triggers of a followed source are there and right. Without them there may still be a poll. */
+/** Checks the triggers of a source with live sync. Without them it may still be polled by `changedAt`. */
 export async function checkTriggers(db: Database, source: Source): Promise<Finding> {
   const name = `follow ${source.name}`
   const there = await readTriggerState(db, source)
-  if (there.state === 'right') return createFinding(name, 'ok', 'its triggers are there and right')
-  const why = there.state === 'missing' ? 'its triggers are not there' : there.why
+  if (there.state === 'right') return createFinding(name, 'ok', 'triggers installed')
+  const why = there.state === 'missing' ? 'triggers not installed' : there.why
   const todo = `Run \`fillrate follow install ${source.name}\`.`
   const isPolled = source.mapping.changedAt !== null
   return createFinding(
@@ -79,7 +79,7 @@ export async function checkTriggers(db: Database, source: Source): Promise<Findi
   )
 }
 
-/** Functions of triggers that a role may use to gain the rights of their owner, of whatever source. Null: there are none. */
+/** Trigger functions that let a role gain the privileges of their owner; null if there are none. */
 export async function checkTriggerFunctions(db: Database): Promise<Finding | null> {
   const open = await listExecutors(db)
   if (open.length === 0) return null
@@ -89,7 +89,7 @@ export async function checkTriggerFunctions(db: Database): Promise<Finding | nul
       place: name,
       found: `${role} may execute it`,
       expected:
-        'that its owner alone may: it runs with the rights of its owner, and a role could have it run code of its own',
+        'executable by its owner only: it runs with the privileges of its owner, and another role could make it run its own code',
       todo: `revoke all on function ${name} from ${role}; \`fillrate follow install\` does it for its source`,
     })),
   )

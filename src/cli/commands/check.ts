@@ -18,12 +18,13 @@ import { openLog, readConfig } from '../settings.ts'
 
 export const checkCommand = defineCommand(
   createParser('check')
-    .summary('configuration, database and service, each with what to do about it')
+    .summary('verifies configuration, database, API access and webhook URL')
     .description(
-      'Looks at everything that a run needs, and says of each thing that is wrong what to do. Changes nothing, and costs nothing.',
+      'Checks everything that a run needs, and says how to fix each problem. Changes nothing and makes no billable ' +
+        'call.',
     ),
   {
-    group: 'first',
+    group: 'setup',
     examples: [
       ['fillrate check', ''],
       ['fillrate check --config staging.config.ts', ''],
@@ -35,7 +36,7 @@ export const checkCommand = defineCommand(
       const { flags } = invocation
       const { stdout } = context
       const found: Finding[] = []
-      for await (const one of findings(invocation, context)) {
+      for await (const one of runChecks(invocation, context)) {
         found.push(one)
         if (!flags.json) for (const line of renderFinding(one, stdout)) stdout.line(line)
       }
@@ -47,13 +48,13 @@ export const checkCommand = defineCommand(
   },
 )
 
-/** In the order in which one thing needs another. */
-async function* findings(invocation: Invocation, context: Context): AsyncGenerator<Finding> {
+/** The checks, each after those that it depends on. */
+async function* runChecks(invocation: Invocation, context: Context): AsyncGenerator<Finding> {
   const { env, now } = context
   let config: Config | null = null
   try {
     config = await readConfig(invocation, context)
-    yield* aboutConfig(config)
+    yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
   }
@@ -75,13 +76,13 @@ async function* findings(invocation: Invocation, context: Context): AsyncGenerat
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 
-function* aboutConfig(config: Config): Generator<Finding> {
+function* checkConfig(config: Config): Generator<Finding> {
   const { budget, path } = config
   const sources = pluralize(Object.keys(config.sources).length, 'source')
   yield createFinding('configuration', 'ok', `${path === null ? 'from code' : basename(path)}, ${sources}`)
   if (budget === null)
     yield createFinding('budget', 'warning', 'none', {
-      todo: 'Every run must be given --budget. To have a default, set `budget` in the configuration.',
+      todo: 'Every run requires --budget. To set a default, add `budget` to the configuration.',
     })
   else
     yield createFinding(

@@ -2,17 +2,17 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { createParser, defineCommand, Exit, program, type CliCommand } from '../command.ts'
 import { choiceArgument } from '../options.ts'
 
-/** Prints the script that makes a shell complete commands, options and their values. */
 export const completionCommand = defineCommand(
   createParser('completion')
     .summary('prints a script for tab completion in bash, zsh or fish')
     .description(
       'Prints a script with which the shell completes commands, options and their values. Load it at startup: ' +
-        '`source <(fillrate completion bash)` in ~/.bashrc (with the package bash-completion), the same with zsh in ~/.zshrc.',
+        '`source <(fillrate completion bash)` in ~/.bashrc (needs the package bash-completion), the same with zsh in ' +
+        '~/.zshrc.',
     )
     .addArgument(choiceArgument('<bash|zsh|fish>', 'the shell', ['bash', 'zsh', 'fish'])),
   {
-    group: 'first',
+    group: 'setup',
     json: false,
     examples: [
       ['fillrate completion bash', ''],
@@ -29,13 +29,13 @@ export const completionCommand = defineCommand(
 )
 
 /**
- * The command that the script calls at each press of the tab key: `fillrate complete -- run --li`.
- * @param commands read when it is called: this is itself one of them
+ * The command that the script calls when the tab key is pressed: `fillrate complete -- run --li`.
+ * @param commands read when the command runs, because it is one of them
  */
 export const createCompleteCommand = (commands: () => readonly CliCommand[]): CliCommand =>
   defineCommand(
     createParser('complete')
-      .summary('the answer to a press of the tab key')
+      .summary('prints completions of a command line')
       .description('Prints the completions of a command line, for the script of `fillrate completion`.')
       .argument('[WORD...]', 'the words typed so far, after --'),
     {

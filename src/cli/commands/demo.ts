@@ -3,14 +3,14 @@ import { writeJson } from '../terminal.ts'
 
 export const demoCommand = defineCommand(
   createParser('demo')
-    .summary('the whole of it on this machine, with no settings')
+    .summary('runs a complete demo on this machine; needs no configuration')
     .description(
-      'Starts a Postgres of its own in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
-        'sandbox, and enriches what is missing. Run again, it asks nothing again.',
+      'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
+        'sandbox, and enriches the missing data. A second demo repeats no lookup.',
     ),
   {
-    group: 'first',
-    examples: [['fillrate demo', 'under a minute, and leaves a database to look at']],
+    group: 'setup',
+    examples: [['fillrate demo', 'takes less than a minute, and leaves a database to inspect']],
     exits: [0, 1, 130],
     onInterrupt: FINISHING_MESSAGE,
 

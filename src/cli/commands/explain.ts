@@ -5,18 +5,18 @@ import { withApp } from '../settings.ts'
 
 export const explainCommand = defineCommand(
   createParser('explain')
-    .summary("one row's story: inputs, lookup, answer, changes, what comes next")
+    .summary('shows the history of one row: inputs, lookups, record, changes, next step')
     .description(
-      'Tells everything about one row: what it holds now and who wrote it, what was asked and answered, every change with ' +
-        'the values before and after, and when and why it is tried again.',
+      'Everything about one row: its current values and who wrote them, its lookups and records, every change with ' +
+        'the values before and after, and when and why it is due again.',
     )
     .argument('<SOURCE>', 'a source of the configuration')
-    .argument('<KEY>', "a row's key as its column holds it; of several columns a JSON array"),
+    .argument('<KEY>', 'the key of the row; for several columns a JSON array'),
   {
-    group: 'look',
+    group: 'inspect',
     examples: [
       ['fillrate explain contacts 4711', ''],
-      ['fillrate explain members \'["acme","17"]\' --json', 'with the record, whole'],
+      ['fillrate explain members \'["acme","17"]\' --json', 'with the complete record'],
     ],
     environment: DATABASE_VARIABLES,
 

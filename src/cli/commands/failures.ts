@@ -18,26 +18,31 @@ import { formatCsvLine, renderFailures } from '../views/failures.ts'
 import { writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
-/** Rows shown; a file gets all. */
+/** Rows shown by default; a file gets all. */
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
-  .summary('rows that could not be enriched, by reason')
+  .summary('lists rows that could not be enriched, by reason')
   .description(
-    'Why rows could not be enriched: the reasons with their counts, what helps, and then the rows themselves; and why ' +
-      'cells of other rows were left out. Rows that the service simply does not know are not among them.',
+    'Reasons with their number of rows and how to fix them, then the rows themselves, and why cells of other rows ' +
+      'were skipped. Rows without a match are not included.',
   )
   .addOption(
-    textOption('--csv <FILE>', 'all of them as source,key,state,reason,settled_at; - for standard output'),
+    textOption('--csv <FILE>', 'write all rows as source,key,state,reason,settled_at; - for standard output'),
   )
-  .addOption(textOption('--source <SOURCE>', 'only of this source'))
+  .addOption(textOption('--source <SOURCE>', 'rows of this source'))
   .addOption(
-    statesOption('--state <STATE,…>', `only these: ${formatChoices(FAILURE_STATES)}`, FAILURE_STATES, null),
+    statesOption(
+      '--state <STATE,…>',
+      `rows in these states: ${formatChoices(FAILURE_STATES)}`,
+      FAILURE_STATES,
+      null,
+    ),
   )
-  .addOption(wholeNumberOption('--limit <N>', 'rows at the most; default: 10, with --csv all', 1, null))
+  .addOption(wholeNumberOption('--limit <N>', 'maximum number of rows; default: 10, with --csv all', 1, null))
 
 export const failuresCommand = defineCommand(failuresParser, {
-  group: 'look',
+  group: 'inspect',
   examples: [
     ['fillrate failures', ''],
     ['fillrate failures --state rejected --csv rejected.csv', ''],
@@ -52,7 +57,7 @@ export const failuresCommand = defineCommand(failuresParser, {
       const filter = { source: flags.source, states: flags.state }
       const reasons = await store.countFailureReasons(db, filter)
       const rows = await store.latestFailures(db, filter, flags.limit ?? SHOWN)
-      // Rows of any state have such cells.
+      // Skipped cells occur in rows of any state.
       const cells = flags.state === null ? await store.countSkippedCells(db, flags.source) : []
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
       const found = { total, reasons, cells, rows }
@@ -71,8 +76,8 @@ async function refuseUnknown(db: Database, source: string | null): Promise<void>
   throw new ConfigProblems('the command', [
     {
       place: '--source',
-      found: `'${source}', of which no row was ever picked`,
-      expected: known.length === 0 ? 'nothing: no row was picked yet' : `one of: ${known.join(', ')}`,
+      found: `'${source}', which has no picked rows`,
+      expected: known.length === 0 ? 'no source: no row was picked yet' : `one of: ${known.join(', ')}`,
       todo: null,
     },
   ])
@@ -121,7 +126,7 @@ async function openFile(path: string, target: string): Promise<Awaited<ReturnTyp
     return await open(path, 'w')
   } catch (cause) {
     const found = `${target}: ${(cause as Error).message}`
-    const problem = { place: '--csv', found, expected: 'a file that can be written', todo: null }
+    const problem = { place: '--csv', found, expected: 'a writable file', todo: null }
     throw new ConfigProblems('the command', [problem], { cause })
   }
 }

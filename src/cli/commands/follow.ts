@@ -6,17 +6,17 @@ import { withApp } from '../settings.ts'
 
 export const followCommand = defineCommand(
   createParser('follow')
-    .summary("puts the triggers of a sync on a source's table, or takes them off")
+    .summary('installs or removes the triggers of live sync')
     .description(
-      'With `install`, puts two triggers on the table of a source, which record the keys of rows whose inputs change, so ' +
-        'that `fillrate start` enriches them within a second. A statement never fails or waits because of them. With ' +
-        '`remove`, takes them off. `fillrate check` tells whether they are there and right. After a change of the ' +
-        "source's inputs, install them again.",
+      '`install` creates two triggers on the table of a source. They record the keys of rows whose inputs change, ' +
+        'and `fillrate start` enriches these rows within a second. The triggers never make a statement fail or wait. ' +
+        '`remove` drops them. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
+        'source.',
     )
-    .addArgument(choiceArgument('<install|remove>', 'what to do', ['install', 'remove']))
+    .addArgument(choiceArgument('<install|remove>', 'create or drop the triggers', ['install', 'remove']))
     .argument('<SOURCE>', 'a source of the configuration'),
   {
-    group: 'first',
+    group: 'setup',
     examples: [
       ['fillrate follow install contacts', 'then `follow: true` on the source, and `fillrate start`'],
     ],
@@ -35,14 +35,12 @@ export const followCommand = defineCommand(
         if (action === 'remove') {
           stdout.line(
             did.changed
-              ? `The triggers are off ${did.table}. Changes of ${name} are no longer recorded.`
-              : `There were no triggers for ${name}.`,
+              ? `Triggers removed from ${did.table}. Changes of ${name} are no longer recorded.`
+              : `No triggers were installed for ${name}.`,
           )
           return Exit.done
         }
-        stdout.line(
-          `Changes of ${name} are recorded from now on: two triggers are on ${did.table}, which look at`,
-        )
+        stdout.line(`Changes of ${name} are now recorded: two triggers on ${did.table} watch the columns`)
         stdout.line(`${did.columns.join(', ')}.`)
         for (const line of renderSuggestions(nextSteps(name, did.followed), stdout)) stdout.line(line)
         return Exit.done
@@ -54,7 +52,7 @@ export const followCommand = defineCommand(
 const nextSteps = (name: string, isFollowed: boolean): SuggestedCommand[] => [
   ...(isFollowed
     ? []
-    : [['follow: true', `on ${name} in the configuration: without it nobody looks`] as const]),
+    : [['follow: true', `add to ${name} in the configuration to enable live sync`] as const]),
   ['fillrate start', 'enriches rows as they change'],
-  [`fillrate run ${name}`, 'once, for what has changed before'],
+  [`fillrate run ${name}`, 'once, for earlier changes'],
 ]

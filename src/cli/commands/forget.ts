@@ -14,23 +14,21 @@ import { writeJson } from '../terminal.ts'
 
 export const forgetCommand = defineCommand(
   createParser('forget')
-    .summary('erases what is stored of a person or a company, and never asks again')
+    .summary('erases stored data of a person or company, and suppresses further lookups')
     .description(
-      'Deletes the record, what was asked, the values before and after, and the copies in deliveries; then searches every ' +
-        'table of the schema "fillrate" for what is left. Leaves a hashed tombstone, so that neither a run nor a late ' +
-        'delivery brings it back. A person known by two identifiers is given by both. Your own tables are yours: their rows ' +
-        'are listed, and nothing in them is changed.',
+      'Deletes the record, the lookup inputs, the recorded values and the copies in deliveries, then searches every ' +
+        'table of the schema "fillrate" for remaining copies. Leaves a hashed tombstone, so that neither a run nor a ' +
+        'late delivery restores the data. Pass every identifier you know for the person. Your own tables are not ' +
+        'changed; the affected rows are listed.',
     )
-    .addOption(textOption('--email <ADDRESS>', 'a person, by email address'))
-    .addOption(textOption('--linkedin <URL>', 'a person, by profile URL'))
-    .addOption(
-      textOption('--domain <DOMAIN>', 'a company; those who work there are erased by their own identifiers'),
-    )
-    .addOption(booleanOption('--dry-run', 'tells what would be erased, and erases nothing')),
+    .addOption(textOption('--email <ADDRESS>', 'person, by email address'))
+    .addOption(textOption('--linkedin <URL>', 'person, by profile URL'))
+    .addOption(textOption('--domain <DOMAIN>', 'company; its employees are erased by their own identifiers'))
+    .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it')),
   {
     group: 'work',
     examples: [
-      ['fillrate forget --email ada@example.com --dry-run', 'first look, then the same without it'],
+      ['fillrate forget --email ada@example.com --dry-run', 'preview; then the same without --dry-run'],
       ['fillrate forget --domain acme.example', 'a company'],
     ],
     environment: DATABASE_VARIABLES,
@@ -47,13 +45,13 @@ export const forgetCommand = defineCommand(
         throw createUsageError(
           command,
           'expected --email, --linkedin or --domain, found none of them',
-          'Say who is to be forgotten.',
+          'Name the person or company to erase.',
         )
       if (flags.domain !== null && targets.length > 1)
         throw createUsageError(
           command,
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
-          'Forget one after the other.',
+          'Erase them one after the other.',
         )
       const { forgetSubject: erase } = await import('../../actions/forget.ts')
       const report = await withDatabase(context, (db, environment) =>
@@ -66,7 +64,7 @@ export const forgetCommand = defineCommand(
   },
 )
 
-/** The message does not quote what was typed: it may be somebody's address. */
+/** The message does not quote the value, which is personal data. */
 function read(
   command: CliCommand,
   flag: string,

@@ -1,12 +1,12 @@
 import { type CliCommand, Exit, createParser, defineCommand } from '../command.ts'
 import { renderCommandHelp, renderProgramHelp } from '../views/help.ts'
 
-/** @param commands read when it is shown: help is itself one of them */
+/** @param commands read when the command runs, because it is one of them */
 export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCommand =>
   defineCommand(
     createParser('help')
-      .summary('this help, or that of a command')
-      .description('This help, or that of a command.')
+      .summary('shows this help, or the help of a command')
+      .description('Shows the help of Fillrate, or of a command.')
       .argument('[COMMAND]', 'a command')
       .allowExcessArguments(),
     {

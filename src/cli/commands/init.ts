@@ -20,24 +20,23 @@ import { pluralize } from '../../util/format.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
-    .summary('reads the database, proposes a configuration and writes it')
+    .summary('proposes a configuration from the database and writes it')
     .description(
-      'Looks for tables and columns that hold people and companies, by their names, their types and a few rows of each, ' +
-        'and proposes what to ask by and what to fill. Shows how much each column holds now. On a terminal it asks, source ' +
-        'by source. Writes one file, never over another, and nothing to the database.',
+      'Finds tables and columns that hold people and companies by their names, types and a sample of rows, and ' +
+        'proposes identifiers to look up and columns to fill. Shows the fill rate of each column. On a terminal it ' +
+        'asks for confirmation, source by source. Writes one file, never overwrites one without --force, and writes ' +
+        'nothing to the database.',
     )
-    .argument('[TABLE...]', 'only these tables, such as crm.contacts; default: all that look right')
-    .addOption(booleanOption('-y, --yes', 'asks nothing, takes all'))
-    .addOption(
-      textOption('--out <FILE>', 'where to write it; default: fillrate.config.ts; .json is possible too'),
-    )
-    .addOption(booleanOption('--force', 'writes over the file, if it is there')),
+    .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
+    .addOption(booleanOption('-y, --yes', 'accept every proposed source without confirmation'))
+    .addOption(textOption('--out <FILE>', 'the file to write, .ts or .json; default: fillrate.config.ts'))
+    .addOption(booleanOption('--force', 'overwrite the file if it exists')),
   {
-    group: 'first',
+    group: 'setup',
     examples: [
       ['fillrate init', ''],
-      ['fillrate init crm.contacts crm.accounts --yes', 'only these two, without a question'],
-      ['fillrate init --out new.config.ts', 'beside the configuration that is there, to compare'],
+      ['fillrate init crm.contacts crm.accounts --yes', 'two tables, without confirmation'],
+      ['fillrate init --out new.config.ts', 'a second file, to compare with the current configuration'],
     ],
     exits: [0, 1, 2, 130],
     environment: DATABASE_VARIABLES,

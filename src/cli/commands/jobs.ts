@@ -18,34 +18,34 @@ import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
 import { formatState, renderTable } from '../views/layout.ts'
 
 const jobsParser = createParser('jobs')
-  .summary('the latest bulk jobs and how they ended')
+  .summary('lists the latest bulk jobs and their results')
   .description(
-    'The latest bulk jobs, newest first. A job in doubt may have reached the service: it is not sent again before its ' +
-      'deadline, so that nothing is paid twice.',
+    'The latest bulk jobs, newest first. A job in doubt may have reached the service; it is not sent again before ' +
+      'its deadline, so that no lookup is billed twice.',
   )
   .argument(
     '[retry|expire]',
-    'retry: posts at once what the service did not take. expire: waits no longer, and has the inputs asked singly',
+    'retry: submits a rejected job again now. expire: stops waiting, and looks its inputs up singly',
   )
   .argument('[JOB]', 'the job to retry or expire')
   .addOption(
     choiceOption(
       '--state <STATE>',
-      `only these: ${formatChoices(Object.values(Job))}`,
+      `jobs in this state: ${formatChoices(Object.values(Job))}`,
       Object.values(Job),
       null,
     ),
   )
-  .addOption(wholeNumberOption('--limit <N>', 'at the most; default: 20', 1, 20))
+  .addOption(wholeNumberOption('--limit <N>', 'maximum number of jobs; default: 20', 1, 20))
 
 type JobsInvocation = InvocationOf<typeof jobsParser>
 
 export const jobsCommand = defineCommand(jobsParser, {
-  group: 'look',
+  group: 'inspect',
   synopsis: '[retry|expire JOB]',
   examples: [
-    ['fillrate jobs --state submitted', 'those that wait for their delivery'],
-    ['fillrate jobs expire job_4711', 'gives one up; what it may have cost already is told'],
+    ['fillrate jobs --state submitted', 'jobs waiting for their webhook'],
+    ['fillrate jobs expire job_4711', 'gives a job up, and reports lookups that may be billed'],
   ],
   environment: DATABASE_VARIABLES,
 
@@ -68,14 +68,14 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
   const lines = renderTable(
     found,
     [
-      { title: 'job', text: (job) => job.key, least: 8 },
-      { title: "service's id", text: (job) => job.job_id ?? '', least: 12 },
+      { title: 'job', text: (job) => job.key, minColumns: 8 },
+      { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
       { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
       { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
       { title: 'emails', text: (job) => formatCount(job.size), number: true },
-      { title: 'made', text: (job) => relativeTime(job.created_at, now()) },
-      { title: 'ended', text: (job) => endOf(job, now()) },
-      { title: 'reason', text: (job) => job.reason ?? PLAIN[job.state], least: 6 },
+      { title: 'created', text: (job) => relativeTime(job.created_at, now()) },
+      { title: 'finished', text: (job) => formatEnd(job, now()) },
+      { title: 'reason', text: (job) => job.reason ?? STATE_REASONS[job.state], minColumns: 6 },
     ],
     stdout,
   )
@@ -107,7 +107,7 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
     stdout.line(`${mark} Job ${done.job}: ${done.message}.`)
     if (done.requeued > 0)
       stdout.line(
-        `  ${pluralize(done.requeued, 'input')} will be asked singly${done.possibly_billed > 0 ? `; the service may have worked on ${formatCount(done.possibly_billed)} of them, which are then paid twice` : ''}.`,
+        `  ${pluralize(done.requeued, 'input')} will be looked up singly${done.possibly_billed > 0 ? `; the service may have processed ${formatCount(done.possibly_billed)} of them, which would be billed twice` : ''}.`,
       )
   }
   return done.state === null ? Exit.failed : Exit.done
@@ -123,19 +123,17 @@ const STATE_STYLES: Readonly<Record<JobState, TextStyle>> = {
   [Job.expired]: 'bad',
 }
 
-/** What a state says by itself, where there is nothing more to say. */
-const PLAIN: Readonly<Record<JobState, string>> = {
-  [Job.submitting]: 'about to be posted',
-  [Job.submitted]: 'waits for its delivery',
-  [Job.completed]: 'every input has its result',
+/** The reason shown if a job has none of its own. */
+const STATE_REASONS: Readonly<Record<JobState, string>> = {
+  [Job.submitting]: 'being submitted',
+  [Job.submitted]: 'waiting for its webhook',
+  [Job.completed]: 'all results received',
   [Job.failed]: 'the service reported the job as failed',
-  [Job.inDoubt]: 'it is unknown whether the service has it',
-  [Job.rejected]: 'the service would not have it',
-  [Job.expired]: 'no delivery before the deadline',
+  [Job.inDoubt]: 'unknown whether the service accepted it',
+  [Job.rejected]: 'rejected by the service',
+  [Job.expired]: 'no webhook before the deadline',
 }
 
-/** When it ended, or by when it will. */
-const endOf = (job: StoredJob, now: number): string =>
-  job.finished_at === null
-    ? `at the latest ${relativeTime(job.deadline_at, now)}`
-    : relativeTime(job.finished_at, now)
+/** When the job finished, or its deadline. */
+const formatEnd = (job: StoredJob, now: number): string =>
+  job.finished_at === null ? `due ${relativeTime(job.deadline_at, now)}` : relativeTime(job.finished_at, now)

@@ -6,21 +6,21 @@ import { writeJson } from '../terminal.ts'
 
 export const migrateCommand = defineCommand(
   createParser('migrate')
-    .summary('creates or upgrades the fillrate schema')
+    .summary('creates or upgrades the schema "fillrate"')
     .description(
-      'Creates the schema "fillrate" in the database, or brings it up to this version. Safe to run twice, and by two ' +
-        'processes at once. Touches none of your own tables.',
+      'Creates the schema "fillrate" in the database, or upgrades it to this version. Safe to repeat, and safe to ' +
+        'run in several processes at once. Changes none of your own tables.',
     ),
   {
-    group: 'first',
-    examples: [['fillrate migrate', 'once, and after every upgrade of Fillrate']],
+    group: 'setup',
+    examples: [['fillrate migrate', 'once, and after each upgrade of Fillrate']],
     environment: DATABASE_VARIABLES,
 
     async handler({ flags }, context) {
       const { stdout, stderr, env } = context
       const onBlocked = (blockers: readonly string[]): void =>
         stderr.line(
-          `${stderr.paint('warn', 'Waiting for a lock,')} which is tried again: ${blockers.join('; ') || 'its holder has ended meanwhile'}.`,
+          `${stderr.paint('warn', 'Waiting for a lock,')} retrying: ${blockers.join('; ') || 'its holder has ended'}.`,
         )
       const { migrate: apply } = await import('../../store/migrate.ts')
       const applied = await withDatabase(context, (db) => apply(db, { onBlocked }))
@@ -32,7 +32,7 @@ export const migrateCommand = defineCommand(
       if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
       else {
         stdout.line(
-          `${stdout.paint('good', '✓')} Brought ${where} up to date with ${pluralize(applied.length, 'migration')}:`,
+          `${stdout.paint('good', '✓')} Upgraded ${where} with ${pluralize(applied.length, 'migration')}:`,
         )
         for (const name of applied) stdout.line(`    ${name}`)
       }

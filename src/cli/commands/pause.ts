@@ -13,15 +13,15 @@ import { writeJson } from '../terminal.ts'
 
 export const pauseCommand = defineCommand(
   createParser('pause')
-    .summary('holds sources: no run picks from them before they are resumed')
+    .summary('pauses sources: runs skip them until they are resumed')
     .description(
-      'Pauses sources, for every process that works on this database and until they are resumed. A run leaves a paused ' +
-        'source out, and says so. What was picked before is still asked and written, because it may be paid for already.',
+      'Pauses sources in every process on this database until they are resumed. A run skips a paused source and ' +
+        'reports it. Rows picked before are still looked up and written, because they may be billed already.',
     )
     .argument('<SOURCE...>', 'sources of the configuration'),
   {
     group: 'work',
-    examples: [['fillrate pause contacts', 'while somebody imports a list, for instance']],
+    examples: [['fillrate pause contacts', 'during an import, for example']],
     environment: DATABASE_VARIABLES,
     handler: (invocation, context) => change(invocation, context, true),
   },
@@ -29,8 +29,8 @@ export const pauseCommand = defineCommand(
 
 export const resumeCommand = defineCommand(
   createParser('resume')
-    .summary('ends a pause')
-    .description('Lets runs pick from these sources again.')
+    .summary('resumes paused sources')
+    .description('Lets runs pick rows of these sources again.')
     .argument('<SOURCE...>', 'paused sources'),
   {
     group: 'work',
@@ -51,7 +51,7 @@ async function change(
   const store = await import('../../store/paused-sources.ts')
   return withDatabase(context, async (db) => {
     const before = await store.listPaused(db)
-    // One that was paused and then taken out of the configuration can still be resumed.
+    // A paused source that was removed from the configuration can still be resumed.
     const known = [...Object.keys(sources), ...(pausing ? [] : before.map((one) => one.source))]
     refuseUnknown(names, known)
     const changed = pausing
@@ -75,8 +75,8 @@ function refuseUnknown(names: readonly string[], known: readonly string[]): void
 }
 
 function sentence(name: string, pausing: boolean, changed: boolean): string {
-  if (!pausing) return changed ? `${name} is picked again.` : `${name} was not paused.`
+  if (!pausing) return changed ? `${name} resumed.` : `${name} was not paused.`
   return changed
-    ? `${name} is paused: no run picks from it. What was picked already is finished. End it with: fillrate resume ${name}`
-    : `${name} is paused already.`
+    ? `${name} paused: runs skip it. Rows picked before are finished. To resume: fillrate resume ${name}`
+    : `${name} is already paused.`
 }

@@ -6,10 +6,10 @@ import { explainWhereError, withApp } from '../settings.ts'
 
 export const planCommand = defineCommand(
   createParser('plan')
-    .summary('what a run would ask and cost; writes nothing and calls nothing')
+    .summary('estimates lookups, API calls, cost and time; makes no call and writes nothing')
     .description(
-      'Goes through the same steps as a run, up to the first call: rows, distinct lookups, those that are answered ' +
-        'already, calls by route, cost and time.',
+      'Takes the same steps as a run, up to the first call: rows, distinct lookups, stored results, calls by route, ' +
+        'cost and time.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(limitOption)
@@ -17,18 +17,13 @@ export const planCommand = defineCommand(
     .addOption(whereOption)
     .addOption(routeOption)
     .addOption(
-      wholeNumberOption(
-        '--sample <N>',
-        'rows to show before and after, out of those whose records are stored already',
-        1,
-        null,
-      ),
+      wholeNumberOption('--sample <N>', 'rows to show before and after, from stored records', 1, null),
     ),
   {
     group: 'work',
     examples: [
-      ['fillrate plan', 'everything'],
-      ['fillrate plan --sample 20', 'and what stored records would put into 20 rows'],
+      ['fillrate plan', 'all sources'],
+      ['fillrate plan --sample 20', 'and what stored records would change in 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
     exits: [0, 1, 2, 130],

@@ -12,20 +12,20 @@ import { writeJson } from '../terminal.ts'
 import { renderRemap } from '../views/remap.ts'
 import { withApp } from '../settings.ts'
 
-/** Rows that a dry run shows. */
+/** Rows that a dry run shows by default. */
 const SAMPLE = 20
 
 export const remapCommand = defineCommand(
   createParser('remap')
-    .summary('writes stored records again under a changed mapping, without a call')
+    .summary('writes stored records again under a changed mapping; makes no call')
     .description(
-      'Holds the records that are stored against the mapping as it is now, and writes what it would change: columns that ' +
-        'were added, maps that were changed, a lower minConfidence. The policies hold as in every run. Rows that an undo has ' +
-        'taken back are written too. It is a run itself, and can be taken back.',
+      'Compares stored records with the current mapping and writes the differences: added columns, changed maps, a ' +
+        'lower minConfidence. The write policies apply as in every run. Rows that were undone are written too. A ' +
+        'remap is a run itself and can be undone.',
     )
     .argument('<SOURCE>', 'a source of the configuration')
     .addOption(
-      booleanOption('--dry-run', 'tells what would be written, with the first rows, and writes nothing'),
+      booleanOption('--dry-run', 'show what would be written, with a sample of rows, without writing it'),
     )
     .addOption(
       wholeNumberOption(
@@ -37,7 +37,7 @@ export const remapCommand = defineCommand(
     ),
   {
     group: 'work',
-    examples: [['fillrate remap contacts --dry-run', 'first look, then the same without it']],
+    examples: [['fillrate remap contacts --dry-run', 'preview; then the same without --dry-run']],
     exits: [0, 1, 2, 3, 130],
     environment: DATABASE_VARIABLES,
     onInterrupt: FINISHING_MESSAGE,
@@ -47,10 +47,7 @@ export const remapCommand = defineCommand(
       const { dryRun, sample, json } = invocation.flags
       const [source] = invocation.args
       if (sample !== null && !dryRun)
-        throw createUsageError(
-          invocation.command,
-          '--sample shows rows that would be written: give --dry-run with it',
-        )
+        throw createUsageError(invocation.command, '--sample requires --dry-run')
       const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)

@@ -7,28 +7,28 @@ import { withApp } from '../settings.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
-    .summary('makes failed rows due, and only those: the next run picks them')
+    .summary('queues failed rows again for the next run')
     .description(
-      'Makes rows that failed due, so that the next run picks them. A row whose answer is stored is then written from it ' +
-        'without a call; a lookup that failed itself is asked again. Asks and writes nothing by itself. With --state undone ' +
-        'it is rows whose write an undo has taken back.',
+      'Makes failed rows due, so that the next run picks them. A row with a stored record is written without a ' +
+        'call; a failed lookup is requested again. This command itself makes no call and writes nothing to your ' +
+        'tables. Use --state undone for rows whose write was undone.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(
       statesOption(
         '--state <STATE,…>',
-        `only these: ${formatChoices(RETRY_STATES)}; default: the first three`,
+        `rows in these states: ${formatChoices(RETRY_STATES)}; default: the first three`,
         RETRY_STATES,
         FAILED_ROW_STATES as readonly RetryState[],
       ),
     )
-    .addOption(textOption('--reason <TEXT>', 'only rows with this in their reason, in any case'))
-    .addOption(booleanOption('--dry-run', 'counts them, and makes nothing due')),
+    .addOption(textOption('--reason <TEXT>', 'rows whose reason contains this text, ignoring case'))
+    .addOption(booleanOption('--dry-run', 'count the rows without queueing them')),
   {
     group: 'work',
     examples: [
-      ['fillrate retry contacts --reason "unique conflict"', 'after the conflict is solved'],
-      ['fillrate retry --state undone', 'what an undo has taken back'],
+      ['fillrate retry contacts --reason "unique conflict"', 'after resolving the conflict'],
+      ['fillrate retry --state undone', 'rows that were undone'],
     ],
     environment: DATABASE_VARIABLES,
 

@@ -22,17 +22,17 @@ import { ProgressView } from '../views/progress.ts'
 import { renderReport } from '../views/report.ts'
 import { explainWhereError, withApp } from '../settings.ts'
 
-/** Rows that a dry run shows. */
+/** Rows that a dry run shows by default. */
 const SAMPLE = 20
 
 const MINUTE = 60_000
 
 export const runCommand = defineCommand(
   createParser('run')
-    .summary('one pass: picks, asks, writes back')
+    .summary('runs one pass: picks rows, looks them up, writes back')
     .description(
-      'Picks the rows that lack data, asks the service about them at the rate it allows, and writes the answers back. ' +
-        'An interrupted run loses nothing: the next one carries on where it was, and asks nothing twice.',
+      'Picks the rows that lack data, looks them up at the rate that the service allows, and writes the results ' +
+        'back. An interrupted run loses nothing: the next run continues where it stopped and repeats no lookup.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(limitOption)
@@ -42,15 +42,15 @@ export const runCommand = defineCommand(
     .addOption(
       durationOption(
         '--wait <30m|0>',
-        'how long to wait for deliveries when nothing else is left to do; default: 30m',
+        'how long to wait for webhooks once everything else is done; default: 30m',
         30 * MINUTE,
       ),
     )
-    .addOption(booleanOption('--backfill', 'behind everything else: syncs and nightly runs ask first'))
+    .addOption(booleanOption('--backfill', 'lowest priority: live sync and scheduled runs go first'))
     .addOption(
       booleanOption(
         '--dry-run',
-        'asks and stores the answers, writes nothing to your tables, shows what it would write',
+        'look up and store the records, and show what would be written without writing it',
       ),
     )
     .addOption(
@@ -64,10 +64,10 @@ export const runCommand = defineCommand(
   {
     group: 'work',
     examples: [
-      ['fillrate run --budget 1000', 'asks at most 1,000 lookups'],
-      ['fillrate run --dry-run --budget 100', 'shows what 100 answers would change; the next run writes it'],
-      ['fillrate run contacts --limit 50', '50 rows, to see what comes'],
-      ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the deliveries'],
+      ['fillrate run --budget 1000', 'at most 1,000 lookups'],
+      ['fillrate run --dry-run --budget 100', 'shows what 100 lookups would change; the next run writes it'],
+      ['fillrate run contacts --limit 50', 'try 50 rows first'],
+      ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the webhooks'],
     ],
     exits: [0, 1, 2, 3, 4, 130],
     environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'LOG_LEVEL'],
@@ -78,17 +78,14 @@ export const runCommand = defineCommand(
       const [sources] = args
       const { stdout, stderr, signal } = context
       if (flags.sample !== null && !flags.dryRun)
-        throw createUsageError(
-          invocation.command,
-          '--sample shows rows that a dry run would write: give --dry-run with it',
-        )
+        throw createUsageError(invocation.command, '--sample requires --dry-run')
       const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)
         try {
           if (!app.bulk.isPossible && flags.route === 'auto')
             stderr.line(
-              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To have it, ${app.bulk.todo}.`,
+              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To enable it, ${app.bulk.todo}.`,
             )
           const report = await explainWhereError(flags.where, () =>
             app.run({
@@ -105,7 +102,7 @@ export const runCommand = defineCommand(
             }),
           )
           view.end()
-          if (report.status === 'unauthorized' || report.status === 'failed') tellWhy(report, stderr)
+          if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
           if (flags.json) writeJson(stdout, report)
           else for (const line of renderReport(report, stdout)) stdout.line(line)
           return runExitCode(report)
@@ -117,11 +114,11 @@ export const runCommand = defineCommand(
   },
 )
 
-/** What ended a run that could not go on: an error, so it belongs on standard error. */
-function tellWhy({ reason, status }: RunReport, stderr: Output): void {
+/** The reason why a run failed is an error, so it is written to standard error. */
+function printFailure({ reason, status }: RunReport, stderr: Output): void {
   const todo =
     status === 'unauthorized'
-      ? ' Correct FILLRATE_API_KEY, FILLRATE_AUTH or FILLRATE_BASE_URL, then run again: it carries on where it was.'
+      ? ' Correct FILLRATE_API_KEY, FILLRATE_AUTH or FILLRATE_BASE_URL, then run again: it continues where it stopped.'
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

@@ -9,21 +9,21 @@ import { renderTable } from '../views/layout.ts'
 
 export const runsCommand = defineCommand(
   createParser('runs')
-    .summary('the latest runs and what they did')
+    .summary('lists the latest runs and their results')
     .description(
-      'The latest runs, newest first, with the rows they picked and enriched and the lookups they asked.',
+      'The latest runs, newest first, with the rows that they picked and enriched, and their lookups.',
     )
     .addOption(
       choiceOption(
         '--state <STATE>',
-        `only these: ${formatChoices(Object.values(Run))}`,
+        `runs in this state: ${formatChoices(Object.values(Run))}`,
         Object.values(Run),
         null,
       ),
     )
-    .addOption(wholeNumberOption('--limit <N>', 'at the most; default: 20', 1, 20)),
+    .addOption(wholeNumberOption('--limit <N>', 'maximum number of runs; default: 20', 1, 20)),
   {
-    group: 'look',
+    group: 'inspect',
     examples: [['fillrate runs --state failed', '']],
     environment: DATABASE_VARIABLES,
 
@@ -47,11 +47,11 @@ export const runsCommand = defineCommand(
           { title: '', text: kindOf },
           { title: 'started', text: (run) => relativeTime(run.started_at, now()) },
           { title: 'took', text: tookOf, number: true },
-          { title: 'sources', text: (run) => run.sources.join(', '), least: 8 },
+          { title: 'sources', text: (run) => run.sources.join(', '), minColumns: 8 },
           { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
           { title: 'enriched', text: enrichedOf, number: true },
           { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
-          { title: 'reason', text: (run) => run.reason ?? '', least: 6 },
+          { title: 'reason', text: (run) => run.reason ?? '', minColumns: 6 },
         ],
         stdout,
       )

@@ -23,36 +23,34 @@ import {
 import { writeJson } from '../terminal.ts'
 
 const sandboxParser = createParser('sandbox')
-  .summary("the service's interface on this machine, with faults to choose")
+  .summary('runs a local stand-in for the enrichment service, with configurable faults')
   .description(
-    'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed deliveries. ' +
-      'Records are made up from the input, the same for the same seed. Counts are at /_stats.',
+    'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed webhooks. ' +
+      'Records are generated from the input and are the same for the same seed. Statistics are at /_stats.',
   )
-  .addOption(portOption('--port <N>', 'default: 4010; 0: any that is free', 4010))
+  .addOption(portOption('--port <N>', 'default: 4010; 0: any free port', 4010))
   .addOption(textOption('--host <HOST>', 'default: 127.0.0.1'))
-  .addOption(wholeNumberOption('--limit <N>', 'calls in a window; default: no limit', 1, null))
-  .addOption(durationOption('--window <2s>', 'the length of a window; default: 10s', 10_000))
+  .addOption(wholeNumberOption('--limit <N>', 'calls per window; default: no limit', 1, null))
+  .addOption(durationOption('--window <2s>', 'length of a window; default: 10s', 10_000))
   .addOption(
     repeatableOption(
       '--key <KEY>',
-      'an API key that it takes; may be repeated; default: sandbox-key',
+      'an accepted API key; can be repeated; default: sandbox-key',
       null,
       parseText,
       (before, next) => `${before},${next}`,
     ),
   )
+  .addOption(textOption('--secret <SECRET>', 'webhook signing secret; default: sandbox-webhook-secret'))
+  .addOption(wholeNumberOption('--seed <N>', 'determines records, faults and delays; default: 1', 0, null))
+  .addOption(durationRangeOption('--latency <20-200ms>', 'response time; default: none'))
   .addOption(
-    textOption('--secret <SECRET>', 'what it signs deliveries with; default: sandbox-webhook-secret'),
-  )
-  .addOption(wholeNumberOption('--seed <N>', 'decides records, faults and delays; default: 1', 0, null))
-  .addOption(durationRangeOption('--latency <20-200ms>', 'how long an answer takes; default: none'))
-  .addOption(
-    durationRangeOption('--job-delay <1-5s>', 'the wait between a job and its delivery; default: 200-1000ms'),
+    durationRangeOption('--job-delay <1-5s>', 'delay between a job and its webhook; default: 200-1000ms'),
   )
   .addOption(
     repeatableOption(
       '--fault <NAME=SHARE,…>',
-      'what goes wrong, and how often (0.05 or 5%); may be repeated',
+      'a fault and its frequency (0.05 or 5%); can be repeated',
       {},
       adaptParser(parseFaults),
       (before, next) => ({ ...before, ...next }),
@@ -60,10 +58,10 @@ const sandboxParser = createParser('sandbox')
   )
 
 export const sandboxCommand = defineCommand(sandboxParser, {
-  group: 'try',
+  group: 'test',
   examples: [
-    ['fillrate sandbox --limit 200 --window 2s', 'a quota of 200 calls in 2 seconds'],
-    ['fillrate sandbox --fault 500=5%,duplicate=10%', 'errors, and deliveries that come twice'],
+    ['fillrate sandbox --limit 200 --window 2s', 'a limit of 200 calls in 2 seconds'],
+    ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
   onInterrupt: CLOSING_MESSAGE,
   longLived: true,
@@ -73,8 +71,8 @@ export const sandboxCommand = defineCommand(sandboxParser, {
     const { startSandbox } = await import('../../sandbox/server.ts')
     const { describeSandbox } = await import('../../sandbox/describe.ts')
     const { stdout, stderr, signal } = context
-    const service = await startSandbox(optionsOf(flags)).catch((error: unknown) => {
-      throw portTaken(error, command, flags.port) ?? error
+    const service = await startSandbox(toSandboxOptions(flags)).catch((error: unknown) => {
+      throw toPortError(error, command, flags.port) ?? error
     })
     try {
       const { lines, ...description } = describeSandbox(service)
@@ -82,12 +80,12 @@ export const sandboxCommand = defineCommand(sandboxParser, {
       else {
         for (const line of lines) stdout.line(line)
         stdout.line()
-        stdout.line(stdout.paint('heading', 'To use it'))
+        stdout.line(stdout.paint('heading', 'Environment'))
         stdout.line(`  export FILLRATE_BASE_URL=${service.url}`)
         stdout.line(`  export FILLRATE_API_KEY=${service.keys[0]}`)
         stdout.line(`  export FILLRATE_WEBHOOK_SECRET=${service.webhookSecret}`)
       }
-      if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nCtrl-C stops it.'))
+      if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
       if (!signal.aborted) await once(signal, 'abort')
       return Exit.done
     } finally {
@@ -96,8 +94,8 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   },
 })
 
-/** An answer takes half of its time on the way to being counted, and half on the way back. */
-function optionsOf(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<SandboxOptions> {
+/** Half of the latency precedes the counting of a call, and half follows it. */
+function toSandboxOptions(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<SandboxOptions> {
   const { latency, jobDelay } = flags
   const half =
     latency === null || typeof latency === 'number'
@@ -117,10 +115,7 @@ function optionsOf(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<
   }
 }
 
-function portTaken(error: unknown, command: CliCommand, taken: number): Error | null {
+function toPortError(error: unknown, command: CliCommand, taken: number): Error | null {
   if ((error as { code?: string }).code !== 'EADDRINUSE') return null
-  return createUsageError(
-    command,
-    `port ${taken} is taken by another program; --port 0 takes any that is free`,
-  )
+  return createUsageError(command, `port ${taken} is used by another program; --port 0 takes any free port`)
 }

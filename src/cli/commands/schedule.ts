@@ -6,11 +6,11 @@ import { readConfig } from '../settings.ts'
 
 export const scheduleCommand = defineCommand(
   createParser('schedule')
-    .summary('when the schedule runs next, in its own zone')
+    .summary('lists the next scheduled runs')
     .description('The next times of each entry of `schedule` in the configuration, in its time zone.')
-    .addOption(wholeNumberOption('--limit <N>', 'times of each entry; default: 5', 1, 5)),
+    .addOption(wholeNumberOption('--limit <N>', 'times per entry; default: 5', 1, 5)),
   {
-    group: 'look',
+    group: 'inspect',
     examples: [['fillrate schedule', '']],
     exits: [0, 2],
 

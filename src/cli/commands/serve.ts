@@ -12,12 +12,12 @@ import { readSettings } from '../settings.ts'
 
 export const serveCommand = defineCommand(
   createParser('serve')
-    .summary('receiver, dashboard and metrics; writes back what it receives')
+    .summary('runs the webhook receiver, dashboard and metrics only')
     .description(
-      'Listens for the deliveries of bulk jobs until told to stop, settles them and writes their records back, so that ' +
-        'a run need not stay for them. The dashboard is at /, metrics for Prometheus at /metrics.',
+      'Receives the webhooks of bulk jobs until stopped, and writes their records back, so that a run need not wait ' +
+        'for them. The dashboard is at /, the Prometheus metrics at /metrics.',
     )
-    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any free port', null))
     .addOption(textOption('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
   {
     group: 'work',
@@ -53,11 +53,11 @@ export const serveCommand = defineCommand(
             if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl, bulk: app.bulk })
             else if (listens === null)
               stdout.line(
-                'Another Fillrate process on this machine receives already; this one settles and writes back.',
+                'Another Fillrate process on this machine receives webhooks already; this one settles and writes back.',
               )
             else {
               stdout.line(
-                `Receives at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until told to stop.`,
+                `Receiving webhooks at ${stdout.paint('type', `${listens}/webhooks/enrichment`)} until stopped.`,
               )
               stdout.line(
                 closed === null

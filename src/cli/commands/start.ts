@@ -8,14 +8,14 @@ import { readConfig, readSettings } from '../settings.ts'
 
 export const startCommand = defineCommand(
   createParser('start')
-    .summary('the daemon: schedule, sync, receiver and dashboard')
+    .summary('runs the daemon: schedule, live sync, webhook receiver and dashboard')
     .description(
-      'Runs until told to stop: what `schedule` says, at its times; rows of sources with `follow: true`, as they change; ' +
-        'and what the service delivers. Any number may run on one database: a tick is run once. SIGHUP reads the ' +
-        'configuration again; one that is wrong is refused whole. The first SIGTERM lets what is under way finish, the ' +
-        'second stops at once; either way the state is saved.',
+      'Runs until stopped: scheduled runs at their times, live sync of sources with `follow: true`, webhooks as ' +
+        'they arrive. Any number of processes can share a database; each scheduled run is run once. SIGHUP reloads ' +
+        'the configuration; an invalid one is rejected. The first SIGTERM lets current work finish, the second stops ' +
+        'immediately; both save the state.',
     )
-    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any that is free', null))
+    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any free port', null))
     .addOption(textOption('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
   {
     group: 'work',
@@ -34,7 +34,7 @@ export const startCommand = defineCommand(
       'FILLRATE_NOTIFY_SECRET',
       'LOG_LEVEL',
     ],
-    onInterrupt: 'finishing what is under way; again to stop at once, with the state saved',
+    onInterrupt: 'finishing current work; repeat to stop immediately, with the state saved',
     longLived: true,
 
     async handler(invocation, context) {
@@ -62,16 +62,16 @@ export const startCommand = defineCommand(
           if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
           else if (listens === null)
             stdout.line(
-              'Another Fillrate process on this machine has the port: it is taken over when that one ends.',
+              'Another Fillrate process on this machine uses the port; this one takes over when it ends.',
             )
-          else stdout.line(`Listens at ${stdout.paint('type', listens)} until told to stop.`)
+          else stdout.line(`Listening at ${stdout.paint('type', listens)} until stopped.`)
         },
         onConfig: (config) => {
           const follows = followed(config)
           if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), 1), follows })
           else {
             for (const line of renderSchedule(config.schedule, now(), 1, stdout)) stdout.line(line)
-            if (follows.length > 0) stdout.line(`Follows ${follows.join(', ')}.`)
+            if (follows.length > 0) stdout.line(`Live sync: ${follows.join(', ')}.`)
           }
         },
       })

@@ -18,13 +18,13 @@ import { renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
   createParser('status')
-    .summary('rows by state, fill rate by column, jobs, the limit')
+    .summary('shows rows by state, fill rate by column, jobs and the rate limit')
     .description(
-      'How things stand. Every row that was ever picked is in exactly one state, and the states add up. Coverage is ' +
-        'the share of rows whose column is not blank.',
+      'Every row ever picked is in exactly one state, and the states add up. The fill rate is the share of rows ' +
+        'whose column holds a value.',
     ),
   {
-    group: 'look',
+    group: 'inspect',
     examples: [
       ['fillrate status', ''],
       ['fillrate status --json | jq .fill_rate', ''],
@@ -39,9 +39,9 @@ export const statusCommand = defineCommand(
       return withDatabase(context, async (db) => {
         const configured = mappings instanceof ConfigProblems ? [] : mappings
         const names = [...new Set([...configured.map((one) => one.name), ...(await listSourceNames(db))])]
-        const coverage: Record<string, FillCounts | string> = {}
-        for (const mapping of configured) coverage[mapping.name] = await covered(db, mapping)
-        const report = await createStatusReport(db, names, coverage)
+        const fillRates: Record<string, FillCounts | string> = {}
+        for (const mapping of configured) fillRates[mapping.name] = await countFilled(db, mapping)
+        const report = await createStatusReport(db, names, fillRates)
         if (invocation.flags.json) {
           const problem = mappings instanceof ConfigProblems ? mappings.problems : null
           writeJson(stdout, { ...report, configuration_problems: problem })
@@ -50,7 +50,7 @@ export const statusCommand = defineCommand(
         for (const line of renderStatus(report, stdout, now())) stdout.line(line)
         if (mappings instanceof ConfigProblems)
           stderr.line(
-            `${stderr.paint('warn', 'Coverage is not shown:')} ${firstLine(mappings)} ${stderr.paint('type', 'fillrate check')} tells more.`,
+            `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(mappings)} ${stderr.paint('type', 'fillrate check')} has the details.`,
           )
         return Exit.done
       })
@@ -58,7 +58,7 @@ export const statusCommand = defineCommand(
   },
 )
 
-/** Without a configuration there is still much to tell. */
+/** Without a valid configuration, the status is shown without fill rates. */
 async function readMappings(
   { flags }: Invocation,
   { cwd }: Context,
@@ -73,18 +73,18 @@ async function readMappings(
   }
 }
 
-/** @returns a text where it can't be told */
-async function covered(db: Database, mapping: SourceMapping): Promise<FillCounts | string> {
+/** @returns the reason if it can't be counted */
+async function countFilled(db: Database, mapping: SourceMapping): Promise<FillCounts | string> {
   const { countFillRates } = await import('../../actions/status.ts')
   const { openSource } = await import('../../sources/source.ts')
   try {
     return await countFillRates(db, await openSource(db, mapping))
   } catch (error) {
     if (error instanceof SourceProblems)
-      return 'not known: the mapping does not fit the database; see fillrate check'
+      return 'unknown: the mapping does not match the database; see fillrate check'
     throw error
   }
 }
 
-const firstLine = ({ problems: [first] }: ConfigProblems): string =>
+const formatFirstProblem = ({ problems: [first] }: ConfigProblems): string =>
   first === undefined ? '' : `${first.place}: ${first.found.split('\n')[0]}.`

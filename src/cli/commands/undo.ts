@@ -8,18 +8,18 @@ import { withApp } from '../settings.ts'
 
 export const undoCommand = defineCommand(
   createParser('undo')
-    .summary("takes back a run's writes, where nobody has changed them since")
+    .summary("reverts a run's writes, except values changed since")
     .description(
-      'Gives each cell that a run has written what it held before, unless somebody has changed it since: that stays, and ' +
-        'is told. It is a run itself, so that it can be taken back in its turn. Interrupted or killed, it is typed again and ' +
-        'finishes. The rows are not written again before their inputs change or their answers are due, or `fillrate retry ' +
-        '--state undone` is typed.',
+      'Restores the previous value of each cell that a run has written. Values changed since then are kept and ' +
+        'listed. An undo is a run itself and can be undone. If interrupted, run the same command again. The rows are ' +
+        'not written again until their inputs change, their refresh is due, or `fillrate retry --state undone` queues ' +
+        'them.',
     )
     .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRun)
-    .addOption(booleanOption('--dry-run', 'tells what would be taken back, and writes nothing')),
+    .addOption(booleanOption('--dry-run', 'show what would be restored without writing it')),
   {
     group: 'work',
-    examples: [['fillrate undo 12 --dry-run', 'first look, then the same without it']],
+    examples: [['fillrate undo 12 --dry-run', 'preview; then the same without --dry-run']],
     exits: [0, 1, 2, 3, 130],
     environment: DATABASE_VARIABLES,
     onInterrupt: FINISHING_MESSAGE,

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 export const versionCommand = defineCommand(
-  createParser('version').summary('the version').description('The version.'),
+  createParser('version').summary('prints the version').description('Prints the version.'),
   {
     group: 'hidden',
     examples: [],
@@ -18,7 +18,7 @@ export const versionCommand = defineCommand(
   },
 )
 
-/** This program's version, from the package.json that is nearest above; the built program lies deeper than the source. */
+/** Reads the version from the nearest package.json above; the built program is nested deeper than the source. */
 export function readVersion(): string {
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
     const file = join(folder, 'package.json')

@@ -13,7 +13,7 @@ const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: Text
 
 const NAME_COLUMNS = 16
 
-/** One look as a line: `✓ database  Postgres 18.1, app@localhost/crm`, with what to do under it. */
+/** One finding as a line, `✓ database  Postgres 18.1, app@localhost/crm`, with the fix below. */
 export function renderFinding(finding: Finding, output: Output): string[] {
   const { paint, textColumns } = output
   const [sign, style] = SIGNS[finding.verdict]
@@ -22,22 +22,22 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   const indent = ' '.repeat(NAME_COLUMNS + 4)
   const room = Math.max(20, textColumns - indent.length)
   const [first = '', ...rest] = wrapText(sanitize(finding.text), room)
-  // A longer name keeps its place, and the text goes under it.
-  const besides = name.length <= NAME_COLUMNS
+  // The text of a longer name is printed below it.
+  const isBeside = name.length <= NAME_COLUMNS
   return [
-    besides ? `${start}  ${first}` : start,
-    ...(besides ? rest : [first, ...rest]).map((line) => indent + line),
+    isBeside ? `${start}  ${first}` : start,
+    ...(isBeside ? rest : [first, ...rest]).map((line) => indent + line),
     ...(finding.todo === null ? [] : wrapText(finding.todo, room).map((line) => indent + line)),
     ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(finding.problems).split('\n'), '']),
   ]
 }
 
-/** What it comes to. */
+/** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
   const wrong = findings.filter((one) => one.verdict === 'error').length
-  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'thing')} to put right before a run.`)]
+  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]
   return [
     '',
-    `${paint('good', 'All is ready.')} Next: ${paint('type', 'fillrate plan')} tells what a run would ask and cost.`,
+    `${paint('good', 'Ready to run.')} Next: ${paint('type', 'fillrate plan')} estimates lookups and cost.`,
   ]
 }

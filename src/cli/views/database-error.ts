@@ -8,27 +8,30 @@ interface DatabaseError extends Error {
   readonly errors?: readonly unknown[]
 }
 
-const EXPECTED = 'a Postgres database that answers'
+const EXPECTED = 'a reachable Postgres database'
 
-/** A connection that could not be made: by the code of the system or of Postgres. */
+/** Failed connections, by error code of the system or of Postgres. */
 const UNREACHABLE: Readonly<Record<string, readonly [found: string, todo: string]>> = {
-  ECONNREFUSED: ['nothing listens there', 'Start Postgres, or correct the host and the port.'],
-  ENOTFOUND: ['there is no such host', 'Correct the host.'],
-  EAI_AGAIN: ['the host could not be looked up', 'Correct the host, or look at your network.'],
-  ETIMEDOUT: ['it does not answer', 'Correct the host and the port, or look at the firewall.'],
-  EHOSTUNREACH: ['the host cannot be reached', 'Correct the host, or look at your network.'],
-  ENETUNREACH: ['the host cannot be reached', 'Correct the host, or look at your network.'],
-  ECONNRESET: ['it closed the connection', 'Is it Postgres that listens there? Some want ?sslmode=require.'],
-  '28P01': ['Postgres refuses the user or the password', 'Correct them.'],
-  '28000': ['Postgres refuses the user', 'Correct the user, or let it in with pg_hba.conf.'],
-  '3D000': ['there is no such database', 'Correct the name, or create it with `createdb`.'],
-  '53300': ['Postgres has no connection free', 'Raise max_connections, or end what holds them.'],
+  ECONNREFUSED: ['connection refused', 'Start Postgres, or correct the host and the port.'],
+  ENOTFOUND: ['host not found', 'Correct the host.'],
+  EAI_AGAIN: ['DNS lookup failed', 'Correct the host, or check your network.'],
+  ETIMEDOUT: ['connection timed out', 'Correct the host and the port, or check the firewall.'],
+  EHOSTUNREACH: ['host unreachable', 'Correct the host, or check your network.'],
+  ENETUNREACH: ['host unreachable', 'Correct the host, or check your network.'],
+  ECONNRESET: [
+    'connection closed',
+    'Check that Postgres listens there; some servers require ?sslmode=require.',
+  ],
+  '28P01': ['Postgres rejects the user or the password', 'Correct them.'],
+  '28000': ['Postgres rejects the user', 'Correct the user, or allow it in pg_hba.conf.'],
+  '3D000': ['database not found', 'Correct the name, or create it with `createdb`.'],
+  '53300': ['Postgres has no free connection', 'Raise max_connections, or close other connections.'],
   '57P03': ['Postgres is starting or stopping', 'Try again in a moment.'],
 }
 
 /**
- * What is wrong with the database, where that is what an error tells; null for any other. Holds no password: of the
- * address only user, host, port and database are shown.
+ * Explains an error of the database; null for any other error. Contains no password: only user, host, port and database of
+ * the URL are shown.
  */
 export function explainDatabaseError(error: unknown, url: string | undefined): Problem | null {
   if (!(error instanceof Error)) return null
@@ -41,7 +44,7 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
     const [found, todo] = unreachable
     return {
       place: 'DATABASE_URL',
-      found: `${address}: ${found} (${code || 'no answer'})`,
+      found: `${address}: ${found} (${code || 'no response'})`,
       expected: EXPECTED,
       todo,
     }
@@ -49,7 +52,7 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
   if (/SASL|client password must be a string/.test(message))
     return {
       place: 'DATABASE_URL',
-      found: `${address}: Postgres wants a password, and there is none`,
+      found: `${address}: Postgres requires a password, and none is set`,
       expected: 'postgres://user:password@host:5432/name',
       todo: 'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
     }
@@ -58,7 +61,7 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
       place: 'DATABASE_URL',
       found: `${address}: ${message}`,
       expected: EXPECTED,
-      todo: 'Correct sslmode at the end of the address: ?sslmode=disable, require or verify-full.',
+      todo: 'Correct sslmode at the end of the URL: ?sslmode=disable, require or verify-full.',
     }
   return schemaProblem(code, message, address)
 }
@@ -68,7 +71,7 @@ function schemaProblem(code: string, message: string, address: string): Problem 
   if (code === '3F000' || (ours && (code === '42P01' || code === '42703')))
     return {
       place: 'the schema "fillrate"',
-      found: `${address}: it is missing, or older than this version`,
+      found: `${address}: missing, or older than this version`,
       expected: 'the schema of this version',
       todo: 'Run `fillrate migrate`.',
     }
@@ -76,10 +79,10 @@ function schemaProblem(code: string, message: string, address: string): Problem 
     return {
       place: 'DATABASE_URL',
       found: `${address}: ${message}`,
-      expected: 'a user with the privileges that are needed',
+      expected: 'a user with the required privileges',
       todo: ours
         ? 'Grant usage on the schema "fillrate" and all on its tables, or let the user own it.'
-        : 'Grant the user what the message names. Creating the schema needs CREATE on the database.',
+        : 'Grant the user the privilege that the message names. Creating the schema requires CREATE on the database.',
     }
   return null
 }
@@ -87,7 +90,7 @@ function schemaProblem(code: string, message: string, address: string): Problem 
 const isConnecting = (error: DatabaseError, code: string): boolean =>
   error.severity === undefined || code.startsWith('28')
 
-/** Node tries each address of a host and reports all that failed; the first says it. */
+/** Node tries each address of a host and reports all failures; the first is enough. */
 function firstOf(error: DatabaseError): DatabaseError {
   const first = error.errors?.[0]
   return first instanceof Error ? firstOf(first) : error

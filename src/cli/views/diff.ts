@@ -2,11 +2,11 @@ import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
 import { type Output, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
-import { renderTable } from './layout.ts'
+import { formatValue, renderTable } from './layout.ts'
 
 const INDENT = '    '
 
-/** Rows as they are and as they would be, cell by cell; what is set in each of them is told once. */
+/** Rows before and after, cell by cell. Touched columns, the same in each row, are listed once. */
 export function renderDiff(sample: readonly DiffRow[], output: Output): string[] {
   const { paint } = output
   const cells = sample.flatMap((row) => row.cells)
@@ -14,9 +14,9 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
   const [head = '', ...body] = renderTable(
     cells,
     [
-      { title: `${INDENT}column`, text: (cell) => INDENT + cell.column, least: 12 },
-      { title: 'before', text: (cell) => shown(cell.before), least: 8 },
-      { title: 'after', text: (cell) => shown(cell.after), least: 8, style: () => 'good' },
+      { title: `${INDENT}column`, text: (cell) => INDENT + cell.column, minColumns: 12 },
+      { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
+      { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8, style: () => 'good' },
     ],
     output,
   )
@@ -24,34 +24,27 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
   return [
     head,
     ...sample.flatMap((row) => [
-      truncate(`  ${paint('heading', sanitize(row.key))}  ${paint('quiet', aboutRow(row))}`, edge),
+      truncate(`  ${paint('heading', sanitize(row.key))}  ${paint('quiet', describeRow(row))}`, edge),
       ...body.splice(0, row.cells.length),
     ]),
-    ...touchedLines(sample, output),
+    ...renderTouchedColumns(sample, output),
   ]
 }
 
-const aboutRow = ({ source, confidence }: DiffRow): string =>
+const describeRow = ({ source, confidence }: DiffRow): string =>
   confidence === null ? source : `${source}, confidence ${confidence}`
 
-function touchedLines(sample: readonly DiffRow[], { paint, textColumns }: Output): string[] {
+function renderTouchedColumns(sample: readonly DiffRow[], { paint, textColumns }: Output): string[] {
   const bySource = Map.groupBy(sample, (row) => row.source)
   return [...bySource].flatMap(([source, rows]) => {
     const columns = new Set(rows.flatMap((row) => row.touched.map((cell: DiffCell) => cell.column)))
     if (columns.size === 0) return []
-    const text = `Beside them, in each row of ${source}: ${[...columns].join(', ')}`
+    const text = `Also set in each row of ${source}: ${[...columns].join(', ')}`
     return wrapText(text, textColumns - 2).map((line) => `  ${paint('quiet', line)}`)
   })
 }
 
-/** A text as it is, in quotes where it could not be told from nothing; all else as JSON. */
-function shown(value: unknown): string {
-  if (value === null || value === undefined) return '—'
-  if (typeof value !== 'string') return JSON.stringify(value)
-  return value !== '' && value === value.trim() && value !== '—' ? value : JSON.stringify(value)
-}
-
-/** What a dry run found: cells by column, and some of the rows. */
+/** The result of a dry run: cells by column, and a sample of rows. */
 export function renderDryRun({ columns, sample }: DryRunReport, output: Output): string[] {
   const written = columns.filter((column) => column.written > 0)
   if (written.length === 0) return []
@@ -61,7 +54,11 @@ export function renderDryRun({ columns, sample }: DryRunReport, output: Output):
     ...renderTable(
       written,
       [
-        { title: '  column', text: (one) => `  ${several ? `${one.source}.` : ''}${one.column}`, least: 12 },
+        {
+          title: '  column',
+          text: (one) => `  ${several ? `${one.source}.` : ''}${one.column}`,
+          minColumns: 12,
+        },
         { title: 'cells', text: (one) => formatCount(one.written), number: true },
       ],
       output,

@@ -10,9 +10,9 @@ import type { Paint } from '../terminal.ts'
 
 export interface RenderedError {
   readonly exit: ExitCode
-  /** For a terminal, on standard error. */
+  /** For standard error. */
   readonly text: string
-  /** For `--json`, on standard output. */
+  /** For standard output with `--json`. */
   readonly json: {
     readonly error: {
       readonly kind: string
@@ -25,15 +25,15 @@ export interface RenderedError {
 export interface ErrorViewOptions {
   readonly env: NodeJS.ProcessEnv
   readonly paint: Paint
-  /** Whether an error that nobody has foreseen shows where in the program it was made. */
+  /** Whether an unexpected error includes its stack. */
   readonly stack: boolean
-  /** The command was told to end. */
+  /** The command was interrupted. */
   readonly interrupted: boolean
 }
 
 /**
- * How an error is shown, and with which code the process ends: one place for all commands. An error that somebody can
- * put right says what to do; any other shows its message, and its stack only where it was asked for.
+ * Renders an error and chooses the exit code, for all commands. An error that the user can fix says how; any other shows
+ * its message, and its stack only at log level debug or trace.
  */
 export function renderError(error: unknown, view: ErrorViewOptions): RenderedError {
   const mask = createSecretMask(view.env)
@@ -72,7 +72,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     )
   if (error instanceof SourceProblems) {
     const problems = error.problems.map((one) => ({ ...one, place: `sources.${one.source}.${one.place}` }))
-    const where = 'what the configuration says of the database'
+    const where = 'the mapping of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
   }
   if (
@@ -82,10 +82,10 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlockedError')
     return shown(Exit.failed, 'schema', sentence(error.message))
-  if (error instanceof LeaseLostError) return shown(Exit.failed, 'taken_for_dead', sentence(error.message))
+  if (error instanceof LeaseLostError) return shown(Exit.failed, 'lease_lost', sentence(error.message))
   if (error instanceof ServiceError) {
     const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
-    return shown(exit, 'service', sentence(error.message), `\n  ${todoAbout(error)}`)
+    return shown(exit, 'service', sentence(error.message), `\n  ${describeFix(error)}`)
   }
 
   const problem = explainDatabaseError(error, view.env['DATABASE_URL'])
@@ -95,7 +95,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
   const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
   const where = view.stack
     ? `\n${maskPasswords(stackOf(error))}`
-    : '\n  --log-level debug shows where. What was saved stays saved.'
+    : '\n  Use --log-level debug for details. Saved state is kept.'
   return shown(Exit.failed, 'unexpected', `unexpected ${message}`, where)
 }
 
@@ -113,25 +113,25 @@ const masked = (one: Problem, mask: (text: string) => string): Problem => ({
 
 const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)
 
-function todoAbout(error: ServiceError): string {
+function describeFix(error: ServiceError): string {
   switch (error.action) {
     case 'abort_run':
     case 'rotate_key':
       return error.status === 401 || error.status === 403
-        ? 'Correct FILLRATE_API_KEY (and FILLRATE_AUTH), then run again: it carries on where it was.'
-        : 'Look at FILLRATE_BASE_URL, then run again: it carries on where it was.'
+        ? 'Correct FILLRATE_API_KEY (and FILLRATE_AUTH), then run again: it continues where it stopped.'
+        : 'Check FILLRATE_BASE_URL, then run again: it continues where it stopped.'
     case 'reject':
-      return 'The service does not take this question; ask it what is wrong with it.'
+      return 'The service rejected the request; contact the provider.'
     case 'retry':
     case 'release':
-      return 'Run again later: it carries on where it was.'
+      return 'Run again later: it continues where it stopped.'
   }
 }
 
 const isAbort = (error: unknown): boolean =>
   error instanceof Error && (error.name === 'AbortError' || (error as { code?: string }).code === 'ABORT_ERR')
 
-/** With its causes, and without the properties: those of a database error may hold values of a row. */
+/** The stack with its causes, without other properties: those of a database error can contain values of a row. */
 function stackOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const cause = error.cause === undefined ? '' : `\n  caused by ${stackOf(error.cause)}`

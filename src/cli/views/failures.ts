@@ -7,14 +7,14 @@ import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 export interface FailureOverview {
   readonly total: number
   readonly reasons: readonly FailureReason[]
-  /** Of rows in any state, also of those that were enriched. */
+  /** Skipped cells of rows in any state, enriched rows included. */
   readonly cells: readonly SkippedCells[]
-  /** The latest, as many as are to be shown. */
+  /** The latest rows. */
   readonly rows: readonly FailedRow[]
 }
 
-/** Reasons shown at the most: of more, those with the fewest rows are only counted. */
-const REASONS = 25
+/** Reasons shown; of the others, only the number is. */
+const MAX_REASONS = 25
 
 export function renderFailures(
   { total, reasons, cells, rows }: FailureOverview,
@@ -22,9 +22,9 @@ export function renderFailures(
   now: number,
 ): string[] {
   const { paint } = output
-  if (total === 0) return [`${paint('good', '✓')} No row has failed.`, ...cellLines(cells, output)]
-  const shown = reasons.slice(0, REASONS)
-  const rest = reasons.slice(REASONS)
+  if (total === 0) return [`${paint('good', '✓')} No failed rows.`, ...renderSkippedCells(cells, output)]
+  const shown = reasons.slice(0, MAX_REASONS)
+  const rest = reasons.slice(MAX_REASONS)
   const sources = new Set(reasons.map((reason) => reason.source)).size
   const states = [...new Set(reasons.map((reason) => reason.state))]
   return [
@@ -35,8 +35,10 @@ export function renderFailures(
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => formatState(one.state), style: (one) => stateStyle(one.state) },
-        ...(sources > 1 ? [{ title: 'source', text: (one: FailureReason) => one.source, least: 6 }] : []),
-        { title: 'reason', text: (one) => one.reason, least: 12 },
+        ...(sources > 1
+          ? [{ title: 'source', text: (one: FailureReason) => one.source, minColumns: 6 }]
+          : []),
+        { title: 'reason', text: (one) => one.reason, minColumns: 12 },
       ],
       output,
     ),
@@ -52,49 +54,49 @@ export function renderFailures(
           ),
         ]),
     '',
-    paint('heading', 'What becomes of them'),
+    paint('heading', 'How to fix them'),
     ...renderFields(
       states.map((state) => [formatState(state), FAILURE_ADVICE[state]]),
       output,
     ),
-    ...cellLines(cells, output),
+    ...renderSkippedCells(cells, output),
     '',
     paint(
       'heading',
-      rows.length < total ? `The latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'The rows',
+      rows.length < total ? `Latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'Rows',
     ),
     ...renderTable(
       rows,
       [
-        { title: 'source', text: (row) => row.source, least: 6 },
-        { title: 'key', text: (row) => row.key, least: 8 },
+        { title: 'source', text: (row) => row.source, minColumns: 6 },
+        { title: 'key', text: (row) => row.key, minColumns: 8 },
         { title: 'state', text: (row) => formatState(row.state), style: (row) => stateStyle(row.state) },
         { title: 'when', text: (row) => relativeTime(row.settled_at, now) },
-        { title: 'reason', text: (row) => row.reason ?? '', least: 12 },
+        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
       ],
       output,
     ),
     ...(rows.length < total
-      ? ['', `${paint('quiet', 'All of them:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
+      ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
       : []),
   ]
 }
 
-/** What a record held and its column did not get. */
-function cellLines(cells: readonly SkippedCells[], output: Output): string[] {
+/** Values of records that were not written to their columns. */
+function renderSkippedCells(cells: readonly SkippedCells[], output: Output): string[] {
   if (cells.length === 0) return []
   const sources = new Set(cells.map((cell) => cell.source)).size
-  const rest = cells.length - REASONS
+  const rest = cells.length - MAX_REASONS
   return [
     '',
-    output.paint('heading', 'Cells that were left out, in rows that are otherwise written'),
+    output.paint('heading', 'Skipped cells in rows that were written otherwise'),
     ...renderTable(
-      cells.slice(0, REASONS),
+      cells.slice(0, MAX_REASONS),
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
-        ...(sources > 1 ? [{ title: 'source', text: (one: SkippedCells) => one.source, least: 6 }] : []),
-        { title: 'column', text: (one) => one.column, least: 8 },
-        { title: 'reason', text: (one) => cellWords(one.reason), least: 12 },
+        ...(sources > 1 ? [{ title: 'source', text: (one: SkippedCells) => one.source, minColumns: 6 }] : []),
+        { title: 'column', text: (one) => one.column, minColumns: 8 },
+        { title: 'reason', text: (one) => describeSkipReason(one.reason), minColumns: 12 },
       ],
       output,
     ),
@@ -102,25 +104,25 @@ function cellLines(cells: readonly SkippedCells[], output: Output): string[] {
   ]
 }
 
-/** What a cell's reason means, where its name alone does not say it. */
-const CELL_WORDS: Readonly<Record<string, string>> = {
+/** Explanations of the reasons for skipped cells. */
+const SKIP_REASONS: Readonly<Record<string, string>> = {
   unmapped: 'its `map` has no entry for the value',
   no_match: 'the value does not match `matches`',
-  no_value: 'its `sql` gives nothing for the value: no such row in another table, perhaps',
-  too_long: "the text is longer than the column; `tooLong: 'truncate'` cuts it",
-  out_of_range: 'the number is out of the range of the column',
-  no_such_label: 'no label of the enum is like the value; a `map` makes one of it',
-  group_incomplete: 'another cell of its group has no value, and a group is written whole',
+  no_value: 'its `sql` returns nothing for the value, for example no such row in another table',
+  too_long: "the text is longer than the column allows; `tooLong: 'truncate'` cuts it",
+  out_of_range: 'the number is out of range for the column',
+  no_such_label: 'no enum label matches the value; a `map` can assign one',
+  group_incomplete: 'another cell of its group has no value, and groups are written as a whole',
 }
 
-const cellWords = (reason: string): string => CELL_WORDS[reason] ?? formatState(reason)
+const describeSkipReason = (reason: string): string => SKIP_REASONS[reason] ?? formatState(reason)
 
-/** One record of a CSV file (RFC 4180). A text that a spreadsheet would take for a formula is made plain by a quote. */
+/** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
 export function formatCsvLine(fields: readonly (string | null)[]): string {
-  return `${fields.map((field) => quoted(field ?? '')).join(',')}\r\n`
+  return `${fields.map((field) => quoteField(field ?? '')).join(',')}\r\n`
 }
 
-function quoted(field: string): string {
+function quoteField(field: string): string {
   const plain = /^[=+\-@\t\r]/.test(field) && !/^[+-]?[\d.]+$/.test(field) ? `'${field}` : field
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }

@@ -3,10 +3,10 @@ import type { Output } from '../terminal.ts'
 import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
-/** Rows shown at the most; `--json` has them all. */
-const SHOWN = 20
+/** Rows shown; `--json` has all. */
+const MAX_ROWS = 20
 
-/** What was erased, where it was looked for, and what is left to do outside of Fillrate. */
+/** What was erased, what was searched, and the affected rows in the user's own tables. */
 export function renderForget(report: ForgetReport, output: Output): string[] {
   const { paint } = output
   const { erased, searched, remaining, dry_run: dry } = report
@@ -15,8 +15,8 @@ export function renderForget(report: ForgetReport, output: Output): string[] {
   const found = remaining.reduce((sum, one) => sum + one.rows, 0)
   return [
     nothing
-      ? `${paint('good', '✓')} Nothing of it is stored${dry ? '../render' : '; it will never be asked.'}`
-      : `${paint('good', '✓')} ${dry ? 'Would be erased' : 'Erased'}, ${dry ? 'and never asked again:' : 'and never to be asked again:'}`,
+      ? `${paint('good', '✓')} No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
+      : `${paint('good', '✓')} ${dry ? 'Would be erased, and further lookups suppressed:' : 'Erased; further lookups are suppressed:'}`,
     '',
     ...renderFields(
       [
@@ -24,8 +24,8 @@ export function renderForget(report: ForgetReport, output: Output): string[] {
           ? []
           : ([
               ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
-              ['Rows', formatCount(erased.rows), 'suppressed, without what was written'],
-              ['Changes', formatCount(erased.changes), 'values before and after'],
+              ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
+              ['Changes', formatCount(erased.changes), 'previous and written values'],
               ['Deliveries', pluralize(erased.results, 'result'), ...unreadable(erased.bodies)],
               ['Mentions', formatCount(erased.mentions), 'in reasons, notes and conditions'],
             ] satisfies LabeledText[])),
@@ -36,32 +36,34 @@ export function renderForget(report: ForgetReport, output: Output): string[] {
     ...remaining.map((one) =>
       paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
-    ...ownRows(report, output),
+    ...renderOwnRows(report, output),
     ...renderSuggestions(
-      dry ? [['fillrate forget', 'with the same options and without --dry-run: erases it']] : [],
+      dry ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
       output,
     ),
   ]
 }
 
 const unreadable = (bodies: number): [string] | [] =>
-  bodies === 0 ? [] : [`and ${pluralize(bodies, 'delivery', 'deliveries')} that could not be read, whole`]
+  bodies === 0
+    ? []
+    : [`and ${pluralize(bodies, 'delivery', 'deliveries')} that could not be parsed, erased completely`]
 
-function ownRows({ rows }: ForgetReport, output: Output): string[] {
+function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
   if (rows.length === 0) return []
   return [
     '',
-    output.paint('heading', 'Your own rows, which Fillrate leaves as they are'),
+    output.paint('heading', 'Your own rows, not changed by Fillrate'),
     ...renderTable(
-      rows.slice(0, SHOWN),
+      rows.slice(0, MAX_ROWS),
       [
-        { title: 'source', text: (row) => row.source, least: 6 },
-        { title: 'key', text: (row) => row.key, least: 8 },
+        { title: 'source', text: (row) => row.source, minColumns: 6 },
+        { title: 'key', text: (row) => row.key, minColumns: 8 },
       ],
       output,
     ),
-    ...(rows.length > SHOWN
-      ? [output.paint('quiet', `and ${formatCount(rows.length - SHOWN)} more; --json has them`)]
+    ...(rows.length > MAX_ROWS
+      ? [output.paint('quiet', `and ${formatCount(rows.length - MAX_ROWS)} more; see --json`)]
       : []),
   ]
 }

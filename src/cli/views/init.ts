@@ -15,14 +15,14 @@ export function renderFoundSources({ sources, examined }: Proposal, output: Outp
       numbered,
       [
         { title: '', text: (one) => String(one.n), number: true },
-        { title: 'table', text: (one) => one.table, least: 12 },
+        { title: 'table', text: (one) => one.table, minColumns: 12 },
         {
           title: 'rows, about',
           text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
           number: true,
         },
         { title: 'holds', text: (one) => holds(one) },
-        { title: 'asked by', text: (one) => one.inputs.map(({ input }) => input).join(', '), least: 10 },
+        { title: 'asked by', text: (one) => one.inputs.map(({ input }) => input).join(', '), minColumns: 10 },
         { title: 'fills', text: (one) => String(one.outputs.length), number: true },
       ],
       output,

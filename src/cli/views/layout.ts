@@ -14,18 +14,19 @@ import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
 export interface TableColumn<Row> {
   readonly title: string
   readonly text: (row: Row) => string
-  /** Numbers stand on the right. */
+  /** Aligned right. */
   readonly number?: boolean
-  /** May be cut, down to this many columns, where the terminal is too narrow. The widest gives way first. */
-  readonly least?: number
+  /** On a narrow terminal the column is cut to no less than this. The widest column is cut first. */
+  readonly minColumns?: number
   readonly style?: (row: Row) => TextStyle | null
 }
 
-const GAP = 2
+const COLUMN_GAP = 2
 
 /**
- * Rows as aligned columns under a head; a column without any text is left out. Fits the terminal: what may be cut ends
- * in an ellipsis. Where there is no terminal nothing is cut.
+ * Renders rows as aligned columns under a head. A column without any text is left out. Columns with `minColumns` are cut to
+ * fit the terminal; without a terminal nothing is cut. Not cli-table3: it cannot shrink columns to the terminal, and
+ * measures text by an older string-width.
  */
 export function renderTable<Row>(
   rows: readonly Row[],
@@ -34,7 +35,7 @@ export function renderTable<Row>(
 ): string[] {
   const columns = all.filter((column) => rows.some((row) => column.text(row) !== ''))
   const cells = rows.map((row) => columns.map((column) => sanitize(column.text(row))))
-  const widths = fit(
+  const widths = fitColumns(
     columns.map((column, n) =>
       Math.max(textWidth(column.title), ...cells.map((row) => textWidth(row[n] ?? ''))),
     ),
@@ -47,7 +48,7 @@ export function renderTable<Row>(
         const space = widths[n] ?? 0
         const short = truncate(text, space)
         const isLast = n === texts.length - 1
-        // Nothing stands to the right of the last column, so only its numbers are filled up.
+        // The last column needs no padding, unless it is aligned right.
         const padded =
           columns[n]?.number === true
             ? padText(short, space, 'right')
@@ -57,7 +58,7 @@ export function renderTable<Row>(
         const painted = style(n)
         return painted === null ? padded : output.paint(painted, padded)
       })
-      .join(' '.repeat(GAP))
+      .join(' '.repeat(COLUMN_GAP))
       .trimEnd()
   return [
     line(
@@ -68,20 +69,20 @@ export function renderTable<Row>(
   ]
 }
 
-/** Takes from the widest column that may be cut, until all fit or none can give any more. */
-function fit(
+/** Narrows the widest column that can be cut, until all fit. */
+function fitColumns(
   wanted: readonly number[],
   columns: readonly TableColumn<never>[],
-  edge: number | null,
+  room: number | null,
 ): number[] {
   const widths = [...wanted]
-  if (edge === null) return widths
-  let over = widths.reduce((sum, one) => sum + one, GAP * (widths.length - 1)) - edge
+  if (room === null) return widths
+  let over = widths.reduce((sum, one) => sum + one, COLUMN_GAP * (widths.length - 1)) - room
   while (over > 0) {
     let widest = -1
     for (const [n, column] of columns.entries()) {
-      const least = Math.max(column.least ?? Number.POSITIVE_INFINITY, 1)
-      if ((widths[n] ?? 0) > least && (widest < 0 || (widths[n] ?? 0) > (widths[widest] ?? 0))) widest = n
+      const min = Math.max(column.minColumns ?? Number.POSITIVE_INFINITY, 1)
+      if ((widths[n] ?? 0) > min && (widest < 0 || (widths[n] ?? 0) > (widths[widest] ?? 0))) widest = n
     }
     if (widest < 0) break
     widths[widest] = (widths[widest] ?? 0) - 1
@@ -92,21 +93,21 @@ function fit(
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 
-/** A share (0 to 1) as blocks, exact to an eighth of a column. What is not nothing shows at least a sliver. */
+/** A share (0 to 1) as blocks, exact to an eighth of a column. Any share above 0 is visible. */
 export function renderBlocks(share: number, columns: number): string {
   const eighths = Math.round(Math.min(1, Math.max(0, share)) * columns * 8)
   const shown = share > 0 ? Math.max(1, eighths) : 0
   return '█'.repeat(Math.floor(shown / 8)) + (EIGHTHS[shown % 8] ?? '')
 }
 
-/** A bar on its track. It is full only when the share is 1. */
+/** A bar for a share (0 to 1). It is full only if the share is 1. */
 export function renderBar(share: number, columns: number, paint: Paint): string {
   const most = share < 1 ? columns - 1 / 8 : columns
   const filled = renderBlocks(Math.min(share, most / columns), columns)
   return paint('bar', filled) + paint('quiet', '░'.repeat(columns - filled.length))
 }
 
-/** Numbers with their words under each other, and their sum. What is nothing is left out. */
+/** Numbers with labels, one per line, and their sum. Zeros are left out. */
 export function renderCounts(
   list: readonly (readonly [n: number, words: string])[],
   [sum, total]: readonly [n: number, words: string],
@@ -128,22 +129,22 @@ export function renderCounts(
   ]
 }
 
-/** A label, what it says, and more about it, which goes on the same line where there is room. */
+/** A label, a text, and details that are printed in parentheses if they fit on the line. */
 export type LabeledText = readonly [label: string, text: string, more?: string]
 
 const INDENT = 2
 const LABEL_GAP = 3
 
-/** Labels with their texts beside them, broken where the terminal ends. */
+/** Labels with wrapped texts beside them. */
 export function renderFields(list: readonly LabeledText[], output: Output): string[] {
   const { paint, textColumns } = output
   const labels = Math.max(...list.map(([label]) => textWidth(label)))
   const room = Math.max(20, textColumns - INDENT - labels - LABEL_GAP)
   return list.flatMap(([label, text, more = '']) => {
-    const together = more === '' ? text : `${text} (${more})`
+    const joined = more === '' ? text : `${text} (${more})`
     const lines =
-      textWidth(together) <= room || more === ''
-        ? wrapText(together, room)
+      textWidth(joined) <= room || more === ''
+        ? wrapText(joined, room)
         : [...wrapText(text, room), ...wrapText(more, room)]
     return lines.map((line, n) => {
       const start = padText(n === 0 ? label : '', labels)
@@ -152,19 +153,19 @@ export function renderFields(list: readonly LabeledText[], output: Output): stri
   })
 }
 
-/** What one can type, and why one would. */
+/** A command to run next, and its purpose. */
 export type SuggestedCommand = readonly [type: string, why: string]
 
-/** Under a heading; nothing where there is nothing to do. */
-export function renderSuggestions(steps: readonly SuggestedCommand[], output: Output): string[] {
-  if (steps.length === 0) return []
+/** The suggested commands under a heading. Empty without any. */
+export function renderSuggestions(suggestions: readonly SuggestedCommand[], output: Output): string[] {
+  if (suggestions.length === 0) return []
   const { paint, textColumns } = output
-  const longest = Math.max(...steps.map(([type]) => type.length))
+  const longest = Math.max(...suggestions.map(([type]) => type.length))
   const room = Math.max(20, textColumns - longest - 5)
   return [
     '',
     paint('heading', 'Next'),
-    ...steps.flatMap(([type, why]) =>
+    ...suggestions.flatMap(([type, why]) =>
       wrapText(why, room).map(
         (line, n) => `  ${paint('type', padText(n === 0 ? type : '', longest))}   ${line}`,
       ),
@@ -172,7 +173,7 @@ export function renderSuggestions(steps: readonly SuggestedCommand[], output: Ou
   ]
 }
 
-/** `3 found, 1 failed`: numbers with their words; what is nothing is left out. */
+/** Numbers with labels on one line: `3 found, 1 failed`. Zeros are left out. */
 export function formatCounts<Name extends string>(
   numbers: Readonly<Record<Name, number>>,
   words: Partial<Record<NoInfer<Name>, string>>,
@@ -187,8 +188,8 @@ export function formatCounts<Name extends string>(
 const NONE = '—'
 
 /**
- * A value of a column or of a record, on one line: a text as it is, in quotes where it could not be told from nothing;
- * all else as JSON.
+ * Formats a value of a column or record on one line: a text as it is, quoted if it is blank or has blanks around it; anything
+ * else as JSON.
  */
 export function formatValue(value: unknown): string {
   if (value === null || value === undefined) return NONE
@@ -196,7 +197,7 @@ export function formatValue(value: unknown): string {
   return sanitize(isPlain ? value : JSON.stringify(value))
 }
 
-/** A state as a person reads it. */
+/** A state in words: `in_doubt` as `in doubt`. */
 export const formatState = (state: string): string => state.replaceAll('_', ' ')
 
 export function stateStyle(state: RowState): TextStyle | null {

@@ -8,54 +8,54 @@ import { formatLimit } from './rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
 
 export interface PlanSettings {
-  /** As given or configured; null is neither. */
+  /** From the command line or the configuration; null if neither sets it. */
   readonly budget: number | 'unlimited' | null
-  /** Why bulk is off; null where it is on or not wanted. */
+  /** Why bulk is off; null if it is on or not requested. */
   readonly bulkOff: string | null
 }
 
-/** A plan: each source as a funnel whose numbers add up, then what all of them together would ask and cost. */
+/** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
   const labels = Math.max(
-    ...plan.sources.flatMap((source) => steps(source).map((step) => step.label.length + 2)),
+    ...plan.sources.flatMap((source) => funnelSteps(source).map((step) => step.label.length + 2)),
   )
   const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table).length))
   return [
     ...plan.paused.map(
-      (name) => `${name}  ${output.paint('warn', 'is paused: a run leaves it out until it is resumed')}`,
+      (name) => `${name}  ${output.paint('warn', 'is paused: runs skip it until it is resumed')}`,
     ),
     ...(plan.paused.length > 0 ? [''] : []),
-    ...plan.sources.flatMap((source) => [...sourceLines(source, { labels, numbers }, output), '']),
-    output.paint('heading', plan.sources.length > 1 ? 'Together' : 'To ask'),
-    ...renderFields([...asking(plan, settings), ...costing(plan, settings)], output),
-    ...(plan.sample === undefined ? [] : ['', ...sampleLines(plan.sample, output)]),
+    ...plan.sources.flatMap((source) => [...renderSourceFunnel(source, { labels, numbers }, output), '']),
+    output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
+    ...renderFields([...lookupFields(plan, settings), ...costFields(plan, settings)], output),
+    ...(plan.sample === undefined ? [] : ['', ...renderSample(plan.sample, output)]),
   ]
 }
 
-function sampleLines(sample: readonly DiffRow[], output: Output): string[] {
+function renderSample(sample: readonly DiffRow[], output: Output): string[] {
   if (sample.length === 0)
     return wrapText(
-      'No stored record would change a row: only `fillrate run --dry-run` can show what would come.',
+      'No stored record would change a row. Use `fillrate run --dry-run` to look up a sample.',
       output.textColumns,
     )
-  const title = `Before and after, in ${pluralize(sample.length, 'row')} whose records are stored`
+  const title = `Before and after, in ${pluralize(sample.length, 'row')} with a stored record`
   return [output.paint('heading', title), ...renderDiff(sample, output)]
 }
 
-/** One line of a funnel: `sum` stands under a rule and is what is left of the lines above it. */
-interface Step {
+/** A line of a funnel. A sum is what is left of the lines above it. */
+interface FunnelStep {
   readonly label: string
   readonly rows: number
   readonly sum: boolean
   readonly why: string
 }
 
-/** Reasons shown by name: of several inputs, each with a fault, there are many combinations. */
+/** Reasons shown: several inputs with a fault each have many combinations. */
 const REASONS = 12
 
-function steps(source: SourcePlan): Step[] {
-  const left = (label: string, rows: number, why: string): Step => ({ label, rows, sum: false, why })
-  const total = (label: string, rows: number, why = ''): Step => ({ label, rows, sum: true, why })
+function funnelSteps(source: SourcePlan): FunnelStep[] {
+  const left = (label: string, rows: number, why: string): FunnelStep => ({ label, rows, sum: false, why })
+  const total = (label: string, rows: number, why = ''): FunnelStep => ({ label, rows, sum: true, why })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   const rest = invalid.slice(REASONS)
   const whole = source.filtered_out + source.where_out > 0
@@ -65,8 +65,8 @@ function steps(source: SourcePlan): Step[] {
     left('filtered out', source.where_out, 'by --where'),
     total('eligible', source.rows, whole ? '' : 'rows in the table'),
     left('complete', source.complete, 'nothing to fill'),
-    left('fresh', source.fresh, 'asked before, and not due'),
-    left('held', source.held, 'by a run that is under way'),
+    left('fresh', source.fresh, 'looked up before, and not due for a refresh'),
+    left('held', source.held, 'by a run in progress'),
     left('beyond the limit', source.beyond_limit, 'by --limit'),
     total('to pick', source.picked),
     ...invalid.slice(0, REASONS).map(([reason, rows]) => left('invalid input', rows, reason)),
@@ -75,18 +75,18 @@ function steps(source: SourcePlan): Step[] {
       rest.reduce((all, [, rows]) => all + rows, 0),
       `for ${pluralize(rest.length, 'more reason', 'more reasons')}; --json has them`,
     ),
-    left('suppressed', source.suppressed, 'never to be asked'),
+    left('suppressed', source.suppressed, 'erased, never looked up'),
     total('to look up', source.valid_input),
   ]
 }
 
-function sourceLines(
+function renderSourceFunnel(
   source: SourcePlan,
   widths: { labels: number; numbers: number },
   output: Output,
 ): string[] {
   const { paint } = output
-  const lines = steps(source)
+  const lines = funnelSteps(source)
     .filter((step) => step.sum || step.rows > 0)
     .flatMap(({ label, rows, sum, why }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
@@ -109,60 +109,60 @@ const BY: Readonly<Record<LookupKind, string>> = {
   domain: 'by domain',
 }
 
-function asking({ lookups, calls }: Plan, { bulkOff }: PlanSettings): LabeledText[] {
+function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): LabeledText[] {
   return [
     [
       'Lookups',
-      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} answered before + ${formatCount(lookups.requested)} to ask`,
+      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
       formatCounts(lookups.to_request, BY),
     ],
     [
       'Calls',
       calls.total === 0
         ? 'none'
-        : `${formatCount(calls.total)} = ${formatCounts(calls, { person: 'for a person', company: 'for a company', bulk: 'with a job' }, ' + ')}`,
+        : `${formatCount(calls.total)} = ${formatCounts(calls, { person: 'person', company: 'company', bulk: 'bulk' }, ' + ')}`,
     ],
     ...(bulkOff === null ? [] : [['Bulk', `off: ${bulkOff}`] as const]),
   ]
 }
 
-function costing({ cost, time }: Plan, settings: PlanSettings): LabeledText[] {
+function costFields({ cost, time }: Plan, settings: PlanSettings): LabeledText[] {
   const found =
     cost.match_rate === null || cost.found_range === null
-      ? 'how many are found will be known after the first run'
-      : `${rangeText(cost.found_range)} found, at the ${formatPercent(cost.match_rate)} found so far`
+      ? 'unknown until the first run'
+      : `${formatRange(cost.found_range)} expected, at the match rate of ${formatPercent(cost.match_rate)} so far`
   const lookups =
     cost.max_lookups > cost.lookups
       ? [
-          `${rangeText({ min: cost.lookups, max: cost.max_lookups })} lookups`,
-          `the more the less is found, for a row goes on to its next identifier; ${budgetText(cost, settings)}`,
+          `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`,
+          `a row without a match is looked up by its next identifier; ${formatBudget(cost, settings)}`,
         ]
-      : [pluralize(cost.lookups, 'lookup'), budgetText(cost, settings)]
+      : [pluralize(cost.lookups, 'lookup'), formatBudget(cost, settings)]
   return [
     ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
     ...(cost.max_lookups === 0
       ? []
       : ([
           ['Match', found],
-          ['Time', timeText(time)],
+          ['Time', formatTimeEstimate(time)],
         ] as const)),
   ]
 }
 
-const rangeText = ({ min, max }: { readonly min: number; readonly max: number }): string =>
+const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-function budgetText(cost: Plan['cost'], { budget }: PlanSettings): string {
-  if (budget === null) return 'no budget is set: a run wants --budget'
-  if (budget === 'unlimited') return 'the budget is unlimited'
+function formatBudget(cost: Plan['cost'], { budget }: PlanSettings): string {
+  if (budget === null) return 'no budget is set: a run requires --budget'
+  if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${formatCount(budget)}`
   return cost.beyond_budget > 0 ? `${pluralize(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
 }
 
-function timeText({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
-  if (limit === null) return 'not known before the first call tells the limit'
+function formatTimeEstimate({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
+  if (limit === null) return 'unknown until the first call returns the rate limit'
   const known = formatLimit(limit, windowMs)
-  if (ms === null || most === null) return `the limit is ${known}`
+  if (ms === null || most === null) return `the rate limit is ${known}`
   const about =
     most > ms
       ? `${formatDuration(ms)} to ${formatDuration(most)}`

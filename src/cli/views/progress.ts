@@ -160,7 +160,7 @@ function formatTiming({ picked, finished, picking }: RunProgress, perSecond: num
 
 function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
   return [
-    ...(requested > 0 ? [`${formatCount(requested)} asked`] : []),
+    ...(requested > 0 ? [`${formatCount(requested)} looked up`] : []),
     ...(submitted > 0 ? [`${formatCount(submitted)} in jobs`] : []),
     ...(jobsWaiting > 0 ? [`${pluralize(jobsWaiting, 'job')} out`] : []),
     `${formatCount(written)} cells written`,
@@ -168,7 +168,7 @@ function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress)
 }
 
 function renderLimit(rate: RateStatus | null, room: number, paint: Paint): string {
-  if (rate === null || rate.limit === null) return paint('quiet', 'limit not known yet')
+  if (rate === null || rate.limit === null) return paint('quiet', 'rate limit unknown')
   const { limit, windowMs, windowAtMostMs, windowUsed } = rate
   const gauge = renderBar(limit === 0 ? 0 : windowUsed / limit, GAUGE_COLUMNS, paint)
   const [first, ...more] = formatUse(rate)
@@ -182,8 +182,8 @@ function formatUse(rate: RateStatus): [string, ...string[]] {
   return [
     `${formatCount(rate.windowUsed)} in this window`,
     ...(rate.utilisation === null ? [] : [`${formatPercent(rate.utilisation)} used`]),
-    ...(rate.nextWindowInMs === null ? [] : [`next in ${formatDuration(rate.nextWindowInMs)}`]),
-    ...(rate.throttled > 0 ? [`${formatCount(rate.throttled)} refused`] : []),
+    ...(rate.nextWindowInMs === null ? [] : [`resets in ${formatDuration(rate.nextWindowInMs)}`]),
+    ...(rate.throttled > 0 ? [`${formatCount(rate.throttled)} throttled`] : []),
   ]
 }
 

@@ -5,7 +5,7 @@ import { renderDryRun } from './diff.ts'
 import { pluralize } from '../../util/format.ts'
 import { renderReport } from './report.ts'
 
-/** What the stored records would do to their rows, or what they did. */
+/** What a remap would write, or has written. */
 export function renderRemap(
   { source, examined, columns, sample, report, dry_run: dry }: RemapReport,
   output: Output,
@@ -18,16 +18,16 @@ export function renderRemap(
   return [
     ...(dry
       ? [
-          `${paint('heading', 'Dry run:')} the stored records of ${source} would do this. Nothing was written.`,
+          `${paint('heading', 'Dry run:')} a remap of ${source} would have this result. Nothing was written.`,
           '',
         ]
       : []),
     ...renderCounts(
       [
         [examined.changed, `${dry ? 'would be written' : 'to write'}: ${cells}${undone}`],
-        [examined.unchanged, 'in which nothing changes'],
+        [examined.unchanged, 'unchanged'],
         [examined.below_confidence, 'below minConfidence'],
-        [examined.inputs_changed, 'whose inputs have changed: the next run picks them'],
+        [examined.inputs_changed, 'with changed inputs: the next run picks them'],
         [examined.row_missing, 'no longer in the source'],
       ],
       [examined.rows, `rows of ${source} with a stored record`],
@@ -35,11 +35,11 @@ export function renderRemap(
     ),
     ...(cellLines.length > 0 ? ['', ...cellLines] : []),
     ...(dry && examined.changed > 0
-      ? renderSuggestions([[`fillrate remap ${source}`, 'writes them, without a call']], output)
+      ? renderSuggestions([[`fillrate remap ${source}`, 'writes these rows, without a call']], output)
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...renderReport(report, output)]),
     ...(report !== null && report.cells.written > 0
-      ? renderSuggestions([[`fillrate undo ${report.run}`, 'takes it back']], output)
+      ? renderSuggestions([[`fillrate undo ${report.run}`, 'undoes this remap']], output)
       : []),
   ]
 }

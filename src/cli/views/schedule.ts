@@ -3,28 +3,27 @@ import { nextTimes } from '../../daemon/scheduler.ts'
 import type { Output } from '../terminal.ts'
 import { relativeTime } from '../../util/format.ts'
 
-/** What the schedule will do, in words. */
+/** The next times of each entry of the schedule. */
 export function renderSchedule(
   schedule: readonly ScheduleEntry[],
   now: number,
   count: number,
   output: Pick<Output, 'paint'>,
 ): string[] {
-  if (schedule.length === 0)
-    return ['There is no `schedule` in the configuration: nothing runs by the clock.']
+  if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
   return schedule.flatMap((entry) => {
     const { cron, sources, catchUp } = entry
     const details = [
-      zoneOf(entry),
+      timeZoneOf(entry),
       `runs ${sources.join(', ')}`,
-      ...(entry.limit === null ? [] : [`${entry.limit} rows at the most`]),
+      ...(entry.limit === null ? [] : [`${entry.limit} rows at most`]),
       ...(entry.budget === null ? [] : [`budget ${entry.budget}`]),
-      ...(catchUp ? [] : ['a missed one is not caught up']),
+      ...(catchUp ? [] : ['missed runs are skipped']),
     ]
     return [
       `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,
       ...nextTimes(entry, now, count).map(
-        (at) => `  ${localTime(at, entry)}  ${output.paint('quiet', relativeTime(new Date(at), now))}`,
+        (at) => `  ${formatLocalTime(at, entry)}  ${output.paint('quiet', relativeTime(new Date(at), now))}`,
       ),
     ]
   })
@@ -33,17 +32,17 @@ export function renderSchedule(
 export const toScheduleJson = (schedule: readonly ScheduleEntry[], now: number, count: number) =>
   schedule.map((entry) => ({
     ...entry,
-    timezone: zoneOf(entry),
+    timezone: timeZoneOf(entry),
     next: nextTimes(entry, now, count).map((at) => new Date(at).toISOString()),
   }))
 
-const zoneOf = ({ timezone }: ScheduleEntry): string =>
+const timeZoneOf = ({ timezone }: ScheduleEntry): string =>
   timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** `Sun 2026-03-29 03:00 GMT+2`, on the clock of the schedule. */
-function localTime(at: number, entry: ScheduleEntry): string {
+/** `Sun 2026-03-29 03:00 GMT+2`, in the time zone of the schedule. */
+function formatLocalTime(at: number, entry: ScheduleEntry): string {
   const parts = new Intl.DateTimeFormat('en-GB', {
-    timeZone: zoneOf(entry),
+    timeZone: timeZoneOf(entry),
     weekday: 'short',
     year: 'numeric',
     month: '2-digit',

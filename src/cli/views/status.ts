@@ -6,14 +6,14 @@ import { formatLimit, rateStatusFields } from './rate-status.ts'
 import { formatCount, formatPercent, pluralize, relativeTime } from '../../util/format.ts'
 import { renderRowStates } from './report.ts'
 
-/** How things stand: each source with its rows, whose states add up, and its columns; then jobs, runs and the limit. */
+/** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
   const { limits, fill_rate, rows, paused } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
     ...names.flatMap((name) => [
-      ...sourceLines(name, rows[name], fill_rate[name], pausedText(pauseOf(name), now), output),
+      ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output),
       '',
     ]),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
@@ -29,10 +29,10 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   ]
 }
 
-function sourceLines(
+function renderSource(
   name: string,
   rows: StatusReport['rows'][string] | undefined,
-  coverage: FillCounts | string | undefined,
+  fillRate: FillCounts | string | undefined,
   paused: string | null,
   output: Output,
 ): string[] {
@@ -40,20 +40,20 @@ function sourceLines(
   const lines = [`${paint('heading', name)}${paused === null ? '' : `  ${paint('warn', paused)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...renderRowStates({ ...rows, picked: rows.total }, output, 'ever picked'))
-  if (typeof coverage === 'string') lines.push('', ...renderFields([['fill rate', coverage]], output))
-  else if (coverage !== undefined) lines.push('', ...renderFillRates(coverage, output))
+  if (typeof fillRate === 'string') lines.push('', ...renderFields([['fill rate', fillRate]], output))
+  else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output))
   return lines
 }
 
-const pausedText = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
+const formatPause = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
   pause === null ? null : `paused ${relativeTime(pause.paused_at, now)}`
 
-const LONGEST_COLUMN = 32
+const MAX_NAME_COLUMNS = 32
 
-/** Of the rows that belong to a source, how many have a value in each column. */
+/** The share of a source's rows that hold a value, by column. */
 export function renderFillRates({ eligible, columns }: FillCounts, output: Output): string[] {
   const { paint } = output
-  const names = Math.min(LONGEST_COLUMN, Math.max(...columns.map(({ column }) => textWidth(column)), 8))
+  const names = Math.min(MAX_NAME_COLUMNS, Math.max(...columns.map(({ column }) => textWidth(column)), 8))
   const numbers = formatCount(eligible).length
   const room = output.textColumns - names - numbers - 15
   return [
@@ -75,18 +75,18 @@ function workFields(
       ? 'none yet'
       : `run ${last.id}, ${last.state}, started ${relativeTime(last.started_at, now)}`
   return [
-    ['Runs', live > 0 ? `${formatCount(live)} under way` : ended, live > 0 ? ended : (last?.reason ?? '')],
-    ['Jobs', summed(jobs)],
+    ['Runs', live > 0 ? `${formatCount(live)} in progress` : ended, live > 0 ? ended : (last?.reason ?? '')],
+    ['Jobs', formatStates(jobs)],
     [
       'Deliveries',
-      summed(deliveries),
-      quarantined > 0 ? `${pluralize(quarantined, 'result')} matched no input, used for none` : '',
+      formatStates(deliveries),
+      quarantined > 0 ? `${pluralize(quarantined, 'result')} matched no input and were not used` : '',
     ],
   ]
 }
 
 /** `31 = 28 completed + 3 failed`. */
-function summed(states: Readonly<Partial<Record<string, number>>>): string {
+function formatStates(states: Readonly<Partial<Record<string, number>>>): string {
   const numbers = Object.fromEntries(Object.entries(states).map(([state, n]) => [state, n ?? 0]))
   const all = Object.values(numbers).reduce((total, n) => total + n, 0)
   if (all === 0) return 'none'
@@ -99,12 +99,12 @@ function limitField(
     limit,
     window_ms: windowMs,
     observed_at: observedAt,
-    status: told,
+    status: status,
   }: StatusReport['limits'][number],
   now: number,
 ): LabeledText {
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
-  const known = formatLimit(limit, windowMs, told?.window_at_most_ms)
-  return ['Limit', `${known}, seen ${relativeTime(observedAt, now)}`, whose]
+  const known = formatLimit(limit, windowMs, status?.window_at_most_ms)
+  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, whose]
 }

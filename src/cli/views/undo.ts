@@ -3,59 +3,59 @@ import { type Output, wrapText } from '../terminal.ts'
 import { type SuggestedCommand, renderCounts, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 
-/** Rows listed by name; `--json` has them all. */
-const SHOWN = 20
+/** Rows listed; `--json` has all. */
+const MAX_ROWS = 20
 
-/** What was taken back, what was not and why, and what can be done about either. */
+/** What was restored, what was not and why, and the next commands. */
 export function renderUndo(report: UndoReport, output: Output): string[] {
   const { changes, undoes } = report
   if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
-  const verb = report.writes_again ? 'written again' : 'taken back'
+  const verb = report.writes_again ? 'written again' : 'restored'
   return [
-    ...wrapText(headline(report, output), output.textColumns),
+    ...wrapText(formatHeadline(report, output), output.textColumns),
     '',
     ...renderCounts(
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
-        [undone_before, `taken back before${by(report.undone_by)}`],
-        [kept, 'stay: each of their cells was changed since'],
-        [row_missing, 'are no more: their rows were deleted'],
-        [rejected, 'could not be taken back: the database does not allow the old values'],
-        [not_configured, 'left alone: their source is not configured any more'],
+        [undone_before, `undone before${byRuns(report.undone_by)}`],
+        [kept, 'kept: every cell was changed since'],
+        [row_missing, 'skipped: the row was deleted'],
+        [rejected, 'failed: the database rejected the previous values'],
+        [not_configured, 'skipped: the source is no longer configured'],
         [
           remaining,
           report.status === 'interrupted'
-            ? 'not looked at yet'
-            : 'left for later: other transactions have locked their rows',
+            ? 'not processed yet'
+            : 'postponed: the row is locked by another transaction',
         ],
       ],
       [changes.total, `writes of run ${undoes}`],
       output,
     ),
-    ...columnLines(report, output),
-    ...keptLines(report, output),
-    ...failedLines(report, output),
+    ...renderColumns(report, output),
+    ...renderKeptRows(report, output),
+    ...renderFailedRows(report, output),
     ...renderSuggestions(suggestAfterUndo(report), output),
   ]
 }
 
-function headline(
+function formatHeadline(
   { run, undoes, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
   { paint }: Output,
 ): string {
-  const what = again ? `the undo that was run ${undoes}` : `run ${undoes}`
-  if (dry) return `${paint('heading', 'Dry run:')} taking back ${what} would do this. Nothing was written.`
-  if (run === null) return `Nothing is left to take back of ${what}.`
-  const ended =
-    status === 'interrupted' ? paint('warn', 'was interrupted taking back') : paint('good', 'took back')
+  const what = again ? `undo run ${undoes}` : `run ${undoes}`
+  if (dry)
+    return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
+  if (run === null) return `Nothing left to undo of ${what}.`
+  const ended = status === 'interrupted' ? paint('warn', 'was interrupted undoing') : paint('good', 'undid')
   return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${formatDuration(ms)}`
 }
 
-const by = (runs: readonly number[]): string =>
+const byRuns = (runs: readonly number[]): string =>
   runs.length === 0 ? '' : `, by run ${runs.slice(0, 5).join(', ')}${runs.length > 5 ? ', …' : ''}`
 
-function columnLines({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
+function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
   if (columns.length === 0) return []
   const several = new Set(columns.map((one) => one.source)).size > 1
   return [
@@ -64,15 +64,15 @@ function columnLines({ columns, cells, dry_run: dry }: UndoReport, output: Outpu
       columns,
       [
         ...(several
-          ? [{ title: 'source', text: (one: (typeof columns)[number]) => one.source, least: 6 }]
+          ? [{ title: 'source', text: (one: (typeof columns)[number]) => one.source, minColumns: 6 }]
           : []),
-        { title: 'column', text: (one) => one.column, least: 8 },
+        { title: 'column', text: (one) => one.column, minColumns: 8 },
         {
           title: dry ? 'would be restored' : 'restored',
           text: (one) => formatCount(one.restored),
           number: true,
         },
-        { title: 'stays', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
+        { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
       ],
       output,
     ),
@@ -82,82 +82,84 @@ function columnLines({ columns, cells, dry_run: dry }: UndoReport, output: Outpu
   ]
 }
 
-function keptLines({ kept }: UndoReport, output: Output): string[] {
+function renderKeptRows({ kept }: UndoReport, output: Output): string[] {
   if (kept.length === 0) return []
   const { paint } = output
   return [
     '',
-    paint('heading', `${pluralize(kept.length, 'row')} in which something stays as it is`),
+    paint('heading', `${pluralize(kept.length, 'row')} with kept values`),
     ...renderTable(
-      kept.slice(0, SHOWN),
+      kept.slice(0, MAX_ROWS),
       [
-        { title: 'source', text: (row) => row.source, least: 6 },
-        { title: 'key', text: (row) => row.key, least: 8 },
-        { title: 'columns', text: (row) => row.columns.join(', '), least: 10 },
+        { title: 'source', text: (row) => row.source, minColumns: 6 },
+        { title: 'key', text: (row) => row.key, minColumns: 8 },
+        { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
         {
           title: 'changed since',
-          text: (row) => (row.written_by === null ? 'not by Fillrate' : `by run ${row.written_by}`),
+          text: (row) => (row.written_by === null ? 'outside Fillrate' : `by run ${row.written_by}`),
         },
       ],
       output,
     ),
-    ...more(kept.length, output),
+    ...renderRest(kept.length, output),
   ]
 }
 
-function failedLines({ failed }: UndoReport, output: Output): string[] {
+function renderFailedRows({ failed }: UndoReport, output: Output): string[] {
   const rejected = failed.filter((row) => row.outcome === 'rejected')
   if (rejected.length === 0) return []
   return [
     '',
-    output.paint('heading', `${pluralize(rejected.length, 'row')} that could not be taken back`),
+    output.paint('heading', `${pluralize(rejected.length, 'row')} that could not be restored`),
     ...renderTable(
-      rejected.slice(0, SHOWN),
+      rejected.slice(0, MAX_ROWS),
       [
-        { title: 'source', text: (row) => row.source, least: 6 },
-        { title: 'key', text: (row) => row.key, least: 8 },
-        { title: 'reason', text: (row) => row.reason ?? '', least: 12 },
+        { title: 'source', text: (row) => row.source, minColumns: 6 },
+        { title: 'key', text: (row) => row.key, minColumns: 8 },
+        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
       ],
       output,
     ),
-    ...more(rejected.length, output),
+    ...renderRest(rejected.length, output),
   ]
 }
 
-const more = (all: number, { paint }: Output): string[] =>
-  all > SHOWN ? [paint('quiet', `and ${formatCount(all - SHOWN)} more; --json has them`)] : []
+const renderRest = (all: number, { paint }: Output): string[] =>
+  all > MAX_ROWS ? [paint('quiet', `and ${formatCount(all - MAX_ROWS)} more; --json has them`)] : []
 
-/** Pure. */
+/** The commands that deal with what an undo has left. */
 export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
   const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
-  const steps: SuggestedCommand[] = []
-  if (dry && changes.restored > 0) steps.push([`fillrate undo ${undoes}`, 'takes it back'])
+  const suggestions: SuggestedCommand[] = []
+  if (dry && changes.restored > 0) suggestions.push([`fillrate undo ${undoes}`, 'writes this'])
   if (changes.remaining > 0 || (changes.rejected > 0 && !dry))
-    steps.push([
+    suggestions.push([
       `fillrate undo ${undoes}`,
-      changes.remaining > 0 ? 'goes on with the rest' : 'tries the rest again, once the database allows it',
+      changes.remaining > 0
+        ? 'continues with the rest'
+        : 'retries the rest, once the database accepts the previous values',
     ])
   const later = Math.max(0, ...kept.map((row) => row.written_by ?? 0))
   if (later > 0)
-    steps.push([
+    suggestions.push([
       `fillrate undo ${later}`,
-      'a later run wrote some of the cells that stay: take it back first',
+      'undoes the later run that wrote some of the kept cells; do this first',
     ])
   const undo = run ?? before.at(-1)
   if (!dry && undo !== undefined)
-    steps.push([
+    suggestions.push([
       `fillrate undo ${undo}`,
-      again ? 'takes it back again' : 'writes it again: an undo can be undone',
+      again ? 'undoes it again' : 'writes the values again: an undo can be undone',
     ])
   if (run !== null && !again)
-    steps.push([
+    suggestions.push([
       'fillrate retry --state undone',
-      'has these rows written again by the next run; without it they stay until their inputs change or their answers are due',
+      'lets the next run write these rows again; otherwise they keep their values until their inputs change or a refresh is due',
     ])
   if (waiting > 0)
-    steps.push([
+    suggestions.push([
       'fillrate status',
-      `${pluralize(waiting, 'row')} of run ${undoes} still wait, and will be written when their answers come`,
+      `${pluralize(waiting, 'row')} of run ${undoes} still waiting; they will be written when results arrive`,
     ])
-  return steps
+  return suggestions
 }

@@ -37,7 +37,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
             text: (line) => (line.gained === 0 ? '·' : `+${formatCount(line.gained)}`),
             number: true,
           },
-          { title: `of ${formatCount(one.after.eligible)} rows`, text: gainBar, least: 8 },
+          { title: `of ${formatCount(one.after.eligible)} rows`, text: gainBar, minColumns: 8 },
         ],
         output,
       ),

@@ -208,11 +208,11 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
     lines,
     [
       { title: `${INDENT}column`, text: (line) => INDENT + line.column },
-      { title: 'before', text: (line) => line.before, least: 8 },
+      { title: 'before', text: (line) => line.before, minColumns: 8 },
       {
         title: 'after',
         text: (line) => (line.kept ? `${line.after}  (unchanged)` : line.after),
-        least: 8,
+        minColumns: 8,
         style: (line) => (line.kept ? null : 'good'),
       },
     ],

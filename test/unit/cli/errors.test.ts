@@ -18,7 +18,7 @@ const view: ErrorViewOptions = { env, paint: createPaint(false), stack: false, i
 const withCode = (code: string, message = 'what the driver said', more: object = {}): Error =>
   Object.assign(new Error(message), { code, ...more })
 
-describe('what somebody can put right names the place and what to do', () => {
+describe('an error that the user can fix names the place and the fix', () => {
   const problem = {
     place: 'sources.contacts.table',
     found: "'crm.contact'",
@@ -69,34 +69,34 @@ describe('what somebody can put right names the place and what to do', () => {
   })
 
   test.each([
-    ['ECONNREFUSED', /nothing listens there/],
-    ['ENOTFOUND', /no such host/],
-    ['ETIMEDOUT', /does not answer/],
-    ['28P01', /refuses the user or the password/],
-    ['3D000', /no such database/],
+    ['ECONNREFUSED', /connection refused/],
+    ['ENOTFOUND', /host not found/],
+    ['ETIMEDOUT', /timed out/],
+    ['28P01', /rejects the user or the password/],
+    ['3D000', /database not found/],
     ['57P03', /starting or stopping/],
-  ])('the database: %s', (code, said) => {
+  ])('the database: %s', (code, message) => {
     const shown = renderError(withCode(code), view)
     expect(shown.exit).toBe(2)
-    expect(shown.text).toMatch(said)
+    expect(shown.text).toMatch(message)
     expect(shown.text).toContain('DATABASE_URL')
     expect(shown.text).toContain('crm@db.example:5433/crm')
   })
 
-  test('the database, where each address of the host was tried', () => {
+  test('the database, after trying each address of the host', () => {
     const error = Object.assign(new AggregateError([withCode('ECONNREFUSED')], ''), { code: 'ECONNREFUSED' })
-    expect(renderError(error, view).text).toMatch(/nothing listens there/)
+    expect(renderError(error, view).text).toMatch(/connection refused/)
   })
 
-  test('the database, where a password is wanted or TLS is not right', () => {
+  test('the database, without a password or with wrong TLS settings', () => {
     const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
-    expect(renderError(sasl, view).text).toMatch(/wants a password/)
+    expect(renderError(sasl, view).text).toMatch(/requires a password/)
     const ssl = renderError(new Error('The server does not support SSL connections'), view)
     expect(ssl.text).toMatch(/sslmode/)
     expect([renderError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
   })
 
-  test('a missing schema leads to migrate', () => {
+  test('a missing schema suggests migrate', () => {
     const missing = withCode('42P01', 'relation "fillrate.rows" does not exist', { severity: 'ERROR' })
     const shown = renderError(missing, view)
     expect(shown.exit).toBe(2)
@@ -110,14 +110,14 @@ describe('what somebody can put right names the place and what to do', () => {
     })
   })
 
-  test('a run that another process took over is nothing unexpected', () => {
+  test('a run that lost its lease is not an unexpected error', () => {
     const shown = renderError(new LeaseLostError(7, 15_000), view)
-    expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'taken_for_dead' } } })
+    expect(shown).toMatchObject({ exit: 1, json: { error: { kind: 'lease_lost' } } })
     expect(shown.text).toMatch(/run 7 lost its lease: .* Run again to finish\./s)
     expect(shown.text).not.toMatch(/unexpected/)
   })
 
-  test('a missing table of the user is no missing schema', () => {
+  test('a missing table of the user is not a missing schema', () => {
     const missing = withCode('42P01', 'relation "crm.contact" does not exist', { severity: 'ERROR' })
     expect(renderError(missing, view)).toMatchObject({
       exit: 1,
@@ -144,8 +144,8 @@ describe('what somebody can put right names the place and what to do', () => {
   })
 })
 
-describe('what nobody has foreseen', () => {
-  test('shows its message, and its stack only where it is asked for', () => {
+describe('an unexpected error', () => {
+  test('shows its message, and its stack only at log level debug', () => {
     const error = new TypeError('x is not a function', { cause: new Error('the cause of it') })
     const brief = renderError(error, view)
     expect(brief.exit).toBe(1)
@@ -157,12 +157,12 @@ describe('what nobody has foreseen', () => {
     expect(whole.text).toContain('the cause of it')
   })
 
-  test('may be anything', () => {
+  test('can be any value', () => {
     expect(renderError('a text', view)).toMatchObject({ exit: 1, text: expect.stringContaining('a text') })
     expect(renderError(undefined, view).exit).toBe(1)
   })
 
-  test('shows none of its properties: those of a database error may hold values of a row', () => {
+  test('shows none of its properties: those of a database error can contain values of a row', () => {
     const error = withCode('23505', 'duplicate key value', {
       severity: 'ERROR',
       detail: 'Key (email)=(ada@example.com)',
@@ -171,7 +171,7 @@ describe('what nobody has foreseen', () => {
   })
 })
 
-test('an abort is an interrupt only where somebody has asked for it', () => {
+test('an abort counts as an interrupt only if the command was interrupted', () => {
   const abort = new DOMException('This operation was aborted', 'AbortError')
   expect(renderError(abort, { ...view, interrupted: true }).exit).toBe(130)
   expect(renderError(abort, view).exit).toBe(1)

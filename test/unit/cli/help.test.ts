@@ -9,7 +9,7 @@ import { unstyled } from './terminal.ts'
 
 const at = (columns: number, color = false) => ({ columns, paint: createPaint(color) })
 
-test('the program says each command that it has, each flag, variable and exit code', () => {
+test('the help of the program lists every command, option, variable and exit code', () => {
   const text = renderProgramHelp(commands, at(80)).join('\n')
   for (const { name } of commands.filter((one) => one.group !== 'hidden'))
     expect(text).toMatch(new RegExp(`^  ${name} +\\S`, 'm'))
@@ -22,14 +22,14 @@ test('the program says each command that it has, each flag, variable and exit co
 describe.each(commands.map((one) => [one.name, one] as const))('%s', (name, command) => {
   const text = renderCommandHelp(command, at(80)).join('\n')
 
-  test('tells its usage, its flags, its examples and its exit codes', () => {
+  test('shows usage, options, variables and exit codes', () => {
     expect(text).toContain(`fillrate ${name}`)
     for (const { long } of command.parser.options) expect(text).toContain(long)
     for (const code of command.exits) expect(text).toContain(EXIT_MEANINGS[code])
     for (const variable of command.environment) expect(text).toContain(variable)
   })
 
-  test('its examples are understood', () => {
+  test('has examples that parse', () => {
     for (const [example] of command.examples) {
       const [line = ''] = example.split(' | ')
       const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '')
@@ -53,10 +53,10 @@ test.each([60, 80, 120])('the program fits %i columns', (columns) => {
     expect(textWidth(line)).toBeLessThanOrEqual(columns)
 })
 
-test('every variable that is read is told, and none that is not', () => {
+test('the listed environment variables are those that are read', () => {
   const read = new Set<string>()
   readEnvironment(new Proxy({}, { get: (_, name) => void read.add(String(name).toUpperCase()) }))
-  const told = new Set(Object.keys(ENVIRONMENT_HELP))
-  told.delete('NO_COLOR')
-  expect(told).toEqual(read)
+  const listed = new Set(Object.keys(ENVIRONMENT_HELP))
+  listed.delete('NO_COLOR')
+  expect(listed).toEqual(read)
 })

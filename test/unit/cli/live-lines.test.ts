@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { intoFile, onTerminal } from './terminal.ts'
 
-test('live lines are replaced in place, without a line ever being emptied first', () => {
+test('live lines are replaced in place without clearing a line first', () => {
   const { terminal, output } = onTerminal()
   output.line('before')
   output.live(['one', 'two'])
@@ -13,7 +13,7 @@ test('live lines are replaced in place, without a line ever being emptied first'
   expect(terminal.blanked).toBe(0)
 })
 
-test('fewer live lines leave nothing behind, and none gives the cursor back', () => {
+test('fewer live lines leave nothing behind, and none shows the cursor again', () => {
   const { terminal, output } = onTerminal()
   output.live(['one', 'two', 'three'])
   output.live(['one'])
@@ -25,7 +25,7 @@ test('fewer live lines leave nothing behind, and none gives the cursor back', ()
   expect(terminal.screen).toEqual(['after'])
 })
 
-test('what is written while lines are live appears above them', () => {
+test('other output appears above the live lines', () => {
   const { terminal, output } = onTerminal()
   output.live(['one', 'two'])
   output.line('a warning')
@@ -35,24 +35,24 @@ test('what is written while lines are live appears above them', () => {
   expect(terminal.screen).toEqual(['a warning', 'and', 'more', '1', '2'])
 })
 
-test('a live line is cut before the edge, so that the terminal never breaks it', () => {
+test('a live line is cut before the edge, so that the terminal never wraps it', () => {
   const { terminal, output } = onTerminal(20)
   output.live(['x'.repeat(50), 'short'])
   expect(terminal.screen).toEqual([`${'x'.repeat(18)}…`, 'short'])
 })
 
-test('when nothing is live, nothing but the text is written', () => {
+test('without live lines only the text is written', () => {
   const { terminal, output } = onTerminal()
   output.live([])
   output.line('plain')
   expect(terminal.raw).toBe('plain\n')
 })
 
-test('into a file go neither live lines nor escapes', () => {
+test('a file gets neither live lines nor escapes', () => {
   const { text, output } = intoFile()
   output.live(['one', 'two'])
-  output.line(output.paint('bad', 'told'))
+  output.line(output.paint('bad', 'error'))
   output.live([])
-  expect(text()).toBe('told\n')
+  expect(text()).toBe('error\n')
   expect(output.columns).toBeNull()
 })

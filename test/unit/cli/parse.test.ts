@@ -17,19 +17,19 @@ function errorOf(...words: string[]): UsageError {
     if (error instanceof UsageError) return error
     throw error
   }
-  throw new Error(`${words.join(' ')} was understood`)
+  throw new Error(`${words.join(' ')} was parsed`)
 }
 
 function outcomeOf(words: readonly string[]): string {
   try {
-    return commands.includes(parseCommandLine(words).command) ? 'understood' : 'an unknown command'
+    return commands.includes(parseCommandLine(words).command) ? 'parsed' : 'an unknown command'
   } catch (error) {
-    return error instanceof UsageError ? 'refused' : `thrown: ${String(error)}`
+    return error instanceof UsageError ? 'rejected' : `thrown: ${String(error)}`
   }
 }
 
 describe('a command', () => {
-  test('with nothing but its name has every flag at its default', () => {
+  test('without options has every default', () => {
     expect(parse('run')).toEqual({
       name: 'run',
       args: [[]],
@@ -52,7 +52,7 @@ describe('a command', () => {
     })
   })
 
-  test('reads every flag of run', () => {
+  test('parses every option of run', () => {
     const words = ['run', 'contacts', '--limit', '50', '--budget=1,000', '--where', 't.id < 5', 'accounts']
     const more = [
       '--route',
@@ -83,7 +83,7 @@ describe('a command', () => {
     })
   })
 
-  test('reads every flag of the sandbox', () => {
+  test('parses every option of the sandbox', () => {
     const { flags } = parseCommandLine(
       'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
         ' ',
@@ -120,7 +120,7 @@ describe('a command', () => {
     expect(parse(line).flags).toMatchObject(flags)
   })
 
-  test('takes words that look like flags after --', () => {
+  test('accepts words that look like options after --', () => {
     expect(parse('plan -- --odd')).toMatchObject({ name: 'plan', args: [['--odd']] })
   })
 })
@@ -145,13 +145,13 @@ describe('help and version', () => {
     expect(parse(line)).toMatchObject({ name: 'version', args: [] })
   })
 
-  test('help for a command that is not there says so', () => {
+  test('help for an unknown command is a usage error', () => {
     expect(errorOf('help', 'rnu').suggestion).toBe("Did you mean 'run'?")
     expect(errorOf('rnu', '--help').message).toMatch(/'rnu'/)
   })
 })
 
-describe('wrong usage says what was wrong, what was meant and how it is used', () => {
+describe('a usage error has a message, a suggestion and the usage line', () => {
   test.each([
     [['rnu'], /no command 'rnu'/, "Did you mean 'run'?"],
     [['run', '--limt', '5'], /no option --limt/, "Did you mean '--limit'?"],
@@ -186,12 +186,12 @@ describe('wrong usage says what was wrong, what was meant and how it is used', (
     expect(error.help).toMatch(/^fillrate /)
   })
 
-  test('shows no control character and no password of what was typed', () => {
+  test('shows neither control characters nor passwords of the command line', () => {
     expect(errorOf('run\u001b[2J').message).not.toContain('\u001b')
     expect(errorOf('runs', 'postgres://crm:s3cret@host/crm').message).not.toContain('s3cret')
   })
 
-  test('any words are understood or refused with a UsageError', () => {
+  test('any words are parsed or rejected with a UsageError', () => {
     const flags = [program, ...commands.map((one) => one.parser)].flatMap((one) =>
       one.options.map((option) => option.long ?? ''),
     )
@@ -202,7 +202,7 @@ describe('wrong usage says what was wrong, what was meant and how it is used', (
     )
     fc.assert(
       fc.property(fc.array(word, { maxLength: 6 }), (words) => {
-        expect(outcomeOf(words)).toMatch(/^(understood|refused)$/)
+        expect(outcomeOf(words)).toMatch(/^(parsed|rejected)$/)
       }),
     )
   })

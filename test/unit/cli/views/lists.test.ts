@@ -30,21 +30,19 @@ describe('failures', () => {
     ],
   }
 
-  test('the reasons with their numbers, what becomes of the rows, then rows', () => {
+  test('shows reasons with their numbers, how to fix them, then rows', () => {
     const text = renderFailures(failures, onTerminal(100).output, now).join('\n')
     expect(text).toContain('105 rows could not be enriched')
     expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
     expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
-    expect(text).toMatch(
-      /Cells that were left out[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/,
-    )
-    expect(text).toContain('The latest 1 of 105')
+    expect(text).toMatch(/Skipped cells in rows[^\n]*\n.*\n +12 {2}phone +the text is longer than the column/)
+    expect(text).toContain('Latest 1 of 105')
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
     expect(text).not.toContain('\u001b')
   })
 
-  test('of very many reasons the rest is counted', () => {
+  test('counts the reasons beyond the limit', () => {
     const reasons = Array.from({ length: 30 }, (_, n) => ({
       source: 'a',
       state: 'rejected' as const,
@@ -59,10 +57,10 @@ describe('failures', () => {
     expect(text).toContain('and 10 rows for 5 more reasons')
   })
 
-  test('none is good news', () => {
+  test('says if there are none', () => {
     expect(
       renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
-    ).toEqual(['✓ No row has failed.'])
+    ).toEqual(['✓ No failed rows.'])
   })
 })
 
@@ -121,7 +119,7 @@ describe('status', () => {
     },
   }
 
-  test('rows by state that add up, coverage by column, runs, jobs, deliveries, the limit', () => {
+  test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
     expect(text).toMatch(/^contacts +paused 2 min ago$/m)
     expect(text).toMatch(/enriched +7 +70\.0%/)
@@ -133,14 +131,12 @@ describe('status', () => {
     expect(text).toContain('run 3, failed, started 2 min ago (no such host)')
     expect(text).toContain('30 = 28 completed + 2 in doubt')
     expect(text).toMatch(/Deliveries +none/)
-    expect(text).toContain('200 calls in 2 s, seen 5 s ago (api.example, key 1a2b)')
-    expect(text).toMatch(
-      /Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 calls permitted meanwhile/,
-    )
-    expect(text).toMatch(/Window +143 of 200 used \(the next in 1\.2 s\)/)
-    expect(text).toMatch(/Waits +the window is used up/)
-    expect(text).toMatch(/Refused +2 of its calls were answered 429/)
-    expect(text).toMatch(/Shared +another client spends the same key/)
+    expect(text).toContain('200 calls in 2 s, observed 5 s ago (api.example, key 1a2b)')
+    expect(text).toMatch(/Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 permitted calls/)
+    expect(text).toMatch(/Window +143 of 200 used \(resets in 1\.2 s\)/)
+    expect(text).toMatch(/Waiting +the window is used up/)
+    expect(text).toMatch(/Throttled +2 calls were answered 429/)
+    expect(text).toMatch(/Shared +another client uses the same API key/)
   })
 
   test.each([44, 80, 120])('fits %i columns', (columns) => {
@@ -148,7 +144,7 @@ describe('status', () => {
       expect(textWidth(line)).toBeLessThanOrEqual(columns)
   })
 
-  test('with nothing there yet', () => {
+  test('without any rows', () => {
     const empty = {
       rows: {},
       jobs: {},
@@ -162,7 +158,7 @@ describe('status', () => {
     }
     const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
     expect(text).toContain('No row was picked yet.')
-    expect(text).toContain('2 under way')
+    expect(text).toContain('2 in progress')
   })
 })
 
@@ -170,7 +166,7 @@ describe('check', () => {
   const problem = { place: 'DATABASE_URL', found: 'not set', expected: 'an address', todo: 'Set it.' }
   const wrong = createFinding('database', 'error', '1 problem', { problems: [problem] })
 
-  test('each look has its sign, and what to do', () => {
+  test('each finding has a sign, and a fix', () => {
     const { output } = onTerminal(80)
     expect(renderFinding(createFinding('schema', 'ok', 'up to date'), output)).toEqual([
       '✓ schema            up to date',
@@ -179,7 +175,7 @@ describe('check', () => {
       '! bulk              off',
       '                    Set it.',
     ])
-    expect(renderFinding(createFinding('schema', 'skipped', 'not looked at'), output)[0]).toMatch(/^- schema/)
+    expect(renderFinding(createFinding('schema', 'skipped', 'not checked'), output)[0]).toMatch(/^- schema/)
     expect(renderFinding(wrong, output).join('\n')).toMatch(
       /^✗ database[\s\S]*DATABASE_URL[\s\S]*found +not set[\s\S]*to do +Set it\./,
     )
@@ -189,11 +185,11 @@ describe('check', () => {
     ])
   })
 
-  test('and what it comes to', () => {
+  test('the result counts the errors', () => {
     const { output } = onTerminal(80)
-    expect(renderVerdict([wrong, wrong], output).join('')).toContain('2 things to put right')
+    expect(renderVerdict([wrong, wrong], output).join('')).toContain('2 problems to fix')
     expect(renderVerdict([createFinding('bulk', 'warning', 'off')], output).join('')).toContain(
-      'All is ready.',
+      'Ready to run.',
     )
   })
 })

@@ -64,7 +64,7 @@ test('each source is a funnel whose numbers add up', () => {
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
-test('of very many reasons the rest is counted, and a long one is broken and not cut', () => {
+test('counts the reasons beyond the limit, and wraps long ones', () => {
   const long =
     'email: address with a display name; linkedin_url: company page; name: name is missing; company: none'
   const reasons = Array.from({ length: 20 }, (_, n) => [`reason ${n}`, 1] as const)
@@ -75,16 +75,16 @@ test('of very many reasons the rest is counted, and a long one is broken and not
   expect(text).not.toContain('reason 11')
 })
 
-test('tells lookups, calls, cost and time', () => {
+test('shows lookups, calls, cost and time', () => {
   const text = textOf()
-  expect(text).toContain('3,604 distinct = 400 answered before + 3,204 to ask')
-  expect(text).toContain('333 = 304 for a person + 29 with a job')
+  expect(text).toContain('3,604 distinct = 400 stored + 3,204 to request')
+  expect(text).toContain('333 = 304 person + 29 bulk')
   expect(text).toContain('3,000 lookups (204 lookups beyond the budget of 3,000)')
-  expect(text).toContain('2,560 to 2,650 found, at the 87.0% found so far')
+  expect(text).toContain('2,560 to 2,650 expected, at the match rate of 87.0% so far')
   expect(text).toContain('about 2 s, at 200 calls in 2 s')
 })
 
-test('says what is not known, and what is off', () => {
+test('says what is unknown, and what is off', () => {
   const unknown = textOf(
     {
       cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
@@ -93,8 +93,8 @@ test('says what is not known, and what is off', () => {
     { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
   )
   expect(unknown).toContain('off: FILLRATE_PUBLIC_URL is not set')
-  expect(unknown).toContain('after the first run')
-  expect(unknown).toContain('not known before the first call')
+  expect(unknown).toContain('unknown until the first run')
+  expect(unknown).toContain('unknown until the first call')
   expect(textOf({}, { budget: null })).toContain('--budget')
   expect(textOf({}, { budget: 'unlimited' })).toContain('unlimited')
 })
@@ -104,7 +104,7 @@ test.each([44, 80, 120])('fits %i columns', (columns) => {
     expect(textWidth(line)).toBeLessThanOrEqual(columns)
 })
 
-test('a cascade costs a range, and so takes one', () => {
+test('a cascade has a range of cost and time', () => {
   const text = textOf({
     cost: { ...plan.cost, lookups: 2_000, max_lookups: 2_900, beyond_budget: 0 },
     time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 11_000 },
@@ -113,7 +113,7 @@ test('a cascade costs a range, and so takes one', () => {
   expect(text).toContain('2 s to 11 s, at 200 calls in 2 s')
 })
 
-test('rows are shown before and after, cell by cell, and what is set beside them once', () => {
+test('shows rows before and after, cell by cell, and touched columns once', () => {
   const cell = (column: string, before: unknown, after: unknown) => ({ column, before, after })
   const row = (key: string) => ({
     source: 'contacts',
@@ -123,7 +123,7 @@ test('rows are shown before and after, cell by cell, and what is set beside them
     touched: [cell('updated_at', null, '2026-01-01')],
   })
   const lines = textOf({ sample: [row('1'), row('2')] }).split('\n')
-  const from = lines.findIndex((line) => line === 'Before and after, in 2 rows whose records are stored')
+  const from = lines.findIndex((line) => line === 'Before and after, in 2 rows with a stored record')
   expect(lines.slice(from + 1)).toEqual([
     '    column  before  after',
     '  1  contacts, confidence 0.93',
@@ -134,7 +134,7 @@ test('rows are shown before and after, cell by cell, and what is set beside them
     '    title   —       CTO',
     '    tags    ["a"]   ["a","b"]',
     '    note    " "     \ufffd[2Jx',
-    '  Beside them, in each row of contacts: updated_at',
+    '  Also set in each row of contacts: updated_at',
   ])
   expect(textOf({ sample: [] })).toContain('No stored record would change a row')
 })

@@ -36,13 +36,13 @@ const progress: RunProgress = {
   picking: false,
   written: 2_911,
   rate,
-  stallReason: 'waits for the next window',
+  stallReason: 'waiting for the next window',
   elapsedMs: 65_000,
 }
 const at = (columns: number) => ({ columns, paint })
 
 describe('a bar', () => {
-  test('is as long as its share, to an eighth', () => {
+  test('is as long as its share, to an eighth of a column', () => {
     expect(renderBlocks(0.5, 10)).toBe('█████')
     expect(renderBlocks(0.0625, 2)).toBe('▏')
     expect(renderBar(1, 4, paint)).toBe('████')
@@ -65,17 +65,17 @@ describe('a bar', () => {
   })
 })
 
-describe('the block', () => {
-  test('tells how far it is, how fast, what it did, what of the limit is used and what it waits for', () => {
+describe('the live lines', () => {
+  test('show progress, speed, work done, use of the rate limit and why it is stalled', () => {
     expect(renderProgress(progress, 48.2, at(80))).toEqual([
       ' █████████████▋░░░░░░░░   62%  3,104 of 5,000 rows  48/s  40 s left',
-      ' 1,204 asked  300 in jobs  3 jobs out  2,911 cells written',
+      ' 1,204 looked up  300 in jobs  3 jobs out  2,911 cells written',
       ' limit 200 calls in 2 s  ███████▏░░ 143 in this window  98.7% used',
-      ' waits for the next window',
+      ' waiting for the next window',
     ])
   })
 
-  test('says less where there is less to say', () => {
+  test('leave out what is unknown at the start', () => {
     const start = {
       ...progress,
       picked: 0,
@@ -91,13 +91,13 @@ describe('the block', () => {
     expect(renderProgress(start, null, at(80))).toEqual([
       ' ░░░░░░░░░░░░░░░░░░░░░░    0%  0 of 0+ rows',
       ' 0 cells written',
-      ' limit not known yet',
+      ' rate limit unknown',
       '',
     ])
   })
 
   test.each([20, 30, 40, 60, 80, 120, 200])(
-    'fits %i columns, always four lines, the bar always as wide',
+    'fit %i columns, in four lines with a bar of constant width',
     (columns) => {
       const numbers = fc.record({
         picked: fc.nat(9_999_999),
@@ -122,28 +122,28 @@ describe('the block', () => {
     },
   )
 
-  test('never says 100% before all is done', () => {
+  test('show 100% only when all is done', () => {
     expect(renderProgress({ ...progress, finished: 4_999 }, 1, at(80))[0]).toContain(' 99%')
     expect(renderProgress({ ...progress, finished: 5_000, picking: true }, 1, at(80))[0]).toContain(' 99%')
     expect(renderProgress({ ...progress, finished: 5_000 }, 1, at(80))[0]).toContain('100%')
   })
 
-  test('reads the same with colours', () => {
+  test('read the same with colours', () => {
     expect(renderProgress(progress, 48.2, { columns: 80, paint: createPaint(true) }).map(unstyled)).toEqual(
       renderProgress(progress, 48.2, at(80)),
     )
   })
 })
 
-test('the line for a log says the same', () => {
+test('the log line has the same content', () => {
   expect(formatProgressLine(progress, 48.2)).toBe(
-    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; 1,204 asked, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
-      '200 calls in 2 s, 143 in this window, 98.7% used, next in 1.2 s, waits for the next window',
+    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; 1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
+      '200 calls in 2 s, 143 in this window, 98.7% used, resets in 1.2 s, waiting for the next window',
   )
 })
 
-describe('the view', () => {
-  test('is drawn at most ten times a second, and leaves a clean terminal', () => {
+describe('the progress view', () => {
+  test('redraws at most ten times a second and leaves a clean terminal', () => {
     const { terminal, output } = onTerminal()
     const view = new ProgressView(output)
     for (let ms = 0; ms <= 1_000; ms += 10) view.showRun({ ...progress, elapsedMs: ms, finished: ms })
@@ -156,7 +156,7 @@ describe('the view', () => {
     expect(terminal.cursorShown).toBe(true)
   })
 
-  test('elsewhere it is a line every ten seconds, without escapes', () => {
+  test('without a terminal writes a line every ten seconds, without escapes', () => {
     const { text, output } = intoFile()
     const view = new ProgressView(output)
     for (let ms = 0; ms <= 35_000; ms += 200) view.showRun({ ...progress, elapsedMs: ms, finished: ms / 10 })
@@ -169,21 +169,21 @@ describe('the view', () => {
   })
 })
 
-describe('the trend', () => {
-  test('is not told before two seconds, and then over the last fifteen', () => {
-    const trend = new Throughput()
-    trend.add(0, 0)
-    trend.add(1_900, 19)
-    expect(trend.perSecond).toBeNull()
-    trend.add(2_000, 20)
-    expect(trend.perSecond).toBe(10)
-    for (let second = 3; second <= 60; second++) trend.add(second * 1_000, 20 + (second - 2) * 100)
-    expect(trend.perSecond).toBeCloseTo(100)
+describe('the throughput', () => {
+  test('is unknown for two seconds, and then covers the last fifteen', () => {
+    const throughput = new Throughput()
+    throughput.add(0, 0)
+    throughput.add(1_900, 19)
+    expect(throughput.perSecond).toBeNull()
+    throughput.add(2_000, 20)
+    expect(throughput.perSecond).toBe(10)
+    for (let second = 3; second <= 60; second++) throughput.add(second * 1_000, 20 + (second - 2) * 100)
+    expect(throughput.perSecond).toBeCloseTo(100)
   })
 
-  test('falls to nothing when nothing moves', () => {
-    const trend = new Throughput()
-    for (let second = 0; second <= 40; second++) trend.add(second * 1_000, Math.min(second, 5) * 10)
-    expect(trend.perSecond).toBe(0)
+  test('falls to zero when nothing moves', () => {
+    const throughput = new Throughput()
+    for (let second = 0; second <= 40; second++) throughput.add(second * 1_000, Math.min(second, 5) * 10)
+    expect(throughput.perSecond).toBe(0)
   })
 })

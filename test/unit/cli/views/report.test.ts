@@ -44,7 +44,7 @@ const textOf = (changes: Partial<RunReport> = {}, columns = 100): string =>
 const numbers = (text: string): number[] =>
   [...text.matchAll(/[\d,]*\d/g)].map((match) => Number(match[0].replaceAll(',', '')))
 
-test('the rows by state add up to those picked, for a reader too', () => {
+test('the printed rows by state add up to the rows picked', () => {
   const counts = fc.array(fc.nat(2_000_000), { minLength: ROW_STATES.length, maxLength: ROW_STATES.length })
   fc.assert(
     fc.property(counts, fc.constantFrom(40, 80, 120), (list, columns) => {
@@ -63,7 +63,7 @@ test('the rows by state add up to those picked, for a reader too', () => {
   )
 })
 
-test('every sum that is written as one is right', () => {
+test('every printed sum is right', () => {
   const sums = textOf()
     .split('\n')
     .filter((line) => line.includes(' = '))
@@ -79,23 +79,23 @@ test('every sum that is written as one is right', () => {
   expect(why.reduce((sum, n) => sum + n, 0)).toBe(all)
 })
 
-test('a lookup that is neither answered nor asked is told, so that the sum is right', () => {
+test('open lookups are shown, so that the sum is right', () => {
   const text = textOf({ lookups: { ...report.lookups, stored: 800 } })
-  expect(text).toContain('4,432 distinct = 800 answered before + 3,620 asked + 12 to ask')
+  expect(text).toContain('4,432 distinct = 800 stored + 3,620 requested + 12 open')
 })
 
-describe('how it ended', () => {
+describe('the end of a run', () => {
   test.each([
     ['completed', 'Run 12 completed in 41 s'],
     ['budget_reached', 'Run 12 stopped at its budget after 41 s'],
-    ['interrupted', 'Run 12 interrupted after 41 s, its state is saved'],
-    ['unauthorized', 'Run 12 stopped after 41 s, because the service refuses its calls'],
+    ['interrupted', 'Run 12 interrupted after 41 s, state saved'],
+    ['unauthorized', 'Run 12 stopped after 41 s, because the service rejects the API key'],
     ['failed', 'Run 12 failed after 41 s'],
   ] as const)('%s', (status, said) => {
     expect(textOf({ status }).split('\n')[0]).toBe(said)
   })
 
-  test('without a row it is short', () => {
+  test('without rows the report is short', () => {
     const cells = { written: 0, protected: 0, skipped: 0 }
     expect(textOf({ cells, rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
     expect(textOf({ cells, rows: { ...none, picked: 0 } })).toContain('Nothing to do')
@@ -133,19 +133,19 @@ describe('a dry run', () => {
     ],
   }
 
-  test('says that nothing was written, and shows what would be', () => {
+  test('says that nothing was written, and shows what would be written', () => {
     const text = textOf({ dry_run: dry })
     expect(text.split('\n').slice(0, 2)).toEqual([
       'Dry run 12 completed in 41 s',
-      '  Nothing was written to your tables. What a run would have made of the rows:',
+      '  Nothing was written to your tables. A run would have these results:',
     ])
     expect(text).toContain('9,221 would be written')
     expect(text).toMatch(/\n {2}contacts\.title +3,100\n {2}accounts\.industry +400\n\n/)
     expect(text).toMatch(/\n {2}4711 {2}contacts\n {4}title +CEO +CTO\n/)
-    expect(text).toMatch(/\n {2}fillrate run +writes what is shown/)
+    expect(text).toMatch(/\n {2}fillrate run +writes the changes/)
   })
 
-  test('in which nothing would change is short', () => {
+  test('without changes is short', () => {
     const text = textOf({ dry_run: { columns: [column('contacts', 'title', 0)], sample: [] } })
     expect(text).not.toContain('Cells that would be written')
   })
@@ -156,7 +156,7 @@ describe('a dry run', () => {
   })
 })
 
-describe('what to type next', () => {
+describe('suggested commands', () => {
   const after = (changes: Partial<RunReport>): string[] =>
     suggestAfterRun({
       ...report,
@@ -167,17 +167,21 @@ describe('what to type next', () => {
     }).map(([type]) => type)
 
   test.each([
-    ['nothing, where nothing is left', {}, []],
+    ['none, if nothing is open', {}, []],
     ['failures', { rows: { ...none, picked: 5, rejected: 1, write_rejected: 1 } }, ['fillrate failures']],
-    ['failures, for cells too', { cells: { written: 3, protected: 2, skipped: 1 } }, ['fillrate failures']],
-    ['run, where rows wait', { rows: { ...none, picked: 5, waiting: 1 } }, ['fillrate run']],
     [
-      'jobs, where they wait for a delivery',
+      'failures, for skipped cells',
+      { cells: { written: 3, protected: 2, skipped: 1 } },
+      ['fillrate failures'],
+    ],
+    ['run, if rows are waiting', { rows: { ...none, picked: 5, waiting: 1 } }, ['fillrate run']],
+    [
+      'jobs, if jobs wait for a webhook',
       { rows: { ...none, picked: 5, waiting: 1 }, jobs: { ...report.jobs, waiting: 1 } },
       ['fillrate jobs', 'fillrate run'],
     ],
     ['plan, at the budget', { status: 'budget_reached', skipped_over_budget: 5 }, ['fillrate plan']],
-    ['check, where the service refuses', { status: 'unauthorized' }, ['fillrate check']],
+    ['check, if the service rejects the key', { status: 'unauthorized' }, ['fillrate check']],
   ] as const)('%s', (_, changes, types) => {
     expect(after(changes)).toEqual(types)
   })

@@ -27,7 +27,7 @@ describe('the width on a terminal', () => {
     expect(textWidth(text)).toBe(columns)
   })
 
-  test('colours take none', () => {
+  test('colours take no columns', () => {
     expect(textWidth(paint('bad', 'abc') + paint('heading', '山'))).toBe(5)
   })
 })
@@ -38,8 +38,8 @@ const strings = fc.oneof(
   fc.constantFrom('山田太郎', '👩‍👩‍👧 and more', 'Mu\u0308ller'),
 )
 
-describe('cutting', () => {
-  test('keeps what fits, and marks what was cut', () => {
+describe('truncation', () => {
+  test('keeps what fits, and ends in an ellipsis', () => {
     expect(truncate('abcdef', 6)).toBe('abcdef')
     expect(truncate('abcdef', 5)).toBe('abcd…')
     expect(truncate('山田太郎', 6)).toBe('山田…')
@@ -48,7 +48,7 @@ describe('cutting', () => {
     expect(truncate('abc', 0)).toBe('')
   })
 
-  test('never wider than it may be', () => {
+  test('is never too wide', () => {
     fc.assert(
       fc.property(strings, fc.nat(12), (text, columns) => {
         expect(textWidth(truncate(text, columns))).toBeLessThanOrEqual(columns)
@@ -56,7 +56,7 @@ describe('cutting', () => {
     )
   })
 
-  test('colours are kept and end, and it is cut where it would be without them', () => {
+  test('closes colours, and cuts at the same place as without them', () => {
     const styled = `${paint('bad', 'abc')}${paint('good', 'def')}`
     const short = truncate(styled, 4)
     expect(unstyled(short)).toBe('abc…')
@@ -65,7 +65,7 @@ describe('cutting', () => {
   })
 })
 
-test('padding fills up to the column, on either side', () => {
+test('padding fills up on either side', () => {
   expect(padText('山', 4)).toBe('山  ')
   expect(padText('12', 4, 'right')).toBe('  12')
   expect(padText('too long', 3)).toBe('too long')
@@ -90,7 +90,7 @@ describe('wrapping', () => {
   })
 })
 
-test('what comes from a database can neither move the cursor nor turn the writing round', () => {
+test('text from a database can neither move the cursor nor change the writing direction', () => {
   expect(sanitize('a\u001b[2Jb')).toBe('a\ufffd[2Jb')
   expect(sanitize('a\tb\r\nc')).toBe('a b c')
   expect(sanitize('a\u202eb\u0000')).toBe('a\ufffdb\ufffd')
