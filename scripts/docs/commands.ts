@@ -26,7 +26,7 @@ export function commandsPage(): string {
         .map(({ name }) => `[\`${name}\`](#fillrate-${name})`)
         .join(', ')}`,
     ]),
-    '## Options of every command',
+    '## Global options',
     options(program.options),
     '## Exit codes',
     table(['code', 'meaning'], Object.entries(EXIT_MEANINGS)),
