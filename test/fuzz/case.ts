@@ -6,21 +6,25 @@ import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'
 import { startRecordService, type RecordService } from '../support/record-service.ts'
 import { Random } from './random.ts'
-import { DOMAINS, HOLDERS, KEYS, literal, TYPES, type FuzzType, type Sent, type TooLong } from './types.ts'
-
-/** How much was held against the oracle. */
-export interface Held {
-  readonly cells: number
-}
+import {
+  DOMAINS,
+  HOLDERS,
+  KEYS,
+  literal,
+  TYPES,
+  type FuzzType,
+  type RecordField,
+  type TooLong,
+} from './types.ts'
 
 interface Column {
   readonly name: string
   readonly type: FuzzType
   readonly policy: 'blank' | 'tracked' | 'always'
   readonly tooLong: TooLong
-  /** A key inside it is filled, and not the column itself. */
+  /** A key inside the column is filled, not the column itself. */
   readonly isKey: boolean
-  /** Filled through an `sql` expression of its own. */
+  /** Filled through its own `sql` expression. */
   readonly hasSql: boolean
 }
 
@@ -32,7 +36,7 @@ interface Row {
 type Table = ReadonlyMap<number, Row>
 
 const ROWS = 14
-/** Rows without an email, now and then: a page has a thousand. */
+/** Rows without an email in some cases: more than a page of 1,000. */
 const FILLERS = 1_150
 
 const SETTINGS: Readonly<Record<string, readonly string[]>> = {
@@ -45,15 +49,16 @@ const SETTINGS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * One random database, held against the oracle at every step of its life: dry run, run, the same run again, people's
- * edits, a run with other records, undo, redo, undo.
- * @throws what is other than the oracle says
+ * Compares one random database with the oracle at every step: dry run, run, the same run again, edits by users, a run with
+ * other records, undo, redo, undo.
+ * @returns the number of compared cells
+ * @throws an error that names the first difference
  */
-export async function fuzzCase(server: string, seed: number): Promise<Held> {
+export async function fuzzCase(server: string, seed: number): Promise<number> {
   const service = await startRecordService()
   const database = await cloneDatabase(server)
   try {
-    return await new FuzzCase(database, service, new Random(seed)).play()
+    return await new FuzzCase(database, service, new Random(seed)).run()
   } catch (error) {
     throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error })
   } finally {
@@ -69,10 +74,10 @@ class FuzzCase {
   readonly #columns: Column[]
   #key: (typeof KEYS)[number]
   #oracle!: pg.Client
-  /** What the service says of each row, by column; null where it knows nobody. */
-  #sent = new Map<number, readonly (Sent | null)[] | null>()
-  /** What Fillrate wrote last into each cell, as the oracle writes it. */
-  readonly #claims = new Map<string, string | null>()
+  /** The record of each row, by column; null where the service finds none. */
+  #sent = new Map<number, readonly (RecordField | null)[] | null>()
+  /** What Fillrate wrote last to each cell, as the oracle formats it. */
+  readonly #lastWritten = new Map<string, string | null>()
   #cells = 0
 
   constructor(database: TestDatabase, service: RecordService, random: Random) {
@@ -97,7 +102,7 @@ class FuzzCase {
     })
   }
 
-  async play(): Promise<Held> {
+  async run(): Promise<number> {
     const fillers = this.#random.chance(0.15) ? FILLERS : 0
     await this.#create(fillers)
     this.#oracle = new pg.Client({ connectionString: this.#database.url })
@@ -107,40 +112,38 @@ class FuzzCase {
        set TimeZone = 'UTC'; set search_path = public, ext`,
     )
     try {
-      await this.#live(fillers)
+      await this.#checkSteps(fillers)
     } finally {
       await this.#oracle.end()
     }
-    return { cells: this.#cells }
+    return this.#cells
   }
 
-  async #live(fillers: number): Promise<void> {
+  async #checkSteps(fillers: number): Promise<void> {
     const first = await this.#read()
-    this.#send()
-    const rehearsed = await this.#app((app) => app.run(runRequest({ dryRun: { sample: 5 } })))
-    if (rehearsed.rows.invalid_input !== fillers)
-      throw new Error(
-        `the dry run picked ${JSON.stringify(rehearsed.rows)} of ${fillers} rows without an email`,
-      )
+    this.#createRecords()
+    const dryRun = await this.#withApp((app) => app.run(runRequest({ dryRun: { sample: 5 } })))
+    if (dryRun.rows.invalid_input !== fillers)
+      throw new Error(`the dry run picked ${JSON.stringify(dryRun.rows)} of ${fillers} rows without an email`)
     await this.#expect('the dry run', first)
-    const expected = await this.#afterRun(first)
-    const run = await this.#app((app) => app.run(runRequest()))
+    const expected = await this.#expectedAfterRun(first)
+    const run = await this.#withApp((app) => app.run(runRequest()))
     if (run.status !== 'completed' || run.rows.waiting > 0)
       throw new Error(
         `the run ended with ${JSON.stringify({ status: run.status, reason: run.reason, ...run.rows })}`,
       )
     await this.#expect('the run', expected)
     const written = await this.#read()
-    await this.#app((app) => app.run(runRequest()))
+    await this.#withApp((app) => app.run(runRequest()))
     await this.#expect('the same run again', written, true)
 
     const edited = await this.#edit(0.2)
-    this.#send()
+    this.#createRecords()
     await this.#database.pool.query(
       `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
     )
-    const expectedOfSecond = await this.#afterRun(edited)
-    const second = await this.#app((app) => app.run(runRequest()))
+    const expectedOfSecond = await this.#expectedAfterRun(edited)
+    const second = await this.#withApp((app) => app.run(runRequest()))
     await this.#expect('the run with other records', expectedOfSecond)
     const after = await this.#read()
     let last = second.run
@@ -179,7 +182,7 @@ class FuzzCase {
     for (let nr = 1; nr <= ROWS; nr++)
       await pool.query(`
         insert into public.x (${[...this.#key.map(([name]) => name), 'nr', 'email', ...this.#columns.map(({ name }) => name)].join(', ')})
-        select ${[...this.#key.map(([, , value]) => value), 'g', literal(`p${nr}@example.com`), ...this.#columns.map((column) => this.#held(column))].join(', ')}
+        select ${[...this.#key.map(([, , value]) => value), 'g', literal(`p${nr}@example.com`), ...this.#columns.map((column) => this.#typedValue(column))].join(', ')}
           from (select ${nr} as g) as g`)
     if (fillers > 0)
       await pool.query(`
@@ -187,21 +190,21 @@ class FuzzCase {
         select ${[...this.#key.map(([, , value]) => value), 'g'].join(', ')} from generate_series(${ROWS + 1}, ${ROWS + fillers}) g`)
   }
 
-  /** SQL for what a person has typed into a column. */
-  #held({ type, isKey }: Column): string {
+  /** SQL for a value that a user has typed into a column. */
+  #typedValue({ type, isKey }: Column): string {
     if (this.#random.chance(0.4)) return 'null'
     if (isKey) return this.#random.pick(HOLDERS)[0]
     if (type.blanks.length > 0 && this.#random.chance(0.2)) return this.#random.pick(type.blanks)
-    return type.held(this.#random)
+    return type.typed(this.#random)
   }
 
-  /** Makes new records. */
-  #send(): void {
+  /** Creates new records at the service. */
+  #createRecords(): void {
     this.#service.records.clear()
     for (let nr = 1; nr <= ROWS; nr++) {
       const isKnown = this.#random.chance(0.9)
       const sent = this.#columns.map((column) =>
-        this.#random.chance(0.9) ? column.type.sent(this.#random, column.tooLong) : null,
+        this.#random.chance(0.9) ? column.type.field(this.#random, column.tooLong) : null,
       )
       this.#sent.set(nr, isKnown ? sent : null)
       if (!isKnown) continue
@@ -213,7 +216,8 @@ class FuzzCase {
     }
   }
 
-  async #app<T>(act: (app: App) => Promise<T>): Promise<T> {
+  /** Opens an app under random session settings. */
+  async #withApp<T>(act: (app: App) => Promise<T>): Promise<T> {
     const name = new URL(this.#database.url).pathname.slice(1)
     for (const [setting, values] of Object.entries(SETTINGS))
       await this.#database.pool.query(`alter database ${name} set ${setting} = ${this.#random.pick(values)}`)
@@ -245,10 +249,10 @@ class FuzzCase {
     }
   }
 
-  /** @returns the run that it was */
+  /** @returns the identifier of the undo run */
   async #undo(run: number): Promise<number> {
     const { signal } = new AbortController()
-    const report = await this.#app((app) => app.undo({ run, dryRun: false, signal }))
+    const report = await this.#withApp((app) => app.undo({ run, dryRun: false, signal }))
     if (report.changes.rejected + report.changes.row_missing > 0)
       throw new Error(`undo of run ${run}: ${JSON.stringify(report.failed)}`)
     return report.run ?? run
@@ -262,45 +266,46 @@ class FuzzCase {
     return new Map(rows.map(({ nr, cells, whole }) => [nr, { cells, whole }]))
   }
 
-  /** Has people change cells. */
+  /** Changes cells as users do. */
   async #edit(share: number): Promise<Table> {
     for (let nr = 1; nr <= ROWS; nr++)
       for (const column of this.#columns)
         if (!column.isKey && this.#random.chance(share))
           await this.#database.pool.query(
-            `update public.x set ${column.name} = ${this.#held(column)} where nr = ${nr}`,
+            `update public.x set ${column.name} = ${this.#typedValue(column)} where nr = ${nr}`,
           )
     return this.#read()
   }
 
-  /** What a run must make of the table, cell by cell. */
-  async #afterRun(before: Table): Promise<Table> {
+  /** The table that a run must leave, cell by cell. */
+  async #expectedAfterRun(before: Table): Promise<Table> {
     const after = new Map<number, Row>()
     for (const [nr, row] of before) {
       const sent = this.#sent.get(nr) ?? null
       const cells: (string | null)[] = []
-      let isRefused = false
+      let isRejected = false
       for (const [n, column] of this.#columns.entries()) {
-        const value = sent?.[n] ?? null
-        const made =
-          value !== null && value.text !== null && (await this.#isOpen(nr, n))
-            ? await this.#made(nr, column, value.text)
+        const field = sent?.[n] ?? null
+        const value =
+          field !== null && field.text !== null && (await this.#isWritable(nr, n))
+            ? await this.#expectedValue(nr, column, field.text)
             : null
-        isRefused ||= made === 'refused'
-        cells.push(made === null || made === 'refused' ? (row.cells[n] ?? null) : made)
+        isRejected ||= value === 'rejected'
+        cells.push(value === null || value === 'rejected' ? (row.cells[n] ?? null) : value)
       }
-      const kept = isRefused ? row.cells : cells
-      for (const [n, cell] of kept.entries()) if (cell !== row.cells[n]) this.#claims.set(`${nr} ${n}`, cell)
+      const kept = isRejected ? row.cells : cells
+      for (const [n, cell] of kept.entries())
+        if (cell !== row.cells[n]) this.#lastWritten.set(`${nr} ${n}`, cell)
       after.set(nr, { cells: kept, whole: row.whole })
     }
     return after
   }
 
-  /** Whether the policy lets the cell be written, in Postgres's own words. */
-  async #isOpen(nr: number, n: number): Promise<boolean> {
+  /** Whether the policy permits to write the cell, as Postgres evaluates it. */
+  async #isWritable(nr: number, n: number): Promise<boolean> {
     const { name, type, policy, isKey } = this.#columns[n] as Column
-    const blanks = isKey ? HOLDERS.filter(([, isOpen]) => isOpen).map(([held]) => held) : type.blanks
-    const [row] = await this.#ask<{ blank: boolean; reachable: boolean; now: string | null }>(`
+    const blanks = isKey ? HOLDERS.filter(([, isBlank]) => isBlank).map(([value]) => value) : type.blanks
+    const [row] = await this.#query<{ blank: boolean; reachable: boolean; now: string | null }>(`
       select ${[`${name} is null`, ...blanks.map((blank) => `${name}::text = ${blank}::${type.sql}::text`)].join(' or ')} as blank,
              ${isKey ? `coalesce(jsonb_typeof(${name}) in ('object', 'null'), true)` : 'true'} as reachable,
              ${isKey ? `(${name} -> 'k')::text` : `${name}::text`} as now
@@ -308,34 +313,37 @@ class FuzzCase {
     if (!row?.reachable) return false
     if (policy === 'always' || row.blank) return true
     if (policy === 'blank') return false
-    const claim = this.#claims.get(`${nr} ${n}`)
-    return claim !== undefined && (isKey ? keyIn(claim) === keyIn(`{"k": ${row.now}}`) : claim === row.now)
+    const lastWritten = this.#lastWritten.get(`${nr} ${n}`)
+    return (
+      lastWritten !== undefined &&
+      (isKey ? keyIn(lastWritten) === keyIn(`{"k": ${row.now}}`) : lastWritten === row.now)
+    )
   }
 
-  /** What the cell must hold then; null: what it holds. */
-  async #made(nr: number, { name, type, isKey }: Column, text: string): Promise<string | null> {
+  /** The value that the cell must get; null: it stays as it is. */
+  async #expectedValue(nr: number, { name, type, isKey }: Column, text: string): Promise<string | null> {
     const value = isKey ? `${literal(text)}::jsonb` : type.cast(literal(text))
     const made = isKey
       ? `coalesce(nullif(${name}, 'null'), '{}') || jsonb_build_object('k', ${value})`
       : value
     try {
-      const [row] = await this.#ask<{ made: string; same: boolean }>(
+      const [row] = await this.#query<{ made: string; same: boolean }>(
         `select (${made})::text as made, (${type.same(name, `(${made})`)}) as same from public.x where nr = ${nr}`,
       )
       return row?.same ? null : (row?.made ?? null)
     } catch (error) {
-      if (type.isForeign) return 'refused'
+      if (type.isForeign) return 'rejected'
       throw error
     }
   }
 
-  async #ask<One extends pg.QueryResultRow>(text: string): Promise<One[]> {
+  async #query<One extends pg.QueryResultRow>(text: string): Promise<One[]> {
     return (await this.#oracle.query<One>(text)).rows
   }
 
-  /** What Fillrate says of the rows that it could not write. */
+  /** Fillrate's reasons for rows that it could not write. */
   async #reasons(): Promise<string> {
-    const rows = await this.#ask<{ reason: string }>(
+    const rows = await this.#query<{ reason: string }>(
       `select distinct state || ' ' || key || ': ' || reason as reason from fillrate.rows where state = 'write_rejected'`,
     )
     return rows.map(({ reason }) => reason).join('; ')
@@ -364,7 +372,7 @@ class FuzzCase {
 const keyIn = (object: string | null): string =>
   object === null ? 'null' : JSON.stringify((JSON.parse(object) as { k?: unknown }).k ?? null)
 
-/** A cell that a run has written holds what it held before, unless somebody has changed it since. */
+/** After an undo, a written cell holds its old value, unless it was changed since. */
 function afterUndo(now: Table, written: Table, before: Table): Table {
   return new Map(
     [...now].map(([nr, row]) => [

@@ -1,6 +1,6 @@
 import { seeded } from '../support/simulated-service/random.ts'
 
-/** What a case is made of: everything follows from its seed. */
+/** The random choices of a case, all determined by its seed. */
 export class Random {
   readonly #next: () => number
 
@@ -8,7 +8,7 @@ export class Random {
     this.#next = seeded(seed)
   }
 
-  /** A whole number from `from` to `to`, both among them. */
+  /** An integer from `from` to `to`, both included. */
   int(from: number, to: number): number {
     return from + Math.floor(this.#next() * (to - from + 1))
   }

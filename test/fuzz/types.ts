@@ -1,26 +1,26 @@
 import type { Random } from './random.ts'
 
-/** What a record holds for a column. */
-export interface Sent {
-  /** As it stands in the record. */
+/** The field of a record for a column. */
+export interface RecordField {
+  /** The JSON in the record. */
   readonly json: string
-  /** As Postgres is to read it; null where Fillrate must find by itself that it does not fit. */
+  /** The text for Postgres to cast; null where Fillrate must detect that the value does not fit. */
   readonly text: string | null
 }
 
-/** A type of column, with what people and the service put into it. */
+/** A column type, with values that users type and that the service returns. */
 export interface FuzzType {
   readonly sql: string
-  /** SQL literals of values that people typed. */
-  readonly held: (random: Random) => string
-  /** SQL literals of what counts as blank besides NULL. */
+  /** SQL literals of values that users typed. */
+  readonly typed: (random: Random) => string
+  /** SQL literals that count as blank besides NULL. */
   readonly blanks: readonly string[]
-  readonly sent: (random: Random, tooLong: TooLong) => Sent
-  /** SQL for the value out of a text literal: the cast decides what the cell must hold. */
+  readonly field: (random: Random, tooLong: TooLong) => RecordField
+  /** SQL that casts a text literal: the cast decides what the cell must hold. */
   readonly cast: (literal: string) => string
-  /** SQL for whether two values are the same to Fillrate, so that none is written over the other. */
+  /** SQL for whether two values are equal to Fillrate, so that neither replaces the other. */
   readonly same: (a: string, b: string) => string
-  /** What does not fit is refused by the database alone, and with it the row. */
+  /** Only the database rejects a value that does not fit, and with it the row. */
   readonly isForeign: boolean
 }
 
@@ -31,7 +31,7 @@ export const literal = (text: string): string => `'${text.replaceAll("'", "''")}
 const asText = (a: string, b: string): string => `${a}::text is not distinct from ${b}::text`
 const asValue = (a: string, b: string): string => `${a} is not distinct from ${b}`
 
-function type(sql: string, rest: Partial<FuzzType> & Pick<FuzzType, 'held' | 'sent'>): FuzzType {
+function type(sql: string, rest: Partial<FuzzType> & Pick<FuzzType, 'typed' | 'field'>): FuzzType {
   return { sql, blanks: [], cast: (text) => `${text}::${sql}`, same: asText, isForeign: false, ...rest }
 }
 
@@ -56,10 +56,10 @@ const WORDS = [
 ]
 const word = (random: Random): string => random.pick(WORDS)
 const json = (value: unknown): string => JSON.stringify(value)
-const stringOf = (text: string): Sent => ({ json: json(text), text })
+const stringOf = (text: string): RecordField => ({ json: json(text), text })
 const TEXT_BLANKS = [`''`, `'  '`, `E'\\t\\u00a0'`]
 
-/** Text of at most so many characters or bytes. */
+/** A text type with a maximum number of characters or bytes. */
 function textType(sql: string, characters: number | null, bytes: number | null = null): FuzzType {
   const fit = (text: string): string => {
     if (characters !== null) return [...text].slice(0, characters).join('')
@@ -73,8 +73,8 @@ function textType(sql: string, characters: number | null, bytes: number | null =
   }
   return type(sql, {
     blanks: TEXT_BLANKS,
-    held: (random) => literal(fit(word(random)).trimEnd()),
-    sent: (random, tooLong) => {
+    typed: (random) => literal(fit(word(random)).trimEnd()),
+    field: (random, tooLong) => {
       const text = random.chance(0.1)
         ? random.digits(1, 9).replace(/^0+(?=\d)/, '') + random.pick(['', '.50', '.0'])
         : word(random)
@@ -90,8 +90,8 @@ function textType(sql: string, characters: number | null, bytes: number | null =
 function wholeType(sql: string, bits: 16 | 32 | 64): FuzzType {
   const most = 2n ** BigInt(bits - 1)
   return type(sql, {
-    held: (random) => literal(String(BigInt(random.digits(1, 4)) - 500n)),
-    sent: (random) => {
+    typed: (random) => literal(String(BigInt(random.digits(1, 4)) - 500n)),
+    field: (random) => {
       if (random.chance(0.1)) return { json: json(random.pick(['abc', '1.5', '1e'])), text: null }
       const number = random.chance(0.3)
         ? random.pick([most - 1n, -most, most, -most - 1n])
@@ -109,10 +109,10 @@ const decimal = (random: Random, whole: number, fraction: number): string =>
 function numberType(sql: string, whole: number, fraction: number, held: readonly string[]): FuzzType {
   return type(sql, {
     same: asValue,
-    held: (random) => (random.chance(0.3) ? literal(random.pick(held)) : literal(decimal(random, 3, 3))),
-    sent: (random) => {
+    typed: (random) => (random.chance(0.3) ? literal(random.pick(held)) : literal(decimal(random, 3, 3))),
+    field: (random) => {
       if (random.chance(0.1)) return { json: json('12,5'), text: null }
-      // JSON has no `-0` that jsonb would keep.
+      // jsonb does not keep `-0`.
       const text = decimal(random, whole, fraction).replace(/^-(?=0*\.?0*$)/, '')
       return { json: random.chance(0.6) ? text : json(text), text }
     },
@@ -129,9 +129,9 @@ const time = (random: Random): string =>
   `${pad(random.int(0, 23))}:${pad(random.int(0, 59))}:${pad(random.int(0, 59))}${random.chance(0.4) ? `.${random.digits(1, 6)}` : ''}`
 const ZONES = ['Z', '+00:00', '+05:30', '-03:00']
 
-const NO_TIME: Sent = { json: json('yesterday-ish'), text: null }
+const NO_TIME: RecordField = { json: json('yesterday-ish'), text: null }
 
-/** A type of which Fillrate knows no more than that text may be cast to it. */
+/** A type that Fillrate knows only as a cast from text. */
 function foreignType(
   sql: string,
   good: readonly string[],
@@ -141,8 +141,8 @@ function foreignType(
   return type(sql, {
     isForeign: true,
     blanks,
-    held: (random) => literal(random.pick(good)),
-    sent: (random) => stringOf(random.pick(random.chance(0.15) && bad.length > 0 ? bad : good)),
+    typed: (random) => literal(random.pick(good)),
+    field: (random) => stringOf(random.pick(random.chance(0.15) && bad.length > 0 ? bad : good)),
   })
 }
 
@@ -154,12 +154,12 @@ function arrayType(of: FuzzType, more: readonly string[], sameAs = of.same): Fuz
     blanks: [`'{}'`],
     same: sameAs,
     isForeign: of.isForeign,
-    held: (random) =>
+    typed: (random) =>
       random.chance(0.4) && more.length > 0
         ? literal(random.pick(more))
-        : `array[${random.list(1, 3, () => of.held(random)).join(', ')}]::${sql}`,
-    sent: (random, tooLong) => {
-      const items = random.list(1, 3, () => of.sent(random, tooLong))
+        : `array[${random.list(1, 3, () => of.typed(random)).join(', ')}]::${sql}`,
+    field: (random, tooLong) => {
+      const items = random.list(1, 3, () => of.field(random, tooLong))
       const texts = items.map((item) => item.text)
       const text = texts.includes(null) ? null : `{${texts.map((one) => element(one ?? '')).join(',')}}`
       const [only] = items
@@ -179,20 +179,20 @@ const ANY_JSON = [
   '12.50',
   '"123"',
 ]
-const jsonValue = (random: Random): Sent => {
+const jsonValue = (random: Random): RecordField => {
   const text = random.pick(ANY_JSON)
   return { json: text, text }
 }
 const jsonb = type('jsonb', {
   blanks: [`'null'`, `'[]'`, `'""'`, `'" "'`],
   same: asValue,
-  held: (random) => literal(random.pick([...ANY_JSON, '{}', '0', 'false'])),
-  sent: jsonValue,
+  typed: (random) => literal(random.pick([...ANY_JSON, '{}', '0', 'false'])),
+  field: jsonValue,
 })
 
 const mood = type('mood', {
-  held: (random) => literal(random.pick(['Good', 'so so'])),
-  sent: (random) => {
+  typed: (random) => literal(random.pick(['Good', 'so so'])),
+  field: (random) => {
     const text = random.pick(['Good', 'so so', 'good'])
     return { json: json(text), text: text === 'good' ? null : text }
   },
@@ -201,17 +201,17 @@ const int = wholeType('int', 32)
 const numeric = numberType('numeric', 20, 20, ['12.50', '0.00', 'NaN'])
 const float8 = numberType('float8', 8, 7, ['-0', '0.30000000000000004', 'Infinity', '1e-300'])
 const timestamptz = type('timestamptz', {
-  held: (random) =>
+  typed: (random) =>
     literal(random.pick([`${day(random)} ${time(random)}+00`, 'infinity', '0044-03-15 12:00:00+00 BC'])),
-  sent: (random) =>
+  field: (random) =>
     random.chance(0.1) ? NO_TIME : stringOf(`${day(random)}T${time(random)}${random.pick(ZONES)}`),
 })
 const text = textType('text', null)
 const pair = foreignType('pair', ['("x y",2)', '(a,)', '("q""q",-1)'], ['(a', 'x'])
 const bits = (sql: string, length: number, isExact: boolean): FuzzType =>
   type(sql, {
-    held: () => literal(isExact ? '0'.repeat(length - 1) + '1' : '01'),
-    sent: (random, tooLong) => {
+    typed: () => literal(isExact ? '0'.repeat(length - 1) + '1' : '01'),
+    field: (random, tooLong) => {
       const sent = random.pick(['', '0', '1']) + random.pick(['101', '0110', '1111111', '0'])
       const isLong = sent.length > length
       const kept = isLong ? (tooLong === 'skip' ? null : sent.slice(0, length)) : sent
@@ -219,7 +219,7 @@ const bits = (sql: string, length: number, isExact: boolean): FuzzType =>
     },
   })
 
-/** Where `timestamptz` is the base type of a domain, and an array that of another. */
+/** Domains, one over `timestamptz` and one over an array. */
 export const DOMAINS = `create domain public.short as varchar(5) check (value <> 'bad');
   create domain public.moment as timestamptz; create domain public.pairs as public.pair[]`
 
@@ -229,7 +229,7 @@ export const TYPES: readonly FuzzType[] = [
   textType('char(6)', 6),
   textType('ext.citext', null),
   textType('name', null, 63),
-  { ...textType('"char"', null, 1), held: (random) => literal(random.pick(['x', 'Y', '7'])) },
+  { ...textType('"char"', null, 1), typed: (random) => literal(random.pick(['x', 'Y', '7'])) },
   wholeType('smallint', 16),
   int,
   wholeType('bigint', 64),
@@ -238,9 +238,9 @@ export const TYPES: readonly FuzzType[] = [
   float8,
   numberType('real', 4, 2, ['-0', '0.1', 'NaN']),
   type('boolean', {
-    held: (random) => random.pick(['true', 'false']),
-    sent: (random) =>
-      random.pick<Sent>([
+    typed: (random) => random.pick(['true', 'false']),
+    field: (random) =>
+      random.pick<RecordField>([
         { json: 'true', text: 'true' },
         { json: 'false', text: 'false' },
         { json: '"Yes"', text: 'true' },
@@ -250,22 +250,22 @@ export const TYPES: readonly FuzzType[] = [
       ]),
   }),
   type('date', {
-    held: (random) => literal(random.pick([day(random), '0044-03-15 BC', 'infinity'])),
-    sent: (random) =>
+    typed: (random) => literal(random.pick([day(random), '0044-03-15 BC', 'infinity'])),
+    field: (random) =>
       random.chance(0.1)
         ? NO_TIME
         : stringOf(day(random) + (random.chance(0.3) ? `T${time(random)}${random.pick(ZONES)}` : '')),
     cast: (one) => `left(${one}, 10)::date`,
   }),
   type('timestamp', {
-    held: (random) =>
+    typed: (random) =>
       literal(random.pick([`${day(random)} ${time(random)}`, '-infinity', '0044-03-15 12:00:00 BC'])),
-    sent: (random) => (random.chance(0.1) ? NO_TIME : stringOf(`${day(random)}T${time(random)}`)),
+    field: (random) => (random.chance(0.1) ? NO_TIME : stringOf(`${day(random)}T${time(random)}`)),
   }),
   timestamptz,
   type('uuid', {
-    held: (random) => `md5(${literal(random.digits(1, 5))})::uuid`,
-    sent: (random) =>
+    typed: (random) => `md5(${literal(random.digits(1, 5))})::uuid`,
+    field: (random) =>
       random.chance(0.15)
         ? { json: json('no-uuid'), text: null }
         : stringOf(`${random.digits(8, 8)}-1234-4234-8234-${random.digits(12, 12)}`),
@@ -276,7 +276,7 @@ export const TYPES: readonly FuzzType[] = [
   {
     ...jsonb,
     sql: 'json',
-    held: (random) =>
+    typed: (random) =>
       literal(
         random.pick([...ANY_JSON, '{"a":1,  "a": 2}', String.raw`"a\u0000b"`, String.raw`{"\u0000": 1e2}`]),
       ),
@@ -291,7 +291,7 @@ export const TYPES: readonly FuzzType[] = [
   arrayType(timestamptz, [], asValue),
   arrayType(mood, ['{Good,NULL}'], asValue),
   arrayType(textType('ext.citext', null), []),
-  // An array's elements are cast one by one: JSON null would be left out.
+  // An array's elements are cast one by one: JSON null would be omitted.
   { ...arrayType(jsonb, ['{"\\"123\\"",123,null}'], asText) },
   foreignType('interval', ['1 year -2 days 03:04:05.6', '-00:00:01', '24:00:00', '1 mon'], ['soon']),
   foreignType('tstzrange', ['[2020-01-01 00:00:00+00,)', '(,2021-01-01 00:00:00+00]', 'empty'], ['[2,1)']),
@@ -330,7 +330,7 @@ export const TYPES: readonly FuzzType[] = [
   foreignType('pg_lsn', ['16/B374D848'], ['x']),
 ]
 
-/** SQL for the n-th key of a table: columns, their types, and their values out of a number `g`. */
+/** Primary keys: column names, types, and SQL for their values from a number `g`. */
 export const KEYS: readonly (readonly (readonly [name: string, type: string, value: string])[])[] = [
   [['id', 'int', 'g']],
   [['id', 'bigint', '9007199254740993 + g * 900719925474099']],
@@ -355,8 +355,8 @@ export const KEYS: readonly (readonly (readonly [name: string, type: string, val
   ],
 ]
 
-/** What a jsonb column holds in which a key is filled, and whether that key is blank and can be reached. */
-export const HOLDERS: readonly (readonly [held: string, isOpen: boolean, isReachable: boolean])[] = [
+/** Values of a jsonb column of which a key is filled, and whether that key is blank and reachable. */
+export const HOLDERS: readonly (readonly [value: string, isBlank: boolean, isReachable: boolean])[] = [
   [`'{}'`, true, true],
   [`'null'`, true, true],
   [`'{"x": 1.50, "k": null}'`, true, true],
