@@ -46,7 +46,7 @@ export interface Environment {
   readonly proxies?: {
     readonly http: string | null
     readonly https: string | null
-    readonly except: string
+    readonly noProxy: string
   }
 }
 
@@ -89,7 +89,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     return null
   }
   const [http, https] = [read('HTTP_PROXY', parseProxy), read('HTTPS_PROXY', parseProxy)]
-  const except = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
+  const noProxy = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
   const environment: Environment = {
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
     baseUrl: read('FILLRATE_BASE_URL', (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
@@ -107,7 +107,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     notifySecrets:
       read('FILLRATE_NOTIFY_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
-    ...((http !== null || https !== null) && { proxies: { http, https, except } }),
+    ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   return environment

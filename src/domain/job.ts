@@ -48,7 +48,7 @@ export interface JobFields {
   readonly reason: string | null
   readonly jobId: string | null
   readonly requestIds: unknown
-  readonly attempt: number
+  readonly attempts: number
   readonly notBefore: Date | null
   readonly submittedAt: Date | null
   readonly finishedAt: Date | null
@@ -56,7 +56,7 @@ export interface JobFields {
 
 /** The state of a job after a submission. */
 export function afterSubmit(
-  job: { readonly attempt: number },
+  job: { readonly attempts: number },
   event: SubmitEvent,
   limits: { readonly attempts: number },
   now: number,
@@ -65,7 +65,7 @@ export function afterSubmit(
   const fields = {
     jobId: null,
     requestIds: null,
-    attempt: job.attempt,
+    attempts: job.attempts,
     notBefore: null,
     submittedAt: null,
     finishedAt: null,
@@ -85,19 +85,19 @@ export function afterSubmit(
     case 'unconfirmed':
       return { ...fields, state: 'in_doubt', reason: event.reason }
     case 'not_accepted': {
-      if (event.countsAsAttempt && job.attempt >= limits.attempts)
+      if (event.countsAsAttempt && job.attempts >= limits.attempts)
         return {
           ...fields,
           state: 'rejected',
-          reason: `${event.reason} (${job.attempt} tries)`,
+          reason: `${event.reason} (${job.attempts} tries)`,
           finishedAt: new Date(now),
         }
       return {
         ...fields,
         state: 'submitting',
         reason: event.reason,
-        attempt: job.attempt + (event.countsAsAttempt ? 1 : 0),
-        notBefore: new Date(now + backoffMs(job.attempt, event.retryAfterMs, random)),
+        attempts: job.attempts + (event.countsAsAttempt ? 1 : 0),
+        notBefore: new Date(now + backoffMs(job.attempts, event.retryAfterMs, random)),
       }
     }
   }

@@ -1,3 +1,5 @@
+import { JOB_SIZE } from './job.ts'
+
 /** `--route`: how lookups are requested. `auto` decides by their number. */
 export type RouteOption = 'auto' | 'sync' | 'bulk'
 
@@ -19,11 +21,9 @@ export function routeEmails(situation: {
 }): { readonly bulkFrom: number | null; readonly singly: 'now' | 'when_fewer' | 'never' } {
   const { option, bulkPossible, picking, minimum } = situation
   if (option === 'sync' || !bulkPossible) return { bulkFrom: null, singly: 'now' }
-  const least = option === 'bulk' ? 1 : minimum
+  const minimumJob = option === 'bulk' ? 1 : minimum
   return {
-    bulkFrom: picking ? Math.max(FULL_JOB, least) : least,
+    bulkFrom: picking ? Math.max(JOB_SIZE, minimumJob) : minimumJob,
     singly: picking || option === 'bulk' ? 'never' : 'when_fewer',
   }
 }
-
-const FULL_JOB = 100

@@ -15,10 +15,9 @@ const cleanString = (text: string): string => (isStorable(text) ? text : text.re
  * Uses an explicit stack instead of recursion, so that no nesting overflows it, and defines `__proto__` as an ordinary
  * key, so that a record cannot change a prototype. Not for cyclic values.
  */
-export function cleanText<T>(value: T): T
-export function cleanText(value: unknown): unknown {
-  if (typeof value === 'string') return cleanString(value)
-  return isClean(value) ? value : cleanCopy(value)
+export function cleanText<T>(value: T): T {
+  if (typeof value === 'string') return cleanString(value) as T
+  return isClean(value) ? value : (cleanCopy(value) as T)
 }
 
 /** A number kept as raw JSON is not a nested value. */

@@ -25,7 +25,11 @@ export class RunCounters {
   }
 }
 
-/** Progress of a running run. */
+/**
+ * Progress of a running run.
+ * @example
+ * await fillrate.run({ onProgress: ({ finished, picked }) => console.log(`${finished} of ${picked}`) })
+ */
 export interface RunProgress {
   /** Rows picked so far; growing while `picking`. */
   readonly picked: number

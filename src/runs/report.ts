@@ -11,7 +11,12 @@ import * as lookupTotals from '../store/run-progress.ts'
  */
 export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
 
-/** What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`. */
+/**
+ * What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`.
+ * @example
+ * const { status, rows } = await fillrate.run({ budget: 1_000 })
+ * console.log(status, `${rows.enriched} of ${rows.picked}`)
+ */
 export interface RunReport {
   readonly run: number
   readonly status: RunStatus

@@ -100,7 +100,11 @@ export class KeyRing {
   }
 }
 
-/** How the key is sent to the service (interface document, Authentication 1 and 5). */
+/**
+ * How the key is sent to the service (interface document, Authentication 1 and 5).
+ * @example
+ * const client = new EnrichmentClient({ baseUrl, apiKey, auth: 'x-api-key' })
+ */
 export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 
 /** What authenticates a request: a header, or a query parameter (encoded, without `?` or `&`). */

@@ -25,12 +25,20 @@ import {
 } from './request-bodies.ts'
 import type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
-/** Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required. */
+/**
+ * Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required.
+ * @example
+ * const options: ClientOptions = { baseUrl: 'https://api.example.com', apiKey: ['new-key', 'old-key'], timeoutMs: 10_000 }
+ */
 export type ClientOptions = TransportOptions
 export type { CallOptions, KeyRejection } from './transport.ts'
 export type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
 
-/** The service's response about one person or company. */
+/**
+ * The service's response about one person or company.
+ * @example
+ * if (response.outcome === 'accepted') console.log(`job ${response.jobId} will deliver it`)
+ */
 export type LookupResponse =
   /** `record` is the JSON as received, without its wrapper; `confidence` is 0 to 1, or null for a company. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
@@ -38,7 +46,11 @@ export type LookupResponse =
   /** Accepted for later (202): the result is delivered by webhook, as a job of one. */
   | { outcome: 'accepted'; jobId: string | null }
 
-/** An accepted bulk job; `raw` is the parsed body, null if it could not be read. */
+/**
+ * An accepted bulk job; `raw` is the parsed body, null if it could not be read.
+ * @example
+ * const { jobId, requestIds, raw } = await client.submitBulk(input)
+ */
 export type BulkResponse = BulkAcceptance & { raw: unknown }
 
 /**

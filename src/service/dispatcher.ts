@@ -7,7 +7,7 @@ export interface ProxySettings {
   readonly http: string | null
   readonly https: string | null
   /** Hosts to reach directly, as NO_PROXY lists them. */
-  readonly except: string
+  readonly noProxy: string
 }
 
 /**
@@ -29,13 +29,13 @@ export function openProxyDispatcher(
   options: Pool.Options = {},
 ): Dispatcher | null {
   if (proxies === undefined || !URL.canParse(url) || isLoopbackUrl(url)) return null
-  const { http, https, except } = proxies
+  const { http, https, noProxy } = proxies
   // Empty, not omitted: for an omitted option undici reads the environment of the process itself.
   return new EnvHttpProxyAgent({
     ...options,
     httpProxy: http ?? '',
     httpsProxy: https ?? '',
-    noProxy: except,
+    noProxy,
   })
 }
 

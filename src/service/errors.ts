@@ -5,10 +5,17 @@
  * - `release`: neither is at fault; retry later without counting an attempt
  * - `rotate_key`: retry at once with a new permit: the client has switched to its next key
  * - `abort_run`: every further call would fail in the same way until a setting is changed
+ *
+ * @example
+ * if (error.action === 'abort_run') process.exitCode = 1
  */
 export type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
-/** Facts that every `ServiceError` carries. */
+/**
+ * Facts that every `ServiceError` carries.
+ * @example
+ * const details: ErrorDetails = { endpoint: 'POST /v1/person/enrich', status: 503, retryAfterMs: 30_000 }
+ */
 export type ErrorDetails = {
   /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
   endpoint: string
@@ -58,17 +65,29 @@ export abstract class ServiceError extends Error {
   }
 }
 
-/** 400: the service cannot read the request. */
+/**
+ * 400: the service cannot read the request.
+ * @example
+ * if (error instanceof BadRequestError) skip(input)
+ */
 export class BadRequestError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** 422: the service reads the request but does not accept this input. */
+/**
+ * 422: the service reads the request but does not accept this input.
+ * @example
+ * if (error instanceof UnprocessableError) skip(input)
+ */
 export class UnprocessableError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** 401, or 403 for several inputs: the service does not accept the key. */
+/**
+ * 401, or 403 for several inputs: the service does not accept the key.
+ * @example
+ * if (error instanceof UnauthorizedError && !error.hasNextKey) throw new Error(`key ${error.keyId} was rejected`)
+ */
 export class UnauthorizedError extends ServiceError {
   readonly action: 'rotate_key' | 'abort_run'
   /** The fingerprint of the key; no secret. */
@@ -87,6 +106,8 @@ export class UnauthorizedError extends ServiceError {
 /**
  * 403 that is not a rate limit and not yet attributable to the key or the input. Once a second input gets it too, the
  * key counts as rejected (`UnauthorizedError`).
+ * @example
+ * if (error instanceof ForbiddenError && error.occurrences > 2) skip(input)
  */
 export class ForbiddenError extends ServiceError {
   readonly action = 'retry'
@@ -99,12 +120,20 @@ export class ForbiddenError extends ServiceError {
   }
 }
 
-/** 403 for this input only: others are accepted. */
+/**
+ * 403 for this input only: others are accepted.
+ * @example
+ * if (error instanceof InputForbiddenError) skip(input)
+ */
 export class InputForbiddenError extends ServiceError {
   readonly action = 'reject'
 }
 
-/** Not sent: a rejected key is being tried again, one call at a time. */
+/**
+ * Not sent: a rejected key is being tried again, one call at a time.
+ * @example
+ * if (error instanceof KeyOnTrialError) await delay(error.retryAfterMs)
+ */
 export class KeyOnTrialError extends ServiceError {
   readonly action = 'release'
 
@@ -117,37 +146,65 @@ export class KeyOnTrialError extends ServiceError {
   }
 }
 
-/** 429, or a 403 that reports a rate limit. */
+/**
+ * 429, or a 403 that reports a rate limit.
+ * @example
+ * if (error instanceof RateLimitedError) await delay(error.retryAfterMs ?? 1_000)
+ */
 export class RateLimitedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** 500, and every other 5xx except 503. */
+/**
+ * 500, and every other 5xx except 503.
+ * @example
+ * if (error instanceof ServerError) retryLater(input)
+ */
 export class ServerError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** 503: the service is temporarily unavailable. */
+/**
+ * 503: the service is temporarily unavailable.
+ * @example
+ * if (error instanceof UnavailableError) await delay(error.retryAfterMs ?? 60_000)
+ */
 export class UnavailableError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** The exchange exceeded the timeout. */
+/**
+ * The exchange exceeded the timeout.
+ * @example
+ * if (error instanceof TimeoutError && error.maybeSent) console.warn('may have been billed')
+ */
 export class TimeoutError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** No connection, or a connection lost before the response was complete. */
+/**
+ * No connection, or a connection lost before the response was complete.
+ * @example
+ * if (error instanceof ConnectionError && !error.maybeSent) retryNow(input)
+ */
 export class ConnectionError extends ServiceError {
   readonly action = 'retry'
 }
 
-/** Ended by the caller's AbortSignal; its reason is the `cause`. */
+/**
+ * Ended by the caller's AbortSignal; its reason is the `cause`.
+ * @example
+ * if (error instanceof AbortedError) return
+ */
 export class AbortedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** A success status with an unusable body. */
+/**
+ * A success status with an unusable body.
+ * @example
+ * if (error instanceof MalformedResponseError) await writeFile('response.bin', error.body)
+ */
 export class MalformedResponseError extends ServiceError {
   readonly action = 'retry'
   /** The first 64 KiB of the body, for inspection; may hold personal data. */
@@ -159,7 +216,11 @@ export class MalformedResponseError extends ServiceError {
   }
 }
 
-/** A status that the interface does not define for this endpoint. */
+/**
+ * A status that the interface does not define for this endpoint.
+ * @example
+ * if (error instanceof UnexpectedStatusError) console.error(error.status, error.action)
+ */
 export class UnexpectedStatusError extends ServiceError {
   readonly action: 'retry' | 'reject' | 'abort_run'
 
@@ -169,7 +230,11 @@ export class UnexpectedStatusError extends ServiceError {
   }
 }
 
-/** Not sent: the circuit breaker is open after too many consecutive failures. */
+/**
+ * Not sent: the circuit breaker is open after too many consecutive failures.
+ * @example
+ * if (error instanceof CircuitOpenError) await delay(error.retryAfterMs ?? 1_000)
+ */
 export class CircuitOpenError extends ServiceError {
   readonly action = 'release'
 }

@@ -4,13 +4,25 @@ import { cleanText } from '../domain/text.ts'
 import { parseJson } from '../domain/json.ts'
 import type { ParsedJson } from '../domain/json.ts'
 
-/** What identifies a person: exactly one of these. */
+/**
+ * What identifies a person: exactly one of these.
+ * @example
+ * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
+ */
 export type PersonInput = { email: string } | { linkedinUrl: string } | { name: string; company: string }
 
-/** What identifies a company: a domain such as `acme.com`. */
+/**
+ * What identifies a company.
+ * @example
+ * const input: CompanyInput = { domain: 'acme.com' }
+ */
 export type CompanyInput = { domain: string }
 
-/** 1 to 100 emails, and the http or https URL that receives their results. */
+/**
+ * 1 to 100 emails, and the http or https URL that receives their results.
+ * @example
+ * const input: BulkInput = { emails: ['jane@acme.com'], webhookUrl: 'https://example.com/webhooks/enrichment/42' }
+ */
 export type BulkInput = { emails: readonly string[]; webhookUrl: string }
 
 const requiredText = z.string().trim().min(1)

@@ -44,7 +44,11 @@ export type TransportOptions = {
   onCallEnd?: (endpoint: ServiceEndpoint, status: number | null) => void
 }
 
-/** Options of one call. An aborted `signal` ends it with an `AbortedError`. */
+/**
+ * Options of one call. An aborted `signal` ends it with an `AbortedError`.
+ * @example
+ * await client.enrichCompany({ domain: 'acme.com' }, { signal: AbortSignal.timeout(5_000) })
+ */
 export type CallOptions = { signal?: AbortSignal | undefined; observer?: RequestObserver | undefined }
 
 /** Method and path, `POST /v1/person/enrich`; also how messages name the call. */

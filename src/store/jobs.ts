@@ -27,7 +27,7 @@ export async function findSubmittable(db: Connection, run: number, least: number
 
 export interface OutgoingJob {
   readonly id: string
-  readonly attempt: number
+  readonly attempts: number
   readonly run: number | null
   readonly emails: string[]
 }
@@ -75,7 +75,7 @@ export async function createJobs(
         from chosen where l.id = chosen.id
       returning l.id, l.job_key, l.input ->> 'email' as email
     )
-    select job_key as id, 1 as attempt, ${run}::bigint as run, array_agg(email order by id) as emails
+    select job_key as id, 1 as attempts, ${run}::bigint as run, array_agg(email order by id) as emails
       from moved where job_key in (select key from made) group by job_key`.execute(db)
   return rows
 }
@@ -101,7 +101,7 @@ export async function leaseJobsForRetry(
         from ready where j.key = ready.key
       returning j.key, j.attempts, j.run_id, j.lookup_ids
     )
-    select j.key as id, j.attempts as attempt, j.run_id as run,
+    select j.key as id, j.attempts, j.run_id as run,
            (select array_agg(l.input ->> 'email' order by m.n)
               from unnest(j.lookup_ids) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as emails
       from leased j`.execute(db)
@@ -122,10 +122,10 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
            reason = case when j.state in ('submitting', 'in_doubt') then v.reason else j.reason end,
            finished_at = case when j.state in ('submitting', 'in_doubt') then v."finishedAt" else j.finished_at end,
            job_id = coalesce(v."jobId", j.job_id), request_ids = coalesce(v."requestIds", j.request_ids),
-           attempts = v.attempt, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
+           attempts = v.attempts, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
            lease_token = null, leased_until = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
-           (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempt integer,
+           (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempts integer,
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(
     db,

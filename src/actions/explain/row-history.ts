@@ -9,7 +9,11 @@ import type { Source } from '../../sources/source.ts'
 import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
 import type { NextStep } from './next-step.ts'
 
-/** One row's history, from its current values to its next step. */
+/**
+ * One row's history, from its current values to its next step.
+ * @example
+ * const history = await fillrate.explain('contacts', '42')
+ */
 export interface RowHistory {
   readonly source: string
   readonly key: string

@@ -25,6 +25,11 @@ export interface PlanOptions {
   readonly signal: AbortSignal
 }
 
+/**
+ * What a run would request and cost.
+ * @example
+ * const { calls, cost, time } = await fillrate.plan()
+ */
 export interface Plan {
   readonly sources: readonly SourcePlan[]
   /** Sources that a run would skip because they are paused. */

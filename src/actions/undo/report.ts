@@ -1,7 +1,11 @@
 import { isTouchColumn } from '../../pipeline/row-results.ts'
 import type { RevertOutcome } from './revert-batch.ts'
 
-/** What an undo did, or would do. The counts in `changes` add up to `total`. */
+/**
+ * What an undo did, or would do. The counts in `changes` add up to `total`.
+ * @example
+ * const { changes } = await fillrate.undo(7, { dryRun: true })
+ */
 export interface UndoReport {
   /** The undo's own run; undoing that writes the values again. Null: nothing was written. */
   readonly run: number | null

@@ -58,7 +58,7 @@ export class Jobs {
       waiting.map(({ id, token }) => ({
         id,
         token,
-        ...afterSubmit({ attempt: 1 }, event, RULES, Date.now(), 0),
+        ...afterSubmit({ attempts: 1 }, event, RULES, Date.now(), 0),
         ...(event.type === 'accepted' && { jobId: `service-${id}` }),
       })),
     )

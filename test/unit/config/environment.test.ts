@@ -211,7 +211,7 @@ describe('the environment', () => {
     ).toEqual({
       https: 'http://jane:p@proxy.example:3128/',
       http: 'http://proxy.example:3128/',
-      except: 'a.example,.b.example',
+      noProxy: 'a.example,.b.example',
     })
     expect(messageOf({ HTTPS_PROXY: 'socks5://jane:s3cret@proxy' })).toMatch(/HTTPS_PROXY.*not shown/s)
     expect(messageOf({ HTTPS_PROXY: 'socks5://jane:s3cret@proxy' })).not.toContain('s3cret')

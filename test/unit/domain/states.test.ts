@@ -94,8 +94,8 @@ describe('a lookup', () => {
 })
 
 describe('a job', () => {
-  const submit = (event: Parameters<typeof afterSubmit>[1], attempt = 1) =>
-    afterSubmit({ attempt }, event, { attempts: 3 }, 1_000, 0.5)
+  const submit = (event: Parameters<typeof afterSubmit>[1], attempts = 1) =>
+    afterSubmit({ attempts }, event, { attempts: 3 }, 1_000, 0.5)
   test('that was accepted waits for its delivery', () => {
     expect(submit({ type: 'accepted', jobId: 'j', requestIds: null })).toMatchObject({
       state: 'submitted',
@@ -116,9 +116,12 @@ describe('a job', () => {
       countsAsAttempt: true,
       mayBeBilled: false,
     } as const
-    expect(submit(event)).toMatchObject({ state: 'submitting', attempt: 2 })
+    expect(submit(event)).toMatchObject({ state: 'submitting', attempts: 2 })
     expect(submit(event, 3)).toMatchObject({ state: 'rejected', finishedAt: new Date(1_000) })
-    expect(submit({ ...event, countsAsAttempt: false }, 3)).toMatchObject({ state: 'submitting', attempt: 3 })
+    expect(submit({ ...event, countsAsAttempt: false }, 3)).toMatchObject({
+      state: 'submitting',
+      attempts: 3,
+    })
   })
   test('reports how many of its inputs have no result', () => {
     expect(afterDelivery('completed', 0)).toEqual({ state: 'completed', reason: null })

@@ -29,7 +29,7 @@ afterAll(() => {
 beforeEach(() => {
   seen = []
 })
-const proxies = (except = '') => ({ http: address, https: address, except })
+const proxies = (noProxy = '') => ({ http: address, https: address, noProxy })
 
 test('sends calls through the configured proxy', async () => {
   const client = clientOf({ baseUrl: 'http://service.test/eu' }, { proxies: proxies() })
