@@ -1,6 +1,7 @@
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import * as pauses from '../../store/paused-sources.ts'
+import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import { ConfigProblems } from '../../config/problems.ts'
@@ -18,6 +19,8 @@ import { LiveUpdates } from './sse.ts'
 import { overviewPage } from './pages/overview.ts'
 import { rowPage } from './pages/row.ts'
 import { runPage } from './pages/runs.ts'
+import { createRequire, findPackageJSON } from 'node:module'
+import { dirname, join } from 'node:path'
 
 export interface PageRouteOptions {
   readonly db: Database
@@ -152,4 +155,26 @@ export function registerActions(
       return reply.redirect(`/#source-${source}`, 303)
     },
   )
+}
+
+/** Our own files are beside `package.json`, both in a checkout and in an installed package. */
+const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
+const CHART = dirname(createRequire(import.meta.url).resolve('uplot/dist/uPlot.esm.js'))
+
+/** The served files by name: no other file of these folders is public. */
+const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> = {
+  'board.js': [OWN, 'board.js'],
+  'board.css': [OWN, 'board.css'],
+  'icon.svg': [OWN, 'icon.svg'],
+  'uplot.js': [CHART, 'uPlot.esm.js'],
+  'uplot.css': [CHART, 'uPlot.min.css'],
+}
+
+/** Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. */
+export async function registerAssets(server: FastifyInstance): Promise<void> {
+  await server.register(fastifyStatic, { root: OWN, serve: false, cacheControl: false, lastModified: false })
+  for (const [name, [folder, file]] of Object.entries(FILES))
+    server.get(`/assets/${name}`, (_, reply) =>
+      reply.header('cache-control', 'no-cache').sendFile(file, folder),
+    )
 }

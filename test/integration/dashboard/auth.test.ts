@@ -8,8 +8,8 @@ import { runRequest, startHarness, type Harness } from '../../support/harness.ts
 import { runProgram } from '../../support/program.ts'
 import { Agent, request } from 'undici'
 
-const TOKEN = 'a-token-that-nobody-guesses'
-const NOT_MET = [
+const TOKEN = 'a-token-that-is-hard-to-guess'
+const PROTECTED_PATHS = [
   '/',
   '/api/status',
   '/metrics',
@@ -63,7 +63,7 @@ describe('with a token', () => {
     at = await serve({ environment: { dashboardToken: TOKEN, host: '0.0.0.0' } })
   })
 
-  test.each(NOT_MET)('%s is closed to whoever has none', async (path) => {
+  test.each(PROTECTED_PATHS)('%s requires it', async (path) => {
     for (const authorization of [undefined, 'Bearer wrong', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])
       expect((await ask(at + path, { headers: authorization ? { authorization } : {} })).status).toBe(401)
     const browser = await ask(at + path, { headers: { accept: 'text/html' } })
@@ -73,16 +73,16 @@ describe('with a token', () => {
     })
   })
 
-  test('webhook and health need none', async () => {
+  test('webhook and health do not require it', async () => {
     expect((await ask(`${at}/healthz`)).status).toBe(200)
     expect((await ask(`${at}/readyz`)).status).toBe(200)
-    // It is the signature that is missed.
+    // Rejected for the missing signature.
     expect((await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
       'signature',
     )
   })
 
-  test('signing in gives a cookie that no script and no other site can use; signing out takes it away', async () => {
+  test('signing in sets a cookie that scripts and other sites cannot use; signing out removes it', async () => {
     const own = { 'sec-fetch-site': 'same-origin' }
     expect((await ask(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('Wrong token.')
     expect(
@@ -97,7 +97,7 @@ describe('with a token', () => {
     expect((await ask(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
     const forged = session.replace(/=\d/, (text) => `=9${text.slice(1)}`)
     expect((await ask(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
-    // Another site can't sign anybody out.
+    // Another site cannot sign a user out.
     for (const headers of [
       undefined,
       { 'sec-fetch-site': 'cross-site' },
@@ -111,13 +111,13 @@ describe('with a token', () => {
     expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
   })
 
-  test('behind TLS the cookie is kept to it', async () => {
+  test('behind TLS the cookie is restricted to it', async () => {
     const { host } = new URL(at)
     const signedIn = await ask(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
     expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Strict$/)
   })
 
-  test('guessing is slowed down client by client: a stranger closes the door to himself alone', async () => {
+  test('guessing is throttled per client: a stranger blocks only itself', async () => {
     const own = { 'sec-fetch-site': 'same-origin' }
     const stranger = { 'x-forwarded-for': '198.51.100.66' }
     const other = { 'x-forwarded-for': '198.51.100.1' }
@@ -138,7 +138,7 @@ describe('with a token', () => {
     expect((await ask(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
   })
 
-  test('pages that are told what changes are bounded', async () => {
+  test('the number of live pages is bounded', async () => {
     const stop = new AbortController()
     const headers = { authorization: `Bearer ${TOKEN}` }
     const dispatcher = new Agent({ connections: 200 })
@@ -161,7 +161,7 @@ describe('with a token', () => {
     }
   })
 
-  test('no address elsewhere is gone to after signing in', async () => {
+  test('signing in never redirects to another host', async () => {
     for (const next of ['https://else.example', '//else.example', '/\\else.example', 'javascript:alert(1)'])
       expect(
         (await ask(`${at}/login`, form({ token: TOKEN, next }, { 'sec-fetch-site': 'same-origin' }))).headers[
@@ -172,9 +172,9 @@ describe('with a token', () => {
 })
 
 describe('without a token', () => {
-  test('off loopback everything but webhook and health is closed, and says what to set', async () => {
+  test('off loopback everything but webhook and health is denied, with the setting to change', async () => {
     const at = await serve({ environment: { host: '0.0.0.0' } })
-    for (const path of NOT_MET) {
+    for (const path of PROTECTED_PATHS) {
       const got = await ask(at + path)
       expect(got.status).toBe(403)
       expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
@@ -182,13 +182,13 @@ describe('without a token', () => {
     expect((await ask(`${at}/healthz`)).status).toBe(200)
   })
 
-  test('on loopback it is open, but not under a name that somebody has made point here', async () => {
+  test('on loopback it is open, except under a foreign host name', async () => {
     const at = await serve()
     expect((await ask(`${at}/`)).status).toBe(200)
     expect((await ask(`${at}/`, { headers: { host: 'evil.example' } })).status).toBe(403)
   })
 
-  test('where a proxy may stand in between, everything but webhook and health is closed', async () => {
+  test('behind a possible proxy, everything but webhook and health is denied', async () => {
     const published = await serve({ environment: { publicUrl: 'https://hooks.example' } })
     const local = await serve()
     const own = { 'sec-fetch-site': 'same-origin' }
@@ -199,7 +199,7 @@ describe('without a token', () => {
       [local, { forwarded: 'for=198.51.100.1' }],
       [local, { 'x-real-ip': '198.51.100.1' }],
     ] as const) {
-      for (const path of NOT_MET) {
+      for (const path of PROTECTED_PATHS) {
         const got = await ask(at + path, { headers })
         expect(got.status).toBe(403)
         expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
@@ -351,7 +351,7 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
 })
 
 // The last one: it adds a row.
-test('beside a run there is no dashboard: it would be open to every user of the machine', async () => {
+test('a single run has no dashboard: it would be open to every user of the machine', async () => {
   const port = await freePort()
   const app = await harness.open({ environment: { port } })
   let looked: Promise<Record<string, number>> | null = null

@@ -8,7 +8,7 @@ import { browserProgram, openBrowser } from '../../support/browser.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// A real browser looks at real runs. Where there is none: apt-get install -y chromium.
+// A real browser on real runs. To install one: apt-get install -y chromium.
 const skipped = browserProgram() === null
 if (skipped)
   console.warn('the dashboard is not tested: there is no chromium here (apt-get install -y chromium)')
@@ -20,7 +20,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   let at: string
   const stop = new AbortController()
   let served: Promise<void>
-  /** What any page complained of: a script that failed, or something that the security policy kept out. */
+  /** Errors of any page: failed scripts, or violations of the security policy. */
   const complaints: string[] = []
 
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     return page
   }
 
-  test('shows where the rows are, in a funnel that adds up, and how full each column is', async () => {
+  test('shows row states in a funnel that adds up, and fill rates', async () => {
     const page = await open()
     await page.locator('#chart canvas').waitFor()
     expect(await page.locator('#verdict').innerText()).toMatch(/^Idle\. Run 2 completed/)
@@ -73,7 +73,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
         })),
       )
       expect(lines[0]).toEqual({ isStep: true, rows: picked })
-      // Each step is what is left of the one before it.
+      // Each step is the remainder of the one before.
       const lost = (to: number): number =>
         lines.slice(0, to).reduce((sum, line) => sum + (line.isStep ? 0 : line.rows), 0)
       const steps = lines.flatMap((line, n) => (line.isStep ? [line.rows + lost(n)] : []))
@@ -88,7 +88,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
   })
 
-  test('moves by itself: what one page pauses, another shows at once', async () => {
+  test('updates live: a pause on one page shows on another', async () => {
     const [acting, watching] = [await open(), await open()]
     await acting.locator('#connection', { hasText: 'live' }).waitFor()
     await acting.locator('#source-accounts button').click()
@@ -103,7 +103,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await Promise.all([acting.close(), watching.close()])
   })
 
-  test('a reason opens to its rows, a row to its story, and nothing in it is run', async () => {
+  test('links reasons to rows and rows to their history, and escapes values', async () => {
     const page = await open()
     await page.locator('#failures a', { hasText: 'email' }).first().click()
     expect(await page.locator('#failures tbody tr').count()).toBe(2)
@@ -120,7 +120,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
   })
 
-  test('is the same without a script, and fits a phone', async () => {
+  test('works without JavaScript, and fits a phone', async () => {
     const page = await open('/', { javaScriptEnabled: false, viewport: { width: 360, height: 700 } })
     expect(await page.locator('.funnel').count()).toBe(2)
     expect(await page.locator('#chart svg').count()).toBe(1)
@@ -134,7 +134,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await phone.close()
   })
 
-  test('axe finds nothing against it, in the dark and in the light, and the keyboard skips to the content', async () => {
+  test('passes axe in dark and light mode, and the keyboard skips to the content', async () => {
     const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
     for (const [path, colorScheme] of [
       ['/', 'dark'],
@@ -155,8 +155,8 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
   })
 
-  test('no page complained', () => {
-    // The one that was asked for a row that is none was answered 404, and says so.
+  test('no page reported an error', () => {
+    // The request for a missing row was answered 404.
     expect(complaints.filter((text) => !text.includes('404'))).toEqual([])
   })
 })

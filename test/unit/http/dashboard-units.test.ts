@@ -16,7 +16,7 @@ import { renderMetrics } from '../../../src/http/metrics.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
 
-test('what is put into a template is escaped once, whatever it is', () => {
+test('interpolated values are escaped exactly once', () => {
   const evil = `"><script>alert('&')</script>`
   const escaped = '&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;'
   expect(
@@ -27,7 +27,7 @@ test('what is put into a template is escaped once, whatever it is', () => {
   )
 })
 
-test('a funnel loses every state once, and ends with what is enriched', () => {
+test('a funnel loses every state once, and ends with enriched rows', () => {
   const states = Object.fromEntries(ROW_STATES.map((state, n) => [state, n + 1])) as Record<RowState, number>
   const steps = funnelSteps(states)
   const picked = ROW_STATES.reduce((sum, state) => sum + states[state], 0)
@@ -38,7 +38,7 @@ test('a funnel loses every state once, and ends with what is enriched', () => {
   expect(picked - lost.reduce((sum, one) => sum + one.rows, 0)).toBe(states.enriched)
 })
 
-test('calls fall into steps by how they ended, and none is lost or counted twice', () => {
+test('calls are grouped into steps by outcome, each counted once', () => {
   const now = 1_000_000_000
   const calls = ['200', '404', '422', '429', '500', 'none', '401'].map((status, n) => ({
     at: now - n * 10_000,
@@ -57,7 +57,7 @@ test('calls fall into steps by how they ended, and none is lost or counted twice
   expect(chart.at.length).toBeLessThan(60)
 })
 
-test('runs that overlap are drawn in lanes of their own', () => {
+test('overlapping runs are in separate lanes', () => {
   expect(
     assignLanes(
       [
@@ -71,7 +71,7 @@ test('runs that overlap are drawn in lanes of their own', () => {
   ).toEqual([0, 1, 0, 0])
 })
 
-test('a session is good until it ends, and only under the token that signed it', () => {
+test('a session is valid until it expires, only under the token that signed it', () => {
   const session = signSession('secret', 1_000)
   const week = 7 * 24 * 3_600_000
   expect(verifySession(session, 'secret', 1_000 + week - 1)).toBe(true)
@@ -103,12 +103,12 @@ test.each([
   ...['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'].map(
     (name) => [`none, with the header ${name}`, local, { ...here, [name]: '' }, 403] as const,
   ),
-] as const)('the door, with %s', (_, door, headers, expected) => {
+] as const)('authorization with %s', (_, door, headers, expected) => {
   const admission = authorize(door, { headers, session: null, now: 0 })
   expect(admission.isAuthorized || admission.status).toBe(expected)
 })
 
-test('a client is told apart by what it cannot invent', () => {
+test('a client is identified by what it cannot forge', () => {
   const direct = { isBehindProxy: false }
   const proxied = { isBehindProxy: true }
   const from = (entry: string) => ({ 'x-forwarded-for': entry })
@@ -123,7 +123,7 @@ test('a client is told apart by what it cannot invent', () => {
   expect(clientAddress('127.0.0.1', {}, proxied)).toBeNull()
 })
 
-test('guesses of one client make it wait, and nobody else; the same wrong token again is no guess', () => {
+test('guesses block only their client; repeating a wrong token is not counted', () => {
   const brake = new LoginThrottle()
   for (let n = 0; n < 100; n++) expect(brake.recordFailure('set up wrongly', 'an old token', n)).toBe(false)
   for (let n = 0; n < 9; n++) expect(brake.recordFailure('guesser', String(n), n)).toBe(false)
@@ -143,11 +143,11 @@ test.each([
   [{ forwarded: 'for=198.51.100.1;proto=https' }, true],
   [{ origin: 'http://127.0.0.1:8080' }, false],
   [{}, false],
-])('a cookie is kept to TLS where the browser speaks it: %o', (headers, expected) => {
+])('the cookie is restricted to TLS if the browser uses it: %o', (headers, expected) => {
   expect(isHttps(headers)).toBe(expected)
 })
 
-test('only a page of ours, or who has the token, may change something', () => {
+test('only our own pages, or clients with the token, may change something', () => {
   const host = 'fillrate.example:8080'
   expect(isSameOrigin({ host, 'sec-fetch-site': 'same-origin' }, 'session')).toBe(true)
   expect(isSameOrigin({ host, 'sec-fetch-site': 'same-site', origin: `http://${host}` }, 'session')).toBe(
@@ -160,7 +160,7 @@ test('only a page of ours, or who has the token, may change something', () => {
   expect(isSameOrigin({ host }, 'bearer')).toBe(true)
 })
 
-test('what is remembered is read once for all, again when it is old, and at once after a failure', async () => {
+test('a cached value is read once for concurrent callers, again when stale, and at once after a failure', async () => {
   let now = 0
   let reads = 0
   let fails = false

@@ -19,7 +19,7 @@ const TABLE_STEP_MS = 5 * 60_000
 export function rateLimitStatus({ rateLimits, readAt: at }: DashboardData): Html {
   const body =
     rateLimits.length === 0
-      ? html`<p class="empty">The service has not been called yet, so its rate limit is unknown.</p>`
+      ? html`<p class="empty">The service has not reported a rate limit yet.</p>`
       : rateLimits.map((one) => rateLimitFields(one, at))
   return html`<div id="quota">${body}</div>`
 }

@@ -3,6 +3,7 @@ import type { DashboardData, RunOverview } from '../../../actions/dashboard-data
 import { type Html, type HtmlPart, html } from '../html.ts'
 import { card, numberCell, scrollable, stateBadge, stateTone, timeAgo } from '../components.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
+import type { RunReport } from '../../../runs/report.ts'
 import type { StoredRun } from '../../../store/runs.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
 import { funnelTable } from '../funnel.ts'
@@ -165,7 +166,16 @@ export function runPage(run: StoredRun, live: RowStateCounts | null, now: number
     </div>`
 }
 
-const TOTALS: ReadonlyArray<readonly [name: string, part: string, field: string]> = [
+/** A label and the number of the report that it shows. */
+type ReportTotal = {
+  [Part in 'lookups' | 'requests' | 'rate' | 'jobs' | 'cells']: readonly [
+    label: string,
+    part: Part,
+    field: string & keyof RunReport[Part],
+  ]
+}['lookups' | 'requests' | 'rate' | 'jobs' | 'cells']
+
+const TOTALS: readonly ReportTotal[] = [
   ['Distinct lookups', 'lookups', 'distinct'],
   ['answered earlier', 'lookups', 'stored'],
   ['requested', 'lookups', 'requested'],
