@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAnswer, Row } from '../domain/row.ts'
 import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.ts'
-import * as writeBack from '../pipeline/write-back.ts'
+import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps } from '../runs/maintenance.ts'
 import { createRunReport, type RunReport } from '../runs/report.ts'
 import { coerceRecord } from '../sources/coerce/record.ts'
@@ -166,7 +166,7 @@ async function writeRequeued(
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
   for (;;) {
-    const { rows, more } = await step(() => writeBack.writeBackBatch(deps, source))
+    const { rows, more } = await step(() => writeBackBatch(deps, source))
     if (rows > 0 || more) continue
     // Locked rows are written at the end.
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: false })))) return
@@ -188,7 +188,7 @@ async function writeLockedRows(
     !signal.aborted && performance.now() - lastProgressAt < leftWaitMs;
   ) {
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
-    const { rows } = await step(() => writeBack.writeBackBatch(deps, source))
+    const { rows } = await step(() => writeBackBatch(deps, source))
     if (rows > 0) lastProgressAt = performance.now()
     else await sleep(POLL_MS, undefined, { signal }).catch(() => {})
   }

@@ -70,7 +70,7 @@ export async function previewWriteBack(
   source: Source,
   answered: readonly AnsweredRow[],
 ): Promise<PreviewedRow[]> {
-  const { settled, fitted } = partitionAnswered(source, answered)
+  const { finished, fitted } = partitionAnswered(source, answered)
   const results = await previewWrites(
     tx,
     source,
@@ -82,7 +82,7 @@ export async function previewWriteBack(
       throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
     return { row: toFinishedRow(one, result), diff: toDiffRow(source, result, one.row.confidence) }
   })
-  return [...settled.map((row) => ({ row, diff: null })), ...written]
+  return [...finished.map((row) => ({ row, diff: null })), ...written]
 }
 
 /** Rows per statement. */

@@ -17,17 +17,17 @@ export interface FittedRow {
 export function partitionAnswered(
   source: Source,
   answered: readonly writeBackQueue.AnsweredRow[],
-): { settled: writeBackQueue.FinishedRow[]; fitted: FittedRow[] } {
-  const settled: writeBackQueue.FinishedRow[] = []
+): { finished: writeBackQueue.FinishedRow[]; fitted: FittedRow[] } {
+  const finished: writeBackQueue.FinishedRow[] = []
   const toWrite: FittedRow[] = []
   for (const row of answered) {
     const nextState = afterAnswer(row, source.mapping.minConfidence, hasCascade(source.mapping))
     if (nextState === null) toWrite.push(fitRow(source, row))
     else if (nextState.state === Row.waiting)
-      settled.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
-    else settled.push({ ...baseResult(row), ...nextState })
+      finished.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
+    else finished.push({ ...baseResult(row), ...nextState })
   }
-  return { settled, fitted: toWrite }
+  return { finished, fitted: toWrite }
 }
 
 function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
@@ -55,8 +55,8 @@ export function toFinishedRow(
   const skipped = [...recordSkips, ...result.skipped]
   // A field that the record lacks or the mapping omits is no conflict; a value that did not fit its column is.
   const conflicts = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
-  const settled = afterWrite(result.outcome, describeWrite(result, write, conflicts))
-  if (settled === null)
+  const finished = afterWrite(result.outcome, describeWrite(result, write, conflicts))
+  if (finished === null)
     return {
       ...baseResult(row),
       state: Row.waiting,
@@ -67,7 +67,7 @@ export function toFinishedRow(
   const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
   return {
     ...baseResult(row),
-    ...settled,
+    ...finished,
     written: after,
     notes: skipped.length > 0 ? { cells: skipped } : null,
     cells: {
@@ -107,3 +107,14 @@ export function sortByConfig(source: Source, columns: readonly string[]): string
   }
   return columns.toSorted((a, b) => positionOf(a) - positionOf(b))
 }
+
+/** A waiting row that is no longer in its source: nothing is left to do. */
+export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
+  key,
+  state: Row.unchanged,
+  reason: 'the row is no longer in the source',
+  written: null,
+  notes: null,
+  nextAt: null,
+  cells: { written: 0, protected: 0, skipped: 0 },
+})

@@ -84,7 +84,7 @@ function writeClaimed(
       const claimed = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
       batch.claimed = claimed
       if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
-      const { settled, fitted } = partitionAnswered(source, claimed)
+      const { finished, fitted } = partitionAnswered(source, claimed)
       batch.fitted = fitted
       const startedAt = performance.now()
       const outcomes = await writeToSource(tx, source, fitted, deps.policy.sourceTimeoutMs)
@@ -99,7 +99,7 @@ function writeClaimed(
           locked.push(one.row.key)
           continue
         }
-        settled.push(toFinishedRow(one, result))
+        finished.push(toFinishedRow(one, result))
         if (result.outcome === 'written' && result.before && result.after)
           written.push({
             run: one.row.run,
@@ -111,16 +111,16 @@ function writeClaimed(
           })
       }
       await changes.insertChanges(tx, source.name, written)
-      await writeBackQueue.finishRows(tx, source.name, settled)
+      await writeBackQueue.finishRows(tx, source.name, finished)
       await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
       await writeBackQueue.dequeueWritten(
         tx,
         claimed.map((row) => row.lookup),
       )
       return {
-        rows: settled.length,
+        rows: finished.length,
         enriched: written.length,
-        cells: settled.reduce((sum, row) => sum + row.cells.written, 0),
+        cells: finished.reduce((sum, row) => sum + row.cells.written, 0),
         deferred: locked.length,
         tookMs,
       }
@@ -175,10 +175,10 @@ async function rejectRow(
     protectedCount: 0,
     protectedColumns: [],
   } as const
-  const settled = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
+  const finished = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
-    await writeBackQueue.finishRows(tx, source.name, [settled])
+    await writeBackQueue.finishRows(tx, source.name, [finished])
     await writeBackQueue.dequeueWritten(tx, [one.row.lookup])
     return true
   })

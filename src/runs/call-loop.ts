@@ -3,8 +3,8 @@ import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
-import * as lookUp from '../pipeline/look-up/look-up.ts'
-import * as submit from '../pipeline/submit.ts'
+import { lookUpBatch, type LookUpOptions } from '../pipeline/look-up/look-up.ts'
+import { submitJobs } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import * as followed from '../store/changed-rows.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -147,7 +147,7 @@ async function callWhileLeader(
         let done = 0
         for (const run of await listRunning()) {
           if (signal.aborted) break
-          const result = await submit.submitJobs(deps, run, { signal })
+          const result = await submitJobs(deps, run, { signal })
           done += result.calls
           options.countForRuns((counters) => {
             counters.bulk += result.calls
@@ -237,9 +237,9 @@ async function lookUpFor(
   options: CallLoopOptions,
   deps: CallDeps,
   run: runs.RunningRun,
-  tick: Pick<lookUp.LookUpOptions, 'limit' | 'signal' | 'onLeased'>,
+  tick: Pick<LookUpOptions, 'limit' | 'signal' | 'onLeased'>,
 ): Promise<number> {
-  const result = await lookUp.lookUpBatch(deps, run, {
+  const result = await lookUpBatch(deps, run, {
     ...tick,
     onStored: () => {
       options.countForRuns((counters) => counters.touch())

@@ -148,10 +148,10 @@ export async function createRunReport(
 }
 
 /** Replaces waiting rows by the states they would reach; the sum stays the same. */
-function projectStates(stored: rows.RowStateCounts, rehearsed: rows.RowStateCounts): rows.RowStateCounts {
-  const known = Object.values(rehearsed).reduce((sum, count) => sum + count, 0)
-  const waiting = stored.waiting - known + rehearsed.waiting
-  const states = ROW_STATES.map((state) => [state, stored[state] + rehearsed[state]])
+function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCounts): rows.RowStateCounts {
+  const known = Object.values(previewed).reduce((sum, count) => sum + count, 0)
+  const waiting = stored.waiting - known + previewed.waiting
+  const states = ROW_STATES.map((state) => [state, stored[state] + previewed[state]])
   return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }
 }
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import * as recover from '../pipeline/recover.ts'
-import * as settle from '../pipeline/settle.ts'
-import * as writeBack from '../pipeline/write-back.ts'
+import { recoverAbandoned, type RecoverResult } from '../pipeline/recover.ts'
+import { settleReceived } from '../pipeline/settle.ts'
+import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -41,7 +41,7 @@ export interface WorkersOptions {
   readonly beforeSettle?: () => Promise<void>
   /** Notified when a delivery is stored. Without it they are polled for. */
   readonly deliveries?: WakeSignal
-  readonly onRecovered?: (result: recover.RecoverResult) => void
+  readonly onRecovered?: (result: RecoverResult) => void
 }
 
 export interface WorkerTask {
@@ -122,7 +122,7 @@ export class Workers {
             fullTick: 20,
             tick: async () => {
               await this.#options.beforeSettle?.()
-              const result = await settle.settleReceived(deps)
+              const result = await settleReceived(deps)
               if (result.answered > 0) this.wakeWriters()
               if (result.deliveries > 0) {
                 this.#forEachRun((counters) => counters.touch())
@@ -135,7 +135,7 @@ export class Workers {
       ...this.#writers.flatMap(({ source, wakeSignal }) => [
         this.#writer(source, 'write back', { wakeSignal, paceMs: 200 }),
         // Second writer: polls slowly, and stays busy while there is a backlog.
-        this.#writer(source, 'help to write back', { wakeSignal: new WakeSignal(), paceMs: 1_000 }),
+        this.#writer(source, 'write back (overflow)', { wakeSignal: new WakeSignal(), paceMs: 1_000 }),
       ]),
       {
         name: 'recover',
@@ -143,7 +143,7 @@ export class Workers {
         start: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
             // Never declare our own runs dead, however long Postgres was unavailable.
-            const result = await recover.recoverAbandoned(deps, this.#runIds())
+            const result = await recoverAbandoned(deps, this.#runIds())
             this.#options.onRecovered?.(result)
             if (calls !== null) await this.#warnOfOtherScopes(calls.elector.scope)
           }),
@@ -180,7 +180,7 @@ export class Workers {
           log: deps.log,
           signal: this.#options.signal,
           tick: async () => {
-            const result = await writeBack.writeBackBatch(deps, source)
+            const result = await writeBackBatch(deps, source)
             this.#forEachRun((counters) => {
               counters.written += result.cells
               if (result.rows > 0) counters.touch()
@@ -224,7 +224,7 @@ export class Workers {
     const { log } = this.#deps
     await retryWhileUnavailable(
       async () => {
-        while (!signal.aborted && (await settle.settleReceived(this.#deps)).deliveries > 0) this.wakeWriters()
+        while (!signal.aborted && (await settleReceived(this.#deps)).deliveries > 0) this.wakeWriters()
       },
       {
         signal,

@@ -7,22 +7,19 @@ import { sampleEvenly, type DiffRow } from '../../pipeline/preview.ts'
 import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
-import { planSource, type SourcePlan } from './funnel.ts'
+import { planSource, type FunnelOptions, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 
 export type { SourcePlan } from './funnel.ts'
 
-export interface PlanOptions {
+export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
   readonly sources: readonly Source[]
-  readonly limit: number | null
   readonly budget: number | null
-  readonly where: string | null
   readonly route: RouteOption
   readonly bulkPossible: boolean
   readonly knownLimit: KnownLimit | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
-  readonly signal: AbortSignal
 }
 
 /**

@@ -2,7 +2,6 @@ import type { CallEvent } from '../../domain/lookup.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
-import type { CallOptions } from '../../service/transport.ts'
 import {
   AbortedError,
   CircuitOpenError,
@@ -15,6 +14,7 @@ import {
   TimeoutError,
 } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/rate-limit/permits.ts'
+import type { CallOptions } from '../../service/transport.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'
 import type { CallDeps } from '../deps.ts'

@@ -7,9 +7,9 @@ import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
+import { toMissingRow } from '../row-results.ts'
 import { isFromOtherServiceSql, lastWrittenSql, missedLookupsSql, type PickCandidate } from './candidates.ts'
 import { claimCandidates, type RunBudget } from './claim.ts'
-import { toMissingRow } from './pick.ts'
 
 /** A running live-sync run. */
 export interface LiveRunPick {

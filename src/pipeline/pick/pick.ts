@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { Row } from '../../domain/row.ts'
 import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
 import { isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
@@ -10,6 +9,7 @@ import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../..
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
+import { toMissingRow } from '../row-results.ts'
 import { readCandidates, readCandidatesByKey } from './candidates.ts'
 import { claimCandidates, type RunBudget } from './claim.ts'
 
@@ -238,7 +238,7 @@ async function readPhase(
   const isWaiting = pass.phase !== 'due'
   return {
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
-    gone: isWaiting ? keys.filter((key) => !present.has(key)).map((key) => toMissingRow(key)) : [],
+    gone: isWaiting ? keys.filter((key) => !present.has(key)).map(toMissingRow) : [],
     next: keys.length === allowed ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
   }
@@ -286,17 +286,6 @@ async function advancePhase(
       await passes.saveCursor(deps.db, pass.source.name, mappingHash(pass.source, service), pass.cursorPass)
   }
 }
-
-/** A waiting row that is no longer in its source: nothing is left to do. */
-export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
-  key,
-  state: Row.unchanged,
-  reason: 'the row is no longer in the source',
-  written: null,
-  notes: null,
-  nextAt: null,
-  cells: { written: 0, protected: 0, skipped: 0 },
-})
 
 /** Progress made for one service says nothing about another. */
 const mappingHash = (source: Source, service: number): string =>
