@@ -24,20 +24,20 @@ export async function checkBulkSetup(environment: Environment, log: Logger): Pro
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
   if (publicUrl === null)
     return createFinding('bulk', 'ok', `on: webhooks are received on this machine, ${secrets}`)
-  const standIn = await openStandIn(environment, log)
-  if (standIn !== null && 'wrong' in standIn) return standIn.wrong
+  const receiver = await openTemporaryReceiver(environment, log)
+  if (receiver !== null && 'wrong' in receiver) return receiver.wrong
   try {
     return await deliver(environment, publicUrl, secrets)
   } finally {
-    await standIn?.close()
+    await receiver?.close()
   }
 }
 
 /**
- * Listens where a run would, so that the address leads somewhere. Null where it is not said where, or where somebody
- * listens already: a run or `fillrate serve`, which is to answer itself.
+ * Listens on the port of a run, so that the webhook URL leads somewhere. Null if no port is set, or if a run or
+ * `fillrate serve` listens there already.
  */
-async function openStandIn(
+async function openTemporaryReceiver(
   { port, host }: Environment,
   log: Logger,
 ): Promise<{ close(): Promise<void> } | { wrong: Finding } | null> {

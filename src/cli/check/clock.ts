@@ -5,22 +5,22 @@ import { createFinding, type Finding } from './finding.ts'
 export interface ClockReading {
   readonly whose: 'Postgres' | 'the service'
   /** The time of that clock in milliseconds since 1970, and its resolution. */
-  readonly tells: number
+  readonly timeMs: number
   readonly resolutionMs: number
   /** This machine's clock before the request and after the response. */
-  readonly asked: number
-  readonly answered: number
+  readonly sentAt: number
+  readonly receivedAt: number
 }
 
 /** A smaller difference, in milliseconds, has no effect on anything. */
 const TOLERANCE_MS = 5_000
 
-/** How far a clock is at least ahead of this machine's (negative: behind), in milliseconds. 0 if within tolerance. */
-function offsetOf({ tells, resolutionMs, asked, answered }: ClockReading): number {
-  const least = tells - answered
-  const most = tells + resolutionMs - asked
-  if (least > TOLERANCE_MS) return least
-  return most < -TOLERANCE_MS ? most : 0
+/** How far a clock is at min ahead of this machine's (negative: behind), in milliseconds. 0 if within tolerance. */
+function offsetOf({ timeMs, resolutionMs, sentAt, receivedAt }: ClockReading): number {
+  const min = timeMs - receivedAt
+  const max = timeMs + resolutionMs - sentAt
+  if (min > TOLERANCE_MS) return min
+  return max < -TOLERANCE_MS ? max : 0
 }
 
 /** Finds the clock that differs, if two others agree. Pure. */
@@ -36,28 +36,28 @@ export function compareClocks(readings: readonly ClockReading[]): Finding {
   const describeOffset = (against: string): string =>
     `${first.whose} is ${formatOffset(first.offset)} ${against}`
   if (second !== undefined) {
-    const together = Math.abs(first.offset - second.offset) <= TOLERANCE_MS
+    const agree = Math.abs(first.offset - second.offset) <= TOLERANCE_MS
     return createFinding(
       'clock',
       'warning',
-      together
+      agree
         ? `this machine is ${formatOffset(-first.offset)} ${first.whose} and ${second.whose}`
         : `${describeOffset('this machine')}, ${second.whose} ${formatOffset(second.offset)} it`,
-      { todo: together ? SET.machine : SET.any },
+      { todo: agree ? FIXES.machine : FIXES.any },
     )
   }
   if (offsets.length === 1)
-    return createFinding('clock', 'warning', describeOffset('this machine'), { todo: SET.any })
+    return createFinding('clock', 'warning', describeOffset('this machine'), { todo: FIXES.any })
   const other = offsets.find(({ offset }) => offset === 0)?.whose ?? ''
   return createFinding('clock', 'warning', describeOffset(`this machine and ${other}`), {
-    todo: SET[first.whose],
+    todo: FIXES[first.whose],
   })
 }
 
 const formatOffset = (offset: number): string =>
   `${formatDuration(Math.abs(offset))} ${offset > 0 ? 'ahead of' : 'behind'}`
 
-const SET = {
+const FIXES = {
   machine: 'Synchronize the clock of this machine (NTP): retries and scheduled runs depend on it.',
   any: 'Synchronize the wrong one (NTP): leases and due dates depend on Postgres, retries and schedules on this machine.',
   Postgres: 'Synchronize the clock of the database server (NTP): leases and due dates depend on it.',

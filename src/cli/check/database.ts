@@ -15,8 +15,8 @@ import { toServiceAddress } from '../../service/dispatcher.ts'
 import { toKeyId } from '../../service/api-keys.ts'
 
 /**
- * The database, our schema in it, and every source held against it; each told as soon as it is known.
- * @returns what time it is there; null when it does not answer
+ * Checks the database, the schema "fillrate" and every source, and yields each finding as soon as it is known.
+ * @returns its clock; null if it is unreachable
  */
 export async function* checkDatabase(
   environment: Pick<Environment, 'databaseUrl' | 'baseUrl' | 'apiKeys'>,
@@ -82,14 +82,14 @@ async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
 /** Read twice, because the first response may include the connection time. */
 async function readClock(db: Database, now: () => number): Promise<ClockReading> {
   const read = async (): Promise<ClockReading> => {
-    const asked = now()
+    const sentAt = now()
     const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
     return {
       whose: 'Postgres',
-      tells: rows[0]?.now.getTime() ?? 0,
+      timeMs: rows[0]?.now.getTime() ?? 0,
       resolutionMs: 1,
-      asked,
-      answered: now(),
+      sentAt,
+      receivedAt: now(),
     }
   }
   await read()

@@ -13,8 +13,8 @@ import {
 } from './finding.ts'
 
 /**
- * Whether the service answers at all. One HEAD at its root, without the key: it costs nothing and tells nothing.
- * @returns what time it is there, where its answer says so
+ * Checks that the service is reachable, by one HEAD request at its root without the key: free, and reveals nothing.
+ * @returns its clock, if the response has a Date header
  */
 export async function* checkService(
   { baseUrl, proxies }: Environment,
@@ -26,7 +26,7 @@ export async function* checkService(
   }
   const { host } = new URL(baseUrl)
   const dispatcher = openProxyDispatcher(baseUrl, proxies)
-  const asked = now()
+  const sentAt = now()
   try {
     const { statusCode, headers, body } = await request(baseUrl, {
       ...(dispatcher && { dispatcher }),
@@ -35,15 +35,15 @@ export async function* checkService(
       bodyTimeout: CHECK_TIMEOUT_MS,
       signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     })
-    const answered = now()
+    const receivedAt = now()
     await body.dump()
     if (statusCode >= 500)
       yield createFinding('service', 'warning', `${host} answers, with ${statusCode}`, {
         todo: 'Contact the provider, or try again later.',
       })
     else yield createFinding('service', 'ok', `${host} answers`)
-    const tells = parseHttpDate(String(headers['date'] ?? ''))
-    return tells === null ? null : { whose: 'the service', tells, resolutionMs: 1_000, asked, answered }
+    const timeMs = parseHttpDate(String(headers['date'] ?? ''))
+    return timeMs === null ? null : { whose: 'the service', timeMs, resolutionMs: 1_000, sentAt, receivedAt }
   } catch (error) {
     yield createFailedFinding('service', [
       {

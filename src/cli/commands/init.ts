@@ -62,13 +62,19 @@ export const initCommand = defineCommand(
               ? renderNoProposal(proposal, stdout)
               : renderFoundSources(proposal, stdout))
               stdout.line(line)
-          const { accepted, skippedTables } = await choose(db, proposal, questions, flags.json, context)
+          const { accepted, skippedTables } = await selectSources(
+            db,
+            proposal,
+            questions,
+            flags.json,
+            context,
+          )
           const all = [...proposal.skippedTables, ...skippedTables]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
             for (const line of [...renderSkippedTables(all, stdout), '']) stdout.line(line)
-          if (accepted.length > 0) await writeConfig(target, textOf(accepted, target))
-          if (flags.json) writeJson(stdout, jsonOf(accepted, all, target, proposal))
-          else tellEnd(accepted, proposal, target, context)
+          if (accepted.length > 0) await writeConfig(target, formatConfig(accepted, target))
+          if (flags.json) writeJson(stdout, toInitJson(accepted, all, target, proposal))
+          else printNextSteps(accepted, proposal, target, context)
           return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
         })
       } catch (error) {
@@ -82,8 +88,8 @@ export const initCommand = defineCommand(
   },
 )
 
-/** Holds what is wanted of the proposal against the database, shows it, and asks where there is somebody to ask. */
-async function choose(
+/** Verifies the selected sources against the database, shows them, and asks for confirmation on a terminal. */
+async function selectSources(
   db: Database,
   proposal: Proposal,
   questions: InitPrompt | null,
@@ -97,7 +103,7 @@ async function choose(
   const wanted =
     questions !== null && sources.length > 1
       ? await questions.select(
-          `\nWhich of them? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
+          `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
           sources.length,
         )
       : sources.map((_, n) => n + 1)
@@ -111,19 +117,19 @@ async function choose(
     if (!isQuiet) for (const line of ['', ...renderProposedSource(held, stdout), '']) stdout.line(line)
     if (
       questions === null ||
-      (await questions.confirm(`Take ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))
+      (await questions.confirm(`Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))
     )
       accepted.push(held)
   }
   return { accepted, skippedTables }
 }
 
-function textOf(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): string {
+function formatConfig(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): string {
   if (!isJson) return renderConfig(accepted)
   return `${JSON.stringify(toConfigObject(accepted.map((one) => one.source)), null, 2)}\n`
 }
 
-const jsonOf = (
+const toInitJson = (
   accepted: readonly AcceptedSource[],
   skippedTables: readonly SkippedTable[],
   target: ConfigTarget,
@@ -135,7 +141,7 @@ const jsonOf = (
   skipped_tables: skippedTables,
 })
 
-function tellEnd(
+function printNextSteps(
   accepted: readonly AcceptedSource[],
   { sources }: Proposal,
   { displayPath }: ConfigTarget,
@@ -151,9 +157,9 @@ function tellEnd(
   const names: readonly string[] = CONFIG_FILES
   const other = names.includes(displayPath) ? '' : ` --config ${displayPath}`
   const steps = [
-    ['fillrate migrate', 'once: makes the schema in which Fillrate keeps its state'],
-    [`fillrate check${other}`, 'is everything there, and right?'],
-    [`fillrate plan${other}`, 'what a run would ask and cost; calls and writes nothing'],
+    ['fillrate migrate', 'once: creates the schema for the state of Fillrate'],
+    [`fillrate check${other}`, 'verifies configuration, database, API access and webhook URL'],
+    [`fillrate plan${other}`, 'estimates lookups and cost; makes no call and writes nothing'],
   ] as const
   const longest = Math.max(...steps.map(([type]) => type.length))
   for (const [type, why] of steps) stdout.line(`  ${paint('type', padText(type, longest))}   ${why}`)

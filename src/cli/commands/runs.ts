@@ -50,7 +50,7 @@ export const runsCommand = defineCommand(
           { title: 'sources', text: (run) => run.sources.join(', '), minColumns: 8 },
           { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
           { title: 'enriched', text: enrichedOf, number: true },
-          { title: 'asked', text: (run) => numberIn(run.totals, 'lookups', 'asked'), number: true },
+          { title: 'lookups', text: (run) => numberIn(run.totals, 'lookups', 'requested'), number: true },
           { title: 'reason', text: (run) => run.reason ?? '', minColumns: 6 },
         ],
         stdout,
@@ -78,7 +78,7 @@ function kindOf({ options: { dry, undoes, remap } }: StoredRun): string {
 const tookOf = (run: StoredRun): string =>
   run.finished_at === null ? '' : formatDuration(run.finished_at.getTime() - run.started_at.getTime())
 
-/** What a dry run would have enriched is not told here, where it could be taken for done. */
+/** Empty for a dry run, whose rows were not enriched. */
 const enrichedOf = (run: StoredRun): string =>
   run.options.dry ? '' : numberIn(run.totals, 'rows', 'enriched')
 

@@ -5,11 +5,11 @@ import { sanitize } from '../../util/text.ts'
 import { renderBar, renderTable } from './layout.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
-/** What was looked at, and the sources that could be made of it, numbered. */
+/** The tables examined and the proposed sources, numbered. */
 export function renderFoundSources({ sources, examined }: Proposal, output: Output): string[] {
   const numbered = sources.map((source, n) => ({ ...source, n: n + 1 }))
   return [
-    `Looked at ${lookedAt(examined)}.`,
+    `Examined ${describeExamined(examined)}.`,
     '',
     ...renderTable(
       numbered,
@@ -17,12 +17,16 @@ export function renderFoundSources({ sources, examined }: Proposal, output: Outp
         { title: '', text: (one) => String(one.n), number: true },
         { title: 'table', text: (one) => one.table, minColumns: 12 },
         {
-          title: 'rows, about',
+          title: 'rows (estimate)',
           text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
           number: true,
         },
-        { title: 'holds', text: (one) => holds(one) },
-        { title: 'asked by', text: (one) => one.inputs.map(({ input }) => input).join(', '), minColumns: 10 },
+        { title: 'holds', text: (one) => describeKind(one) },
+        {
+          title: 'looked up by',
+          text: (one) => one.inputs.map(({ input }) => input).join(', '),
+          minColumns: 10,
+        },
         { title: 'fills', text: (one) => String(one.outputs.length), number: true },
       ],
       output,
@@ -30,23 +34,26 @@ export function renderFoundSources({ sources, examined }: Proposal, output: Outp
   ]
 }
 
-const holds = ({ kind }: ProposedSource): string => (kind === 'person' ? 'people' : 'companies')
+const describeKind = ({ kind }: ProposedSource): string => (kind === 'person' ? 'people' : 'companies')
 
-const lookedAt = ({ tables, schemas }: Proposal['examined']): string =>
+const describeExamined = ({ tables, schemas }: Proposal['examined']): string =>
   `${pluralize(tables, 'table')} and views of ${schemas.length <= 4 ? schemas.join(', ') : pluralize(schemas.length, 'schema')}`
 
 const LABELS = 14
 
-/** One source: how its rows would be asked about, and what its columns hold now. */
+/** One proposed source: its inputs, and the fill rates of its columns. */
 export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint, textColumns } = output
   const room = textColumns - 2
   const where = source.where === null ? '' : ` where ${source.where}`
   return [
-    ...wrapText(`${paint('heading', source.name)}  ${holds(source)} in ${source.table}${where}`, textColumns),
-    ...inputLines(source, output),
+    ...wrapText(
+      `${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}${where}`,
+      textColumns,
+    ),
+    ...renderInputs(source, output),
     '',
-    ...coverageLines({ source, coverage }, output),
+    ...renderOutputs({ source, coverage }, output),
     ...source.skippedColumns.flatMap(({ column, reason }) =>
       wrapText(`${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`, room).map((line) => `  ${line}`),
     ),
@@ -56,38 +63,38 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
   ]
 }
 
-/** The expressions, and how many of the rows looked at each identifies. */
-function inputLines({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {
+/** The input expressions, with the share of sampled rows that each identifies. */
+function renderInputs({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {
   const usable = Object.values(sample.identifiedBy).reduce((sum, n) => sum + n, 0)
   const lines = inputs.map(({ input, sql }) => {
     const kind = input === 'company' ? 'name_company' : input
     const n = sample.identifiedBy[kind]
-    // Name and company identify together, and the share stands beside the second.
+    // Name and company identify together; the share is shown beside company.
     const shared = input === 'name' || sample.rows === 0 ? '' : formatPercent((n ?? 0) / sample.rows)
-    return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${oneLine(sql, textColumns - LABELS - 11)}`
+    return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${formatSql(sql, textColumns - LABELS - 11)}`
   })
   const rest = sample.rows - usable
   return [
-    `  ${paint('quiet', sample.rows === 0 ? 'asked by (the table holds no row to look at)' : `asked by, of ${pluralize(sample.rows, 'row')} looked at`)}`,
+    `  ${paint('quiet', sample.rows === 0 ? 'looked up by (no rows to sample)' : `looked up by, in ${pluralize(sample.rows, 'sampled row')}`)}`,
     ...lines,
     ...(rest > 0
-      ? [`  ${padText('nothing usable', LABELS)}${formatPercent(rest / sample.rows).padStart(6)}`]
+      ? [`  ${padText('no valid input', LABELS)}${formatPercent(rest / sample.rows).padStart(6)}`]
       : []),
   ]
 }
 
-function oneLine(sql: string, room: number): string {
+function formatSql(sql: string, room: number): string {
   const flat = sql.replaceAll(/\s+/g, ' ')
   return flat.length <= room ? flat : `${flat.slice(0, Math.max(0, room - 1))}…`
 }
 
-function coverageLines({ source, coverage }: AcceptedSource, output: Output): string[] {
+function renderOutputs({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint } = output
   const columns = Math.min(40, Math.max(...source.outputs.map(({ column }) => textWidth(column))))
   const fields = Math.max(...source.outputs.map(({ field }) => textWidth(field)))
   const room = output.textColumns - columns - fields - 20
   return [
-    `  ${paint('quiet', coverage === null ? 'fills; not counted, because it takes too long' : `fills; held now by so many of ${pluralize(coverage.eligible, 'row')}`)}`,
+    `  ${paint('quiet', coverage === null ? 'fills (fill rate unknown: counting takes too long)' : `fills; current fill rate of ${pluralize(coverage.eligible, 'row')}`)}`,
     ...source.outputs.map(({ column, field }) => {
       const filled = coverage?.columns.find((one) => one.column === column)?.filled ?? 0
       const share = coverage === null || coverage.eligible === 0 ? 0 : filled / coverage.eligible
@@ -98,44 +105,44 @@ function coverageLines({ source, coverage }: AcceptedSource, output: Output): st
   ]
 }
 
-/** Why there is nothing to propose, and what can be done. */
+/** The reason why there is no proposal, and what to do. */
 export function renderNoProposal({ examined, skippedTables }: Proposal, output: Output): string[] {
   const { paint, textColumns } = output
   if (examined.tables === 0)
     return [
       paint('warn', 'This database has no table that this role may read.'),
       ...wrapText(
-        'Is DATABASE_URL the right database? Tables of others are seen once they are granted: grant usage on schema … and select, update on its tables.',
+        'Check DATABASE_URL. Tables of other owners need privileges: grant usage on schema … and select, update on its tables.',
         textColumns,
       ),
     ]
   return [
     ...wrapText(
-      `${paint('warn', 'Nothing to propose:')} of ${lookedAt(examined)}, ${
+      `${paint('warn', 'Nothing to propose:')} of ${describeExamined(examined)}, ${
         skippedTables.length === 0
-          ? 'none looks like one of people or companies, by its name, its columns and what they hold.'
-          : 'none holds people or companies with something to ask by and something to fill.'
+          ? 'none looks like a table of people or companies, by its name, columns and values.'
+          : 'none has both valid inputs and columns to fill.'
       }`,
       textColumns,
     ),
     ...(skippedTables.length === 0 ? [] : ['', ...renderSkippedTables(skippedTables, output)]),
     '',
     ...wrapText(
-      `If one does, name it: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write the configuration by hand: fillrate.config.example.ts shows every field.`,
+      `To propose a certain table: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write the configuration by hand; fillrate.config.example.ts shows every field.`,
       textColumns,
     ),
   ]
 }
 
-const MOST = 8
+const MAX_TABLES = 8
 
-/** The tables that came closest, and what was missing. */
+/** The closest tables without a proposal, with the reason. */
 export function renderSkippedTables(skippedTables: readonly SkippedTable[], output: Output): string[] {
   const { paint, textColumns } = output
-  const shown = skippedTables.slice(0, MOST)
+  const shown = skippedTables.slice(0, MAX_TABLES)
   const rest = skippedTables.length - shown.length
   return [
-    paint('quiet', 'Passed over'),
+    paint('quiet', 'Skipped'),
     ...shown.flatMap((one) =>
       wrapText(`${sanitize(one.table)}: ${sanitize(one.reason)}`, textColumns - 4).map(
         (line, n) => `  ${n === 0 ? '' : '  '}${line}`,

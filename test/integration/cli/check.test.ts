@@ -210,12 +210,12 @@ describe('every mistake in a source is found, and what to do about it is said', 
         '              syntax error at or near "t"',
       ].join('\n'),
     )
-    expect(ended.stdout).toMatch(/✓ clock[\s\S]*1 thing to put right before a run\./)
+    expect(ended.stdout).toMatch(/✓ clock[\s\S]*1 problem to fix before you can run\./)
   })
 })
 
 describe('privileges', () => {
-  test('that this role lacks are named, on the table and on Fillrate’s own, with the grant', async () => {
+  test('missing ones are named for tables of sources and of Fillrate, with the grant', async () => {
     const role = `clerk_${database.url.slice(-12)}`
     await database.pool.query(`
       create role ${role} login password 'x';
@@ -252,27 +252,27 @@ describe('the webhook address', () => {
     (await checks({ env })).get('bulk')
   const portOf = (server: Server): number => (server.address() as AddressInfo).port
 
-  test('is tried: what a run would listen on answers while nobody else does', async () => {
+  test('is tested: the port of a run answers during the check', async () => {
     const free = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => free.once('listening', resolve))
     const port = portOf(free)
     await new Promise((resolve) => free.close(resolve))
     const env = { FILLRATE_PUBLIC_URL: `http://127.0.0.1:${port}`, FILLRATE_PORT: String(port) }
     expect(await bulk(env)).toMatchObject({ verdict: 'ok', text: expect.stringContaining('which answers') })
-    // It is not left open.
+    // The port is closed afterwards.
     expect(await bulk({ ...env, FILLRATE_PORT: undefined })).toMatchObject({
       verdict: 'error',
       problems: [
         {
           place: 'FILLRATE_PUBLIC_URL',
-          found: `http://127.0.0.1:${port}/webhooks/enrichment: nothing listens there (ECONNREFUSED)`,
+          found: `http://127.0.0.1:${port}/webhooks/enrichment: connection refused (ECONNREFUSED)`,
           todo: expect.stringContaining('fillrate serve'),
         },
       ],
     })
   })
 
-  test('whose port another program has', async () => {
+  test('whose port is used by another program', async () => {
     const { port } = new URL(sandbox.url)
     expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://hooks.example', FILLRATE_PORT: port })).toMatchObject({
       verdict: 'error',
@@ -280,7 +280,7 @@ describe('the webhook address', () => {
     })
   })
 
-  test('that leads to something else, or where this machine cannot listen', async () => {
+  test('that leads to another server, or an address on which this machine cannot listen', async () => {
     expect(await bulk({ FILLRATE_PUBLIC_URL: sandbox.url })).toMatchObject({
       verdict: 'error',
       problems: [{ found: expect.stringContaining('something else answers, with 404') }],
@@ -337,7 +337,7 @@ test('a database without the schema says so, and who may not make it is told the
     const schema = async (address: URL): Promise<Check | undefined> =>
       (await checks({ env: { DATABASE_URL: address.href } })).get('schema')
     expect((await schema(url))?.problems).toMatchObject([
-      { found: 'not there yet', todo: 'Run `fillrate migrate`.' },
+      { found: 'missing', todo: 'Run `fillrate migrate`.' },
     ])
     url.username = role
     url.password = 'x'
@@ -354,7 +354,7 @@ test('a database that holds the answers of another service says so, and how to g
   const { host } = new URL(sandbox.url)
   const found = (await checks({})).get('scope')
   expect(found).toMatchObject({ verdict: 'warning' })
-  expect(found?.text).toBe(`this database holds answers of api.old.example, and none of ${host}`)
+  expect(found?.text).toBe(`this database holds results of api.old.example, and none of ${host}`)
   const [statement = ''] = /update fillrate[^;]*/.exec(found?.todo ?? '') ?? []
   await pool.query(statement)
   expect((await checks({})).has('scope')).toBe(false)

@@ -131,7 +131,7 @@ describe('after a run', () => {
     await cli.configure(withAccounts)
     expect(ended.code).toBe(0)
     expect(ended.stdout).toMatch(/contacts[\s\S]*ever picked +300/)
-    expect(ended.stderr).toContain('Coverage is not shown')
+    expect(ended.stderr).toContain('Fill rates are not shown')
   })
 
   test('failures: the reasons, and all rows as CSV', async () => {

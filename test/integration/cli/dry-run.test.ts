@@ -35,7 +35,7 @@ const contacts = async (): Promise<string> =>
 test('--sample of a run is refused without --dry-run', async () => {
   const { code, stderr } = await cli.run('run', '--sample', '5')
   expect(code).toBe(2)
-  expect(stderr).toContain('give --dry-run with it')
+  expect(stderr).toContain('--sample requires --dry-run')
 })
 
 test('a dry run that was killed has written nothing, and the run after it writes all', async () => {
@@ -53,7 +53,7 @@ test('a dry run that was killed has written nothing, and the run after it writes
 
   const plan = await cli.run('plan', '--sample', '7')
   expect(plan).toMatchObject({ code: 0, stderr: '' })
-  expect(plan.stdout).toMatch(/^Before and after, in 7 rows whose records are stored$/m)
+  expect(plan.stdout).toMatch(/^Before and after, in 7 rows with a stored record$/m)
   const planned = JSON.parse((await cli.run('plan', '--sample', '7', '--json')).stdout) as Plan
   expect(planned.sample).toHaveLength(7)
   expect(await contacts()).toBe(before)

@@ -51,9 +51,9 @@ test('a run is taken back, and forth, and back but for what somebody has typed',
 
   const plan = await here('undo 1 --dry-run')
   expect(plan).toMatch(
-    /Dry run: taking back run 1 would do this\. Nothing was written\.\n\n +40 +would be taken back/,
+    /Dry run: undoing run 1 would have this result\. Nothing was written\.\n\n +40 +would be restored/,
   )
-  expect(plan).toMatch(/Next\n +fillrate undo 1 +takes it back/)
+  expect(plan).toMatch(/Next\n +fillrate undo 1 +writes this/)
   expect(await contacts()).toBe(after)
 
   const undone = await fillrate('undo 1')
@@ -107,7 +107,7 @@ test('after a change of the outputs, remap shows what it would write, writes it 
 
   const done = await fillrate('remap contacts')
   const run = /^Run (\d+) completed/m.exec(done)?.[1] ?? ''
-  expect(done).toMatch(new RegExp(`Next\\n +fillrate undo ${run} +takes it back`))
+  expect(done).toMatch(new RegExp(`Next\\n +fillrate undo ${run} +undoes this remap`))
   expect(await scalar(pool, `select department from crm.contacts where id = ${first?.key}`)).toBe(
     first?.department,
   )
@@ -123,7 +123,7 @@ test('mistakes are told in one message, and change nothing', async () => {
   expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
   expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
   expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
-  expect(await here('remap contacts --sample 3', 2)).toContain('give --dry-run with it')
+  expect(await here('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
   expect(await here('explain contacts 4711', 2)).toMatch(/'4711', and crm\.contacts has no such row/)
   expect(await contacts()).toBe(was)
 })

@@ -93,7 +93,7 @@ describe('on a terminal', () => {
     const { code, stdout } = await prompt.run([], '1,2\nn\ny\n')
     expect(code).toBe(0)
     expect(stdout).toMatch(
-      /1 +crm\.contacts .* people[\s\S]*2 +crm\.accounts .* companies[\s\S]*Which of them\?/,
+      /1 +crm\.contacts .* people[\s\S]*2 +crm\.accounts .* companies[\s\S]*Which sources\?/,
     )
     expect(stdout).toMatch(/Take contacts\? \[Y\/n\] [\s\S]*Take accounts\? \[Y\/n\] /)
     const text = await prompt.read('fillrate.config.ts')

@@ -4,19 +4,19 @@ import { compareClocks, type ClockReading } from '../../../../src/cli/check/cloc
 const NOW = Date.UTC(2026, 0, 1)
 const MINUTE = 60_000
 
-/** A clock that is ahead by so much, asked over a line that takes 200 ms. */
+/** A clock that is ahead by so much, sentAt over a line that takes 200 ms. */
 const postgres = (ahead: number): ClockReading => ({
   whose: 'Postgres',
-  tells: NOW + 100 + ahead,
+  timeMs: NOW + 100 + ahead,
   resolutionMs: 1,
-  asked: NOW,
-  answered: NOW + 200,
+  sentAt: NOW,
+  receivedAt: NOW + 200,
 })
-/** It tells whole seconds only. */
+/** It timeMs whole seconds only. */
 const service = (ahead: number): ClockReading => ({
   ...postgres(ahead),
   whose: 'the service',
-  tells: Math.floor((NOW + 100 + ahead) / 1_000) * 1_000,
+  timeMs: Math.floor((NOW + 100 + ahead) / 1_000) * 1_000,
   resolutionMs: 1_000,
 })
 
