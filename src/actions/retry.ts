@@ -58,11 +58,11 @@ export async function retryFailedRows(
       counts.rows += retryable.length
       counts.row_missing += rest.gone
       counts.complete += rest.complete
-      for (const { state, reason, asks, lookup } of retryable) {
+      for (const { state, reason, needsCall, lookup } of retryable) {
         const name = JSON.stringify([source.name, state, reason])
         const entry = reasons.get(name) ?? { source: source.name, state, reason: reason ?? '', rows: 0 }
         reasons.set(name, { ...entry, rows: entry.rows + 1 })
-        if (!asks) counts.without_call++
+        if (!needsCall) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)
       }
       afterKey = read.at(-1)?.key ?? ''

@@ -106,7 +106,7 @@ export class Scheduler {
 
   async #startNext(): Promise<boolean> {
     const { db, log, owner, leaseMs } = this.#deps
-    const { begun, blocked } = await scheduledRuns.claimScheduledRun(db, {
+    const { claimed, blocked } = await scheduledRuns.claimScheduledRun(db, {
       schedules: [...this.#entries.keys()],
       owner,
       token: randomUUID(),
@@ -114,9 +114,9 @@ export class Scheduler {
     })
     for (const { schedule, at, by } of blocked)
       log.info({ schedule, at, by }, 'scheduled run queued: another run of its sources is not finished')
-    const entry = begun === null ? undefined : this.#entries.get(begun.schedule)
-    if (begun === null || entry === undefined) return false
-    const task = this.#execute(begun, entry).finally(() => this.#running.delete(task))
+    const entry = claimed === null ? undefined : this.#entries.get(claimed.schedule)
+    if (claimed === null || entry === undefined) return false
+    const task = this.#execute(claimed, entry).finally(() => this.#running.delete(task))
     this.#running.add(task)
     return true
   }

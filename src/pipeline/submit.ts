@@ -48,7 +48,7 @@ export async function submitJobs(
   const allowed = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
   if (allowed === 0) return NOTHING_SUBMITTED
   const submittable = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
-  if (!submittable.enough && !submittable.again) return NOTHING_SUBMITTED
+  if (!submittable.hasNew && !submittable.hasRetries) return NOTHING_SUBMITTED
 
   const priority = toPriority(run.trigger)
   // Take slots first: a lease that waits for a slot would expire before its job is posted, and single calls would
@@ -74,7 +74,7 @@ export async function submitJobs(
       limit: grantedPermits.count,
       token,
       least: bulkFrom,
-      again: submittable.again,
+      again: submittable.hasRetries,
       leaseMs: submitLeaseMs(grantedPermits.count, slots, deps.policy.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing

@@ -173,8 +173,8 @@ async function checkCompletion(
 async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Promise<number | null> {
   const outage = await run.findOpenCircuit()
   if (outage === null) return null
-  const lastedMs = Math.min(outage.lastedMs, performance.now() - run.startedAt)
-  return isOutageTooLong(lastedMs, await waiting.hasAnsweredLookups(deps.db, run.id)) ? outage.lastedMs : null
+  const openMs = Math.min(outage.openMs, performance.now() - run.startedAt)
+  return isOutageTooLong(openMs, await waiting.hasAnsweredLookups(deps.db, run.id)) ? outage.openMs : null
 }
 
 /** @returns whether anything was taken over */

@@ -70,7 +70,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     maxPauseMs = 60_000,
   } = options
   let nextProbeAt: number | null = null
-  let pauseMs = initialPauseMs
+  let backoffMs = initialPauseMs
   let inFlight = 0
   const history = new FaultHistory()
   /** Errors that count against the service. */
@@ -83,7 +83,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       const grown = previousMs === null ? initialPauseMs : Math.min(previousMs * 2, maxPauseMs)
       const duration = Math.max(grown, toRetryAfterMs(result))
       nextProbeAt = Date.now() + duration
-      pauseMs = grown
+      backoffMs = grown
       return { ...pause(grown), duration }
     },
   })
@@ -172,8 +172,9 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     },
     countAttempts: (subject, isCounted) => history.countAttempts(subject, isCounted),
     snapshot() {
-      if (inherited !== null) return { probeInMs: inherited.probeAt - Date.now(), pauseMs: inherited.pauseMs }
-      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), pauseMs }
+      if (inherited !== null)
+        return { probeInMs: inherited.probeAt - Date.now(), backoffMs: inherited.backoffMs }
+      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), backoffMs }
     },
     restore(snapshot) {
       if (policy.state === CircuitState.Closed)

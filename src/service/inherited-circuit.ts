@@ -3,7 +3,7 @@ export interface CircuitSnapshot {
   /** Time until the next probe, in milliseconds. */
   readonly probeInMs: number
   /** The pause before that probe, in milliseconds; doubled if it fails. */
-  readonly pauseMs: number
+  readonly backoffMs: number
 }
 
 /**
@@ -11,13 +11,13 @@ export interface CircuitSnapshot {
  * process would start calling a service that is known to be down.
  */
 export class InheritedCircuit {
-  #pauseMs: number
+  #backoffMs: number
   #probeAt: number
   #isProbing = false
   readonly #maxPauseMs: number
 
   constructor(snapshot: CircuitSnapshot, now: number, maxPauseMs: number) {
-    this.#pauseMs = Math.max(1, snapshot.pauseMs)
+    this.#backoffMs = Math.max(1, snapshot.backoffMs)
     this.#probeAt = now + Math.max(0, snapshot.probeInMs)
     this.#maxPauseMs = maxPauseMs
   }
@@ -30,8 +30,8 @@ export class InheritedCircuit {
     return this.#probeAt
   }
 
-  get pauseMs(): number {
-    return this.#pauseMs
+  get backoffMs(): number {
+    return this.#backoffMs
   }
 
   /** Whether a call may be made now, as the probe. */
@@ -51,7 +51,7 @@ export class InheritedCircuit {
 
   /** Doubles the pause after a failed probe. */
   extendPause(now: number, retryAfterMs: number): void {
-    this.#pauseMs = Math.min(this.#pauseMs * 2, this.#maxPauseMs)
-    this.#probeAt = now + Math.max(this.#pauseMs, retryAfterMs)
+    this.#backoffMs = Math.min(this.#backoffMs * 2, this.#maxPauseMs)
+    this.#probeAt = now + Math.max(this.#backoffMs, retryAfterMs)
   }
 }

@@ -57,42 +57,46 @@ const ZONED_TIME = String.raw`\d[+-]\d\d`
 /**
  * SQL: whether a cell still holds what Fillrate last wrote, stored as `cellJsonSql` gave it. Never NULL.
  * If the column's type has changed since (numeric to text, jsonb to json), compares the texts.
- * @param kept SQL for the stored value, jsonb
+ * @param stored SQL for the stored value, jsonb
  * @param current SQL for what the cell holds
  */
-export function holdsLastWrittenSql(cell: MappedCell, kept: string, current = currentCellSql(cell)): string {
-  const isSame = `coalesce(${valueJsonSql(cell, current)}, 'null') = ${kept}`
+export function holdsLastWrittenSql(
+  cell: MappedCell,
+  stored: string,
+  current = currentCellSql(cell),
+): string {
+  const isSame = `coalesce(${valueJsonSql(cell, current)}, 'null') = ${stored}`
   if (cell.path.length > 0) return `coalesce(${isSame}, false)`
-  const text = `(${kept} #>> '{}')`
+  const text = `(${stored} #>> '{}')`
   const forms = [isSame, `${current}::text = ${text}`]
   const { cast, fit } = cell.type
-  if (fit.kind === 'json') forms.push(`${current}::text = ${kept}::text`)
+  if (fit.kind === 'json') forms.push(`${current}::text = ${stored}::text`)
   if (fit.kind === 'array' || fit.kind === 'other')
     forms.push(`case when ${text} ~ '${ZONED_TIME}' then ${current}::text = ${text}::${cast}::text end`)
   // Earlier versions stored arrays as JSON.
   if (fit.kind === 'array')
-    forms.push(`case when jsonb_typeof(${kept}) = 'array' then to_jsonb(${current}) = ${kept} end`)
+    forms.push(`case when jsonb_typeof(${stored}) = 'array' then to_jsonb(${current}) = ${stored} end`)
   return `coalesce(${forms.join(' or ')}, false)`
 }
 
 /**
  * SQL for a cell's stored value, as the column's base type.
- * @param kept SQL for the stored value, jsonb
+ * @param stored SQL for the stored value, jsonb
  * @param isOldJson SQL: whether a json column was jsonb then, so that a JSON text is the value itself
  */
-export function restoredValueSql(cell: MappedCell, kept: string, isOldJson: string): string {
+export function restoredValueSql(cell: MappedCell, stored: string, isOldJson: string): string {
   const { cast, fit } = cell.type
   switch (fit.kind) {
     case 'jsonb':
-      return kept
+      return stored
     case 'json':
-      return `(case when ${isOldJson} then ${kept}::text else ${kept} #>> '{}' end)::json`
+      return `(case when ${isOldJson} then ${stored}::text else ${stored} #>> '{}' end)::json`
     case 'array': {
-      const elements = castJsonSql(`jsonb_build_object('e', ${kept})`, `'e'`, cast, fit)
-      return `case when jsonb_typeof(${kept}) = 'array' then ${elements} else (${kept} #>> '{}')::${cast} end`
+      const elements = castJsonSql(`jsonb_build_object('e', ${stored})`, `'e'`, cast, fit)
+      return `case when jsonb_typeof(${stored}) = 'array' then ${elements} else (${stored} #>> '{}')::${cast} end`
     }
     default:
-      return `(${kept} #>> '{}')::${cast}`
+      return `(${stored} #>> '{}')::${cast}`
   }
 }
 

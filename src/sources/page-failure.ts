@@ -71,7 +71,7 @@ export const pageTimeoutProblem = ({ name }: Source, timeoutMs: number, cause: E
         place: 'where',
         found: `reading the next row takes longer than ${timeoutMs / 1_000} s`,
         expected: 'a page of rows within that time',
-        todo: 'Look at the plan of its conditions and joins: most often an index is missing.',
+        todo: 'Check the plan of its conditions and joins: usually an index is missing.',
       },
     ],
     { cause },

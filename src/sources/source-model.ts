@@ -49,7 +49,7 @@ export interface MappedOutput extends MappedCell {
   /** What the value must fit: the column's own type, or jsonb for a key inside it. */
   readonly fit: Fit
   /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
-  readonly value: 'text' | 'number'
+  readonly valueType: 'text' | 'number'
 }
 
 /** Set together with an output, never alone. */

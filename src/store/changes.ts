@@ -202,13 +202,13 @@ export async function revertRows(
   tx: Tx,
   source: string,
   undo: { readonly undoes: number; readonly run: number; readonly writesAgain: boolean },
-  settled: RowOutcome,
+  outcome: RowOutcome,
   rows: readonly RevertedRow[],
 ): Promise<void> {
   if (rows.length === 0) return
   const written = sql`nullif((coalesce(r.last_written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
   const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> 'waiting')`
-  const settles = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
+  const ifLast = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
     sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
   const notes = undo.writesAgain
     ? sql`nullif(r.notes - ${UNDONE_NOTE}::text, '{}')`
@@ -217,15 +217,15 @@ export async function revertRows(
     update fillrate.rows r
        set last_written = ${written},
            ${sql.join([
-             settles(sql`${settled.state}`, 'state'),
-             settles(sql`${settled.reason}`, 'reason'),
-             settles(notes, 'notes'),
-             settles(sql`now()`, 'settled_at'),
-             settles(sql`case when r.due_at > now() then r.due_at end`, 'due_at'),
-             settles(undo.writesAgain ? sql`v.cells` : sql`0`, 'cells_written'),
-             settles(sql`0`, 'cells_protected'),
-             settles(sql`0`, 'cells_skipped'),
-             settles(sql`${undo.run}`, 'run_id'),
+             ifLast(sql`${outcome.state}`, 'state'),
+             ifLast(sql`${outcome.reason}`, 'reason'),
+             ifLast(notes, 'notes'),
+             ifLast(sql`now()`, 'settled_at'),
+             ifLast(sql`case when r.due_at > now() then r.due_at end`, 'due_at'),
+             ifLast(undo.writesAgain ? sql`v.cells` : sql`0`, 'cells_written'),
+             ifLast(sql`0`, 'cells_protected'),
+             ifLast(sql`0`, 'cells_skipped'),
+             ifLast(sql`${undo.run}`, 'run_id'),
            ])}
       from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
      where r.ctid = target.ctid`.execute(tx)

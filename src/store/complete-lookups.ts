@@ -6,16 +6,16 @@ import type { Database } from './open.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** SQL: queues those of `stored` that have a result now for write-back. */
-export const enqueueWriteBackSql = sql`unwritten as (
+export const enqueueWriteBackSql = sql`queued as (
       insert into fillrate.write_back_queue (lookup_id) select id from stored where state in (${ANSWERED_STATES})
       on conflict do nothing
     )`
 
 /** SQL: results as `v`, by the id of their lookup as `k.key`. */
-export const resultsSql = (answers: readonly { readonly id: number }[]) =>
+export const resultsSql = (results: readonly { readonly id: number }[]) =>
   unnestByKey(
-    sql`${answers.map((one) => one.id)}::bigint[]`,
-    answers,
+    sql`${results.map((one) => one.id)}::bigint[]`,
+    results,
     sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "requestedAt" timestamptz,
         "resolvedAt" timestamptz, "refreshAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
         "unconfirmedCalls" integer`,
@@ -30,15 +30,15 @@ export const notSuppressedSql = sql`not exists (
  */
 export async function storeLateRecords(
   db: Connection,
-  answers: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
+  results: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
 ): Promise<void> {
-  if (answers.length === 0) return
+  if (results.length === 0) return
   await sql`
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
-        from ${resultsSql(answers)}
+        from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
     ), ${enqueueWriteBackSql}
@@ -52,8 +52,8 @@ export interface DeliveredResult extends LookupFields {
 }
 
 /** Stores results from deliveries. A lookup that has a result keeps it. @returns how many were stored */
-export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredResult[]): Promise<number> {
-  if (answers.length === 0) return 0
+export async function completeFromDelivery(tx: Tx, results: readonly DeliveredResult[]): Promise<number> {
+  if (results.length === 0) return 0
   const { rows } = await sql<{ id: number }>`
     with stored as (
       update fillrate.lookups l
@@ -61,7 +61,7 @@ export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredRe
              lease_token = null, leased_until = null,
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${resultsSql(answers)}
+        from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
       returning l.id, l.state
     ), ${enqueueWriteBackSql}
@@ -69,7 +69,7 @@ export async function completeFromDelivery(tx: Tx, answers: readonly DeliveredRe
   const stored = new Set(rows.map((row) => row.id))
   await storeLateRecords(
     tx,
-    answers.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
+    results.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
   )
   return rows.length
 }
@@ -88,13 +88,13 @@ const MAX_MALFORMED_RESPONSES = 1_000
 /** Stores malformed responses, the latest one of each lookup, and deletes the oldest. */
 export async function storeMalformedResponses(
   db: Database,
-  answers: readonly MalformedResponse[],
+  results: readonly MalformedResponse[],
 ): Promise<void> {
-  if (answers.length === 0) return
+  if (results.length === 0) return
   await sql`
     insert into fillrate.malformed_responses as k (lookup_id, status, body)
     select v.lookup, v.status, v.body
-      from jsonb_to_recordset(${jsonBatch(answers)}) as v (lookup bigint, status integer, body text)
+      from jsonb_to_recordset(${jsonBatch(results)}) as v (lookup bigint, status integer, body text)
       join fillrate.lookups l on l.id = v.lookup
      order by v.lookup
     on conflict (lookup_id) do update

@@ -63,7 +63,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
       returning c.source, c.key
     ), unclaimed as (
-      -- A row whose subject is someone else by now loses only what was written before.
+      -- A row whose subject has changed since loses only what was written before.
       update fillrate.rows r set last_written = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     )
@@ -93,11 +93,11 @@ async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<voi
            finished_at = now()
      where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
   await sql`
-    update fillrate.jobs j set lookup_ids = kept.ids, size = cardinality(kept.ids)
+    update fillrate.jobs j set lookup_ids = remaining.ids, size = cardinality(remaining.ids)
       from (select k.key as job, array_agg(m.id order by m.n) as ids
               from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
-             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) kept
-     where kept.job = j.key and ${unsent}`.execute(tx)
+             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) remaining
+     where remaining.job = j.key and ${unsent}`.execute(tx)
 }
 
 export interface StoredDelivery {

@@ -5,9 +5,9 @@ import type { Connection, Tx } from './transaction.ts'
 
 export interface Submittable {
   /** At least `least` emails are pending. */
-  readonly enough: boolean
+  readonly hasNew: boolean
   /** A job that the service did not accept is due again. */
-  readonly again: boolean
+  readonly hasRetries: boolean
 }
 
 /** What a run has to submit. @param least pending emails that count as enough */
@@ -17,12 +17,12 @@ export async function findSubmittable(db: Connection, run: number, least: number
               select 1 from fillrate.lookups
                where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
                  and (not_before is null or not_before <= now())
-               limit ${least}::integer) waiting) >= ${least}::integer as enough,
+               limit ${least}::integer) waiting) >= ${least}::integer as "hasNew",
            exists (select from fillrate.jobs
-                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as again`.execute(
+                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`.execute(
     db,
   )
-  return rows[0] ?? { enough: false, again: false }
+  return rows[0] ?? { hasNew: false, hasRetries: false }
 }
 
 export interface OutgoingJob {

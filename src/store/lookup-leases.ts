@@ -38,34 +38,34 @@ export async function leaseLookups(
   { run, limit, token, leaseMs, emails, startImmediately = limit, untried = false }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
   // These must be the exact predicates of the partial indexes, or the planner does not use them.
-  const single = sql`state = 'pending' and (kind <> 'email' or sync_only)`
+  const syncOnly = sql`state = 'pending' and (kind <> 'email' or sync_only)`
   const email = sql`state = 'pending' and kind = 'email' and not sync_only`
   const ready = sql`run_id = ${run} and (not_before is null or not_before <= now())
     ${untried ? sql`and ${opaque(sql`reason is null`)}` : sql``}`
-  const few =
+  const areFewEmails =
     typeof emails === 'number'
       ? sql`(select count(*) from (select from fillrate.lookups where ${ready} and ${email} limit ${emails}::integer) w) < ${emails}::integer`
       : sql`true`
-  const claim = (predicate: RawBuilder<unknown>, most: RawBuilder<unknown>) => sql`
+  const claimSql = (predicate: RawBuilder<unknown>, bound: RawBuilder<unknown>) => sql`
       select id from fillrate.lookups where ${ready} and ${predicate}
-       order by run_id, id limit ${most} for no key update skip locked`
-  const most = sql`${limit}::integer`
-  const singles = claim(single, most)
-  const mails = claim(sql`${email} and ${few}`, most)
+       order by run_id, id limit ${bound} for no key update skip locked`
+  const limitSql = sql`${limit}::integer`
+  const claimSyncOnly = claimSql(syncOnly, limitSql)
+  const claimEmails = claimSql(sql`${email} and ${areFewEmails}`, limitSql)
   // Every bound is a number, never the remainder of another part: for a bound that it does not know, the planner assumes
   // a tenth of all pending lookups, and reads the whole table for a handful of them.
   const { rows } = await sql<Omit<LeasedLookup, 'token'>>`
-    with single as (${singles}), ${emails === false ? sql`` : sql`email as (${mails}),`}
+    with sync_only as (${claimSyncOnly}), ${emails === false ? sql`` : sql`email as (${claimEmails}),`}
     claimed as (
-      select id from (select id from single ${emails === false ? sql`` : sql`union all select id from email`}) c
-       limit ${most}
+      select id from (select id from sync_only ${emails === false ? sql`` : sql`union all select id from email`}) c
+       limit ${limitSql}
     ),
     leased as (
       update fillrate.lookups l
          set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
-    ), asking as (
+    ), marked as (
       insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
       select ${token}, id from (select id from leased order by id limit ${startImmediately}::integer) a order by id desc limit 1
     )
@@ -90,12 +90,12 @@ export async function extendLookupLeases(
   leaseMs: number,
 ): Promise<Map<string, ExtendedLeases>> {
   if (tokens.length === 0) return new Map()
-  const isOurs = sql`state = 'leased' and ${opaque(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
+  const isHeld = sql`state = 'leased' and ${opaque(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
   const { rows } = await sql<ExtendedLeases & { token: string }>`
     with mine as (
-      select id, lease_token as token from fillrate.lookups where ${isOurs}
+      select id, lease_token as token from fillrate.lookups where ${isHeld}
     ), held as (
-      select id from fillrate.lookups where ${isOurs} for no key update skip locked
+      select id from fillrate.lookups where ${isHeld} for no key update skip locked
     ), extended as (
       update fillrate.lookups l set leased_until = now() + ${intervalSql(leaseMs)}
         from held where l.id = held.id
@@ -108,17 +108,17 @@ export async function extendLookupLeases(
 
 /** SQL fragments: mark lookups in flight, and select those whose lease we still hold. */
 function inFlightSql(lookups: readonly LeasedLookup[]): {
-  readonly asking: RawBuilder<unknown>
-  readonly ours: RawBuilder<unknown>
+  readonly marked: RawBuilder<unknown>
+  readonly held: RawBuilder<unknown>
 } {
-  const upTo = new Map<string, number>()
-  for (const { id, token } of lookups) upTo.set(token, Math.max(id, upTo.get(token) ?? 0))
+  const throughId = new Map<string, number>()
+  for (const { id, token } of lookups) throughId.set(token, Math.max(id, throughId.get(token) ?? 0))
   return {
-    asking: sql`asking as (
+    marked: sql`marked as (
       insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
-      select * from unnest(${[...upTo.keys()]}::uuid[], ${[...upTo.values()]}::bigint[])
+      select * from unnest(${[...throughId.keys()]}::uuid[], ${[...throughId.values()]}::bigint[])
     )`,
-    ours: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
+    held: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
                 where id = any(${lookups.map(({ id }) => id)}::bigint[]) and ${opaque(sql`leased_until > now()`)})`,
   }
 }
@@ -133,9 +133,9 @@ export async function markInFlight(
   lookups: readonly LeasedLookup[],
 ): Promise<readonly LeasedLookup[]> {
   if (lookups.length === 0) return []
-  const { asking, ours } = inFlightSql(lookups)
-  const { rows } = await sql<{ ours: LeaseHolders }>`with ${asking} select ${ours} as ours`.execute(db)
-  return stillHeld(lookups, rows[0]?.ours)
+  const { marked, held } = inFlightSql(lookups)
+  const { rows } = await sql<{ held: LeaseHolders }>`with ${marked} select ${held} as held`.execute(db)
+  return stillHeld(lookups, rows[0]?.held)
 }
 
 /** The token that holds the lease, by lookup id. */
@@ -167,12 +167,12 @@ export interface CompleteResult {
  */
 export async function completeLookups(
   db: Database,
-  answers: readonly LookupResult[],
+  results: readonly LookupResult[],
   next: readonly LeasedLookup[] = [],
 ): Promise<CompleteResult> {
-  if (answers.length === 0) return { started: await markInFlight(db, next), unstored: [] }
-  const { asking, ours } = next.length === 0 ? { asking: null, ours: sql`null` } : inFlightSql(next)
-  const { rows } = await sql<{ stored: number[] | null; ours: LeaseHolders }>`
+  if (results.length === 0) return { started: await markInFlight(db, next), unstored: [] }
+  const { marked, held } = next.length === 0 ? { marked: null, held: sql`null` } : inFlightSql(next)
+  const { rows } = await sql<{ stored: number[] | null; held: LeaseHolders }>`
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
@@ -180,19 +180,19 @@ export async function completeLookups(
              lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${resultsSql(answers)}
+        from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
       returning l.id, l.state
-    ), ${enqueueWriteBackSql} ${asking === null ? sql`` : sql`, ${asking}`}
-    select (select jsonb_agg(id) from stored) as stored, ${ours} as ours`.execute(db)
+    ), ${enqueueWriteBackSql} ${marked === null ? sql`` : sql`, ${marked}`}
+    select (select jsonb_agg(id) from stored) as stored, ${held} as held`.execute(db)
   const stored = new Set(rows[0]?.stored)
-  const unstored = answers.filter((one) => !stored.has(one.id))
+  const unstored = results.filter((one) => !stored.has(one.id))
   await storeLateRecords(
     db,
     unstored.filter((one) => one.state === Lookup.found),
   )
-  return { started: stillHeld(next, rows[0]?.ours), unstored }
+  return { started: stillHeld(next, rows[0]?.held), unstored }
 }
 
 const releaseLookupSql = sql`update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null`

@@ -21,7 +21,7 @@ export interface UpsertedLookup {
   readonly key: string
   readonly state: LookupState
   /** This run makes the call: the lookup is new, due for a refresh, or was left pending by a dead run. */
-  readonly admitted: boolean
+  readonly claimed: boolean
 }
 
 /** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
@@ -37,50 +37,50 @@ const claimableSql = (live: readonly number[]) => sql<boolean>`(
  */
 export async function upsertLookups(
   tx: Tx,
-  wanted: readonly LookupSpec[],
+  lookups: readonly LookupSpec[],
   run: number,
   live: readonly number[],
   service: number,
 ): Promise<UpsertedLookup[]> {
-  if (wanted.length === 0) return []
+  if (lookups.length === 0) return []
   const { rows } = await sql<UpsertedLookup>`
-    with wanted as (
+    with upserted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id)
     select w.kind, w.key, ${service}, w.input, 'pending', ${run}
-      from jsonb_to_recordset(${jsonBatch(wanted)}) as w (kind text, key text, input jsonb)
+      from jsonb_to_recordset(${jsonBatch(lookups)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
     on conflict (kind, key, service_id) do update set
       state       = case when ${claimableSql(live)} then 'pending' else l.state end,
-      run_id         = case when ${claimableSql(live)} then excluded.run_id else l.run_id end,
+      run_id      = case when ${claimableSql(live)} then excluded.run_id else l.run_id end,
       reason      = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.reason end,
       attempts    = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.attempts end,
       not_before  = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.not_before end,
-      sync_only      = case when ${claimableSql(live)} then l.sync_only and l.state = 'pending' else l.sync_only end,
-      unconfirmed_calls    = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
-      requested_at    = case when ${claimableSql(live)} then null else l.requested_at end,
-      enqueued_at   = case when ${claimableSql(live)} then now() else l.enqueued_at end,
+      sync_only   = case when ${claimableSql(live)} then l.sync_only and l.state = 'pending' else l.sync_only end,
+      unconfirmed_calls = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
+      requested_at = case when ${claimableSql(live)} then null else l.requested_at end,
+      enqueued_at = case when ${claimableSql(live)} then now() else l.enqueued_at end,
       resolved_at = case when ${claimableSql(live)} then null else l.resolved_at end,
-      refresh_at      = case when ${claimableSql(live)} then null else l.refresh_at end
-    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as admitted
-    ), answered as (
-      insert into fillrate.write_back_queue (lookup_id) select id from wanted where state in (${ANSWERED_STATES})
+      refresh_at  = case when ${claimableSql(live)} then null else l.refresh_at end
+    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), queued as (
+      insert into fillrate.write_back_queue (lookup_id) select id from upserted where state in (${ANSWERED_STATES})
       on conflict do nothing
     )
-    select * from wanted`.execute(tx)
+    select * from upserted`.execute(tx)
   return rows
 }
 
 /** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
 export async function needCall(
   db: Connection,
-  wanted: readonly LookupSpec[],
+  lookups: readonly LookupSpec[],
   live: readonly number[],
   service: number,
 ): Promise<boolean[]> {
-  if (wanted.length === 0) return []
+  if (lookups.length === 0) return []
   const { rows } = await sql<{ costs: boolean }>`
     select l.id is null or coalesce(${claimableSql(live)}, false) as costs
-      from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
+      from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
@@ -93,12 +93,12 @@ export async function needCall(
  */
 export async function findAlreadyPaid(
   tx: Tx,
-  wanted: readonly LookupSpec[],
+  lookups: readonly LookupSpec[],
   run: number,
 ): Promise<boolean[]> {
-  if (wanted.length === 0) return []
+  if (lookups.length === 0) return []
   const { rows } = await sql<{ n: number }>`
-    select w.n from jsonb_to_recordset(${jsonBatch(wanted.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
+    select w.n from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       join fillrate.runs mine on mine.id = ${run}
       join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
@@ -106,7 +106,7 @@ export async function findAlreadyPaid(
      where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
      order by l.kind, l.key for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))
-  return wanted.map((_, n) => paid.has(n))
+  return lookups.map((_, n) => paid.has(n))
 }
 
 export interface SyncRetry {
@@ -124,21 +124,21 @@ export interface SyncRetry {
 export async function requeueSingly(
   tx: Connection,
   jobs: readonly string[],
-  how: SyncRetry,
+  retry: SyncRetry,
 ): Promise<number> {
   if (jobs.length === 0) return 0
-  const isFailed = sql`l.attempts >= ${how.attempts}::integer`
+  const isFailed = sql`l.attempts >= ${retry.attempts}::integer`
   const { rows } = await sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l
          set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true,
-             reason = case when ${isFailed} then ${how.reason} || ' (' || l.attempts || ' tries)' else ${how.reason} end,
-             unconfirmed_calls = l.unconfirmed_calls + ${how.mayBeBilled}::boolean::integer, not_before = null,
+             reason = case when ${isFailed} then ${retry.reason} || ' (' || l.attempts || ' tries)' else ${retry.reason} end,
+             unconfirmed_calls = l.unconfirmed_calls + ${retry.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
        where l.state = 'submitted' and l.job_key = any(${[...jobs]}::uuid[])
       returning l.id, l.state
-    ), unwritten as (
+    ), queued as (
       insert into fillrate.write_back_queue (lookup_id) select id from stored where state = 'failed'
       on conflict do nothing
     )

@@ -92,17 +92,17 @@ export async function saveFillRateSample(
 ): Promise<void> {
   const { source } = measured
   await sql`
-    with kept as (
+    with samples as (
       select at, lag(at) over (order by at) as before, lead(at) over (order by at) as after
         from fillrate.fill_rate_samples where source = ${source}
     ), superseded as (
-      delete from fillrate.fill_rate_samples c using kept
-       where c.source = ${source} and c.at = kept.at and kept.before is not null
-         and (kept.after is null and kept.at < kept.before + ${intervalSql(SAMPLE_INTERVAL_MS)}
-              or kept.at < now() - ${intervalSql(HOURLY_AFTER_MS)}
-                 and date_trunc('hour', kept.after) = date_trunc('hour', kept.at)
-              or kept.at < now() - ${intervalSql(DAILY_AFTER_MS)}
-                 and date_trunc('day', kept.after) = date_trunc('day', kept.at))
+      delete from fillrate.fill_rate_samples c using samples
+       where c.source = ${source} and c.at = samples.at and samples.before is not null
+         and (samples.after is null and samples.at < samples.before + ${intervalSql(SAMPLE_INTERVAL_MS)}
+              or samples.at < now() - ${intervalSql(HOURLY_AFTER_MS)}
+                 and date_trunc('hour', samples.after) = date_trunc('hour', samples.at)
+              or samples.at < now() - ${intervalSql(DAILY_AFTER_MS)}
+                 and date_trunc('day', samples.after) = date_trunc('day', samples.at))
     )
     insert into fillrate.fill_rate_samples (source, at, eligible, filled, took_ms)
     values (${source}, clock_timestamp(), ${measured.eligible}, ${JSON.stringify(measured.filled)}::jsonb,

@@ -39,7 +39,7 @@ function parseTime(text: string, time: unknown): unknown {
   if (time !== null) return time
   throw new Error(
     `a time came as '${text}', and only ISO is read: DateStyle=ISO, which every connection begins with, was not ` +
-      'kept. Where a pooler stands between, let it pass on the startup parameter DateStyle.',
+      'kept. If there is a pooler in between, let it pass on the startup parameter DateStyle.',
   )
 }
 

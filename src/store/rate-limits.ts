@@ -3,7 +3,7 @@ import type { KnownLimit, RateStatus, StoredRateStatus } from '../domain/rate-st
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 
-/** A window that a short run could not make out is still as long as it was, while the limit is the same. */
+/** Saves a scope's limit. Keeps the known window length if this one is unknown and the limit is the same. */
 export async function saveRateLimit(db: Database, scope: string, known: KnownLimit): Promise<void> {
   await sql`
     insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
@@ -14,6 +14,7 @@ export async function saveRateLimit(db: Database, scope: string, known: KnownLim
     where r.observed_at <= excluded.observed_at`.execute(db)
 }
 
+/** The last known limit of a scope. */
 export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
   const { rows } = await sql<{ limit: number; window_ms: number | null; observed_at: Date }>`
     select "limit", window_ms, observed_at from fillrate.rate_limits where scope = ${scope}`.execute(db)
@@ -21,7 +22,7 @@ export async function readRateLimit(db: Database, scope: string): Promise<KnownL
   return row ? { limit: row.limit, windowMs: row.window_ms, observedAt: row.observed_at.getTime() } : null
 }
 
-/** Every limit that was ever seen, the latest first. */
+/** Every known limit, the latest first. */
 export async function listRateLimits(db: Database): Promise<(KnownLimit & { readonly scope: string })[]> {
   const { rows } = await sql<{ scope: string; limit: number; window_ms: number | null; observed_at: Date }>`
     select scope, "limit", window_ms, observed_at from fillrate.rate_limits order by observed_at desc`.execute(
@@ -35,31 +36,31 @@ export async function listRateLimits(db: Database): Promise<(KnownLimit & { read
   }))
 }
 
-/** Only who holds the turn may tell: `token` is its lease. */
+/** SQL: whether the leader with this token still holds its lease: only the leader may write. */
 const holdsLeaseSql = (scope: string, token: string) =>
   sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
 /**
- * Puts down that the limit may be used up for so long from now: whoever calls next waits that long. Null takes it
- * back. It is the database's clock that counts, because the next caller may run on another machine.
- * @returns false when the turn is no longer this process's
+ * Persists that the limit may be exhausted for this many milliseconds: the next leader waits that long. Null clears it.
+ * Uses the database's clock, because the next leader may run on another machine.
+ * @returns false if the lease is lost
  */
 export async function saveExhausted(
   db: Database,
-  turn: { readonly scope: string; readonly token: string },
+  lease: { readonly scope: string; readonly token: string },
   limit: { readonly limit: number; readonly windowMs: number | null },
   forMs: number | null,
 ): Promise<boolean> {
   const until = forMs === null ? sql`null::timestamptz` : sql`now() + ${intervalSql(Math.ceil(forMs))}`
   const result = await sql`
     insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, exhausted_until)
-    select ${turn.scope}, ${limit.limit}, ${limit.windowMs}, now(), ${until}
-     where ${holdsLeaseSql(turn.scope, turn.token)}
+    select ${lease.scope}, ${limit.limit}, ${limit.windowMs}, now(), ${until}
+     where ${holdsLeaseSql(lease.scope, lease.token)}
     on conflict (scope) do update set exhausted_until = excluded.exhausted_until`.execute(db)
   return result.numAffectedRows === 1n
 }
 
-/** For how long the limit may still be used up, in milliseconds; 0 when it is not. */
+/** How long the limit may still be exhausted, in milliseconds; 0 if it is not. */
 export async function exhaustedFor(db: Database, scope: string): Promise<number> {
   const { rows } = await sql<{ ms: number | null }>`
     select (extract(epoch from exhausted_until - now()) * 1000)::float8 as ms
@@ -67,6 +68,7 @@ export async function exhaustedFor(db: Database, scope: string): Promise<number>
   return Math.max(0, rows[0]?.ms ?? 0)
 }
 
+/** Saves the leader's status report. */
 export async function saveRateStatus(
   db: Database,
   { scope, token }: { readonly scope: string; readonly token: string },
@@ -91,47 +93,45 @@ export async function readRateStatuses(db: Database): Promise<ReadonlyMap<string
   )
 }
 
-/** A service that is down: until when it is left alone, and how long that pause is. Milliseconds. */
+/** An open circuit breaker: when the service is probed next, and the backoff. Milliseconds. */
 export interface StoredCircuit {
   readonly probeInMs: number
-  readonly pauseMs: number
+  readonly backoffMs: number
 }
 
-/**
- * Keeps an outage for whoever calls next, or strikes it out. Only who holds the turn may tell: `token` is its lease.
- */
+/** Saves the circuit breaker's state for the next leader; null deletes it. Only the leader, by its lease, may write. */
 export async function saveCircuit(
   db: Database,
   { scope, token }: { readonly scope: string; readonly token: string },
-  outage: StoredCircuit | null,
+  circuit: StoredCircuit | null,
 ): Promise<void> {
-  const holds = sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
-  if (outage === null) {
-    await sql`delete from fillrate.circuit_breakers where scope = ${scope} and ${holds}`.execute(db)
+  const holdsLease = holdsLeaseSql(scope, token)
+  if (circuit === null) {
+    await sql`delete from fillrate.circuit_breakers where scope = ${scope} and ${holdsLease}`.execute(db)
     return
   }
   await sql`
     insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms)
-    select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(outage.probeInMs)))}, ${Math.ceil(outage.pauseMs)}::integer
-     where ${holds}
+    select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer
+     where ${holdsLease}
     on conflict (scope) do update set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms`.execute(
     db,
   )
 }
 
-/** An outage as it was met last, with how long it has lasted. Milliseconds. */
+/** A stored open circuit, and how long it has been open. Milliseconds. */
 export interface KnownCircuit extends StoredCircuit {
-  readonly lastedMs: number
+  readonly openMs: number
 }
 
-/** The outage that was met last, if it was not over by then. */
+/** The stored open circuit of a scope; null if it was closed last. */
 export async function findCircuit(db: Database, scope: string): Promise<KnownCircuit | null> {
-  const { rows } = await sql<{ ms: number; backoff_ms: number; lasted_ms: number }>`
+  const { rows } = await sql<{ ms: number; backoff_ms: number; open_ms: number }>`
     select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms,
-           (extract(epoch from now() - opened_at) * 1000)::float8 as lasted_ms
+           (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
       from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
   const row = rows[0]
   return row
-    ? { probeInMs: Math.max(0, row.ms), pauseMs: row.backoff_ms, lastedMs: Math.max(0, row.lasted_ms) }
+    ? { probeInMs: Math.max(0, row.ms), backoffMs: row.backoff_ms, openMs: Math.max(0, row.open_ms) }
     : null
 }

@@ -10,7 +10,7 @@ export interface RetryRow {
   readonly reason: string | null
   readonly lookup: number | null
   /** A retry needs a call, because the lookup failed or is due for a refresh. */
-  readonly asks: boolean
+  readonly needsCall: boolean
 }
 
 export interface RetryFilter {
@@ -30,7 +30,7 @@ export async function listRetryRows(
   const { rows } = await sql<RetryRow>`
     select r.key, ${retryStateSql} as state, r.reason, r.lookup_id as lookup,
            case when l.id is null or l.state in (${unansweredSql}) then true
-                else l.state in (${answeredSql}) and coalesce(l.refresh_at <= now(), false) end as asks
+                else l.state in (${answeredSql}) and coalesce(l.refresh_at <= now(), false) end as "needsCall"
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and ${retryStateSql} = any(${[...filter.states]}::text[])
        and ${hasReasonSql(filter.reason)}

@@ -43,8 +43,8 @@ export async function deleteFutureRuns(
 }
 
 /** SQL: a live lease. Leases are seconds long; one that ends later than in an hour was taken while a clock was wrong. */
-const isHeldSql = (tick: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`${tick}.leased_until between now() and now() + interval '1 hour'`
+const isHeldSql = (run: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${run}.leased_until between now() and now() + interval '1 hour'`
 
 export interface DueScheduledRun {
   readonly schedule: string
@@ -113,37 +113,38 @@ export async function claimScheduledRun(
     readonly token: string
     readonly leaseMs: number
   },
-): Promise<{ readonly begun: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
+): Promise<{ readonly claimed: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
   const { schedules, owner, token, leaseMs } = options
-  const open = sql`t.schedule = any(${[...schedules]}::text[])
+  const isClaimableSql = sql`t.schedule = any(${[...schedules]}::text[])
     and t.at <= now() and (t.state = 'waiting' or (t.state = 'running' and not ${isHeldSql(sql`t`)}))`
-  const busy = sql`o.state = 'running' and ${isHeldSql(sql`o`)} and o.sources && t.sources`
-  const { rows: any } = await sql`select from fillrate.scheduled_runs t where ${open} limit 1`.execute(db)
-  if (any.length === 0) return { begun: null, blocked: [] }
+  const isBlockedBySql = sql`o.state = 'running' and ${isHeldSql(sql`o`)} and o.sources && t.sources`
+  const { rows: claimable } =
+    await sql`select from fillrate.scheduled_runs t where ${isClaimableSql} limit 1`.execute(db)
+  if (claimable.length === 0) return { claimed: null, blocked: [] }
   return inTransaction(db, async (tx) => {
     await sql`select pg_advisory_xact_lock(${CLAIM_LOCK_ID})`.execute(tx)
     await sql`
       update fillrate.scheduled_runs t
          set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
              reason = 'started ' || attempts || ' times, and its process died each time'
-       where ${open} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
+       where ${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
     const { rows } = await sql<ClaimedRun>`
       update fillrate.scheduled_runs t
          set state = 'running', attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
              leased_until = now() + ${intervalSql(leaseMs)}
        where (t.schedule, t.at) = (
                select t.schedule, t.at from fillrate.scheduled_runs t
-                where ${open} and not exists (select from fillrate.scheduled_runs o where ${busy})
+                where ${isClaimableSql} and not exists (select from fillrate.scheduled_runs o where ${isBlockedBySql})
                 order by t.at, t.schedule limit 1)
       returning schedule, at, sources, attempts, lease_token as token`.execute(tx)
     const { rows: blocked } = await sql<BlockedRun>`
       update fillrate.scheduled_runs t set reason = 'waits for another run of its sources'
         from (select distinct on (t.schedule, t.at) t.schedule, t.at, o.schedule as by
-                from fillrate.scheduled_runs t join fillrate.scheduled_runs o on ${busy}
-               where ${open} and t.reason is distinct from 'waits for another run of its sources') b
+                from fillrate.scheduled_runs t join fillrate.scheduled_runs o on ${isBlockedBySql}
+               where ${isClaimableSql} and t.reason is distinct from 'waits for another run of its sources') b
        where t.schedule = b.schedule and t.at = b.at
       returning t.schedule, t.at, b.by`.execute(tx)
-    return { begun: rows[0] ?? null, blocked }
+    return { claimed: rows[0] ?? null, blocked }
   })
 }
 
@@ -153,30 +154,32 @@ const isHolderSql = ({ schedule, at, token }: HeldRun) =>
   sql`schedule = ${schedule} and at = ${at} and lease_token = ${token}`
 
 /** Extends the lease of a scheduled run. @returns false if another process has claimed it */
-export async function extendScheduledRun(db: Database, tick: HeldRun, leaseMs: number): Promise<boolean> {
+export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: number): Promise<boolean> {
   const result = await sql`
-    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(tick)}`.execute(
+    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(run)}`.execute(
     db,
   )
   return result.numAffectedRows === 1n
 }
 
-export async function attachRun(db: Database, tick: HeldRun, run: number): Promise<void> {
-  await sql`update fillrate.scheduled_runs set run_id = ${run} where ${isHolderSql(tick)}`.execute(db)
+/** Records which run a scheduled run has started. */
+export async function attachRun(db: Database, scheduled: HeldRun, run: number): Promise<void> {
+  await sql`update fillrate.scheduled_runs set run_id = ${run} where ${isHolderSql(scheduled)}`.execute(db)
 }
 
-export async function endScheduledRun(db: Database, tick: HeldRun, reason: string | null): Promise<void> {
+/** Marks a scheduled run as done. */
+export async function endScheduledRun(db: Database, run: HeldRun, reason: string | null): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
        set state = 'done', reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
-     where ${isHolderSql(tick)}`.execute(db)
+     where ${isHolderSql(run)}`.execute(db)
 }
 
 /** Releases a scheduled run, to be finished by another process or after a restart. */
-export async function releaseScheduledRun(db: Database, tick: HeldRun): Promise<void> {
+export async function releaseScheduledRun(db: Database, run: HeldRun): Promise<void> {
   await sql`
     update fillrate.scheduled_runs
        set state = 'waiting', reason = 'interrupted; to be finished', lease_token = null, leased_until = null,
            attempts = attempts - 1
-     where ${isHolderSql(tick)}`.execute(db)
+     where ${isHolderSql(run)}`.execute(db)
 }

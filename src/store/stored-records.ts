@@ -9,13 +9,13 @@ const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`
 /** Which of these lookups found nothing and are not due for a refresh, in the same order. */
 export async function findKnownMisses(
   db: Connection,
-  wanted: readonly LookupSpec[],
+  lookups: readonly LookupSpec[],
   service: number,
 ): Promise<boolean[]> {
-  if (wanted.length === 0) return []
+  if (lookups.length === 0) return []
   const { rows } = await sql<{ missed: boolean }>`
     select coalesce(l.state = 'not_found' and ${isFreshSql}, false) as missed
-      from jsonb_to_recordset(${jsonBatch(wanted.map(({ kind, key }, n) => ({ n, kind, key })))})
+      from jsonb_to_recordset(${jsonBatch(lookups.map(({ kind, key }, n) => ({ n, kind, key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
@@ -31,11 +31,11 @@ export interface RecordRequest extends Pick<LookupSpec, 'kind' | 'key'> {
 export async function findRecords(
   db: Connection,
   source: string,
-  asking: readonly RecordRequest[],
+  requests: readonly RecordRequest[],
   service: number,
 ): Promise<AnsweredRow[]> {
-  if (asking.length === 0) return []
-  const batch = asking.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
+  if (requests.length === 0) return []
+  const batch = requests.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
   const { rows } = await sql<Unparsed<AnsweredRow>>`
     select v.row as key, v."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text, l.confidence,
            l.refresh_at as "dueAt"

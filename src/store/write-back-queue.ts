@@ -81,12 +81,12 @@ export interface FinishedRow {
 export async function finishRows(
   tx: Connection,
   source: string,
-  settled: readonly FinishedRow[],
+  finished: readonly FinishedRow[],
 ): Promise<void> {
-  if (settled.length === 0) return
+  if (finished.length === 0) return
   const records = unnestByRow(
     source,
-    settled,
+    finished,
     sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
   )
   await sql`

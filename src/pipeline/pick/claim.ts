@@ -54,7 +54,7 @@ export async function claimCandidates(
   const affordable = new Set(await selectAffordable(tx, requestable, run, spent, paidKeys))
   const lookupsToClaim = [...distinctLookups([...affordable]).values()]
   const upserted = await lookups.upsertLookups(tx, lookupsToClaim, run.id, run.live, run.service)
-  const claimed = upserted.filter((lookup) => lookup.admitted)
+  const claimed = upserted.filter((lookup) => lookup.claimed)
   const byId = new Map(upserted.map((lookup) => [lookupKey(lookup), lookup]))
 
   const unaffordable = new Set(requestable.filter((one) => !affordable.has(one)))

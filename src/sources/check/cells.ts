@@ -22,7 +22,7 @@ export function resolveOutputs(
     const cell = resolveCell(table, output.column, place, keyNames, report)
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
-    const resolved: MappedOutput = { ...cell, mapping: output, fit, value: 'text' }
+    const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
     checkDuplicate(outputs, resolved, place, report)
     checkInputs(table, mapping, resolved, place, report)
     checkMap(resolved, place, report)
@@ -172,7 +172,7 @@ function checkInputs(
     report.add(
       place,
       `the column that the input '${input}' is read from`,
-      'a column that no input is read from: writing it would change the question that the row asks',
+      'a column that no input is read from: writing it would change what the row is looked up by',
       'Take it out of `outputs`, or write it to a column of its own.',
     )
   }

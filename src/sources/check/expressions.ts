@@ -151,7 +151,7 @@ export async function probeCells(
       checked.push(output)
       continue
     }
-    const ask = (value: string): Promise<ProbeFailure | null> =>
+    const probeValue = (value: string): Promise<ProbeFailure | null> =>
       probeExpression(db, {
         place: `outputs.${column}.sql`,
         text: sql,
@@ -161,10 +161,10 @@ export async function probeCells(
         references: { value, json: `("~v" -> ${quoteLiteral(column)})`, confidence: '"~c"' },
       })
     const asText = `("~v" ->> ${quoteLiteral(column)})`
-    const failed = await ask(asText)
-    const asNumber = failed ? await ask(`(${asText}::numeric)`) : null
+    const failed = await probeValue(asText)
+    const asNumber = failed ? await probeValue(`(${asText}::numeric)`) : null
     if (failed && asNumber) addProbeError(failed, report)
-    checked.push(failed && !asNumber ? { ...output, value: 'number' } : output)
+    checked.push(failed && !asNumber ? { ...output, valueType: 'number' } : output)
   }
   for (const touch of touches) {
     if (unsafe.has(`touch.${touch.column}`)) continue

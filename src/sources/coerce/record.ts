@@ -52,7 +52,7 @@ function coerceOutput(
   if (!mapped.ok) return mapped
   if (mapping.matches !== null && !matches(mapped.value, mapping.matches)) return notCoerced('no_match')
   if (mapping.sql !== null)
-    return output.value === 'number' && !isNumeric(mapped.value) ? notCoerced('not_a_number') : mapped
+    return output.valueType === 'number' && !isNumeric(mapped.value) ? notCoerced('not_a_number') : mapped
   if (mapping.as === 'json' && output.fit.kind === 'text')
     return coerceValue(JSON.stringify(mapped.value), output.fit, 'skip')
   return coerceValue(mapped.value, output.fit, mapping.tooLong)

@@ -105,27 +105,27 @@ export function coerceText(
 ): Coercion {
   const text = toText(value)
   if (text === null) return notCoerced('not_a_text')
-  const kept = maxBytes === undefined ? firstCharacters(text, maxLength) : firstBytes(text, maxBytes)
-  if (kept === text) return coerced(text)
-  return tooLong === 'truncate' && kept !== '' ? coerced(kept) : notCoerced('too_long')
+  const truncated = maxBytes === undefined ? firstCharacters(text, maxLength) : firstBytes(text, maxBytes)
+  if (truncated === text) return coerced(text)
+  return tooLong === 'truncate' && truncated !== '' ? coerced(truncated) : notCoerced('too_long')
 }
 
-function firstCharacters(text: string, most: number | null): string {
-  if (most === null || text.length <= most) return text
+function firstCharacters(text: string, limit: number | null): string {
+  if (limit === null || text.length <= limit) return text
   const characters = [...text]
-  return characters.length <= most ? text : characters.slice(0, most).join('')
+  return characters.length <= limit ? text : characters.slice(0, limit).join('')
 }
 
 /** Truncates to whole characters. */
-function firstBytes(text: string, most: number): string {
+function firstBytes(text: string, limit: number): string {
   let bytes = 0
-  let kept = ''
+  let truncated = ''
   for (const character of text) {
     bytes += Buffer.byteLength(character)
-    if (bytes > most) return kept
-    kept += character
+    if (bytes > limit) return truncated
+    truncated += character
   }
-  return kept
+  return truncated
 }
 
 /** A text of bits, optionally after a `B`. `bit(n)` must have exactly n: its cast would pad with zeros. */

@@ -54,7 +54,7 @@ function typedValueSql(output: MappedOutput): string {
   if (mapping.sql === null) return castJsonSql('"~values"', name, cast, fit)
   const text = `("~values" ->> ${name})`
   const { sql } = renderExpression(mapping.sql, {
-    value: output.value === 'number' ? `(${text}::numeric)` : text,
+    value: output.valueType === 'number' ? `(${text}::numeric)` : text,
     json: `("~values" -> ${name})`,
     confidence: '"~confidence"',
   })

@@ -137,7 +137,7 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
   return {
     ...common,
     outcome: 'rejected',
-    reason: 'a trigger kept the row from being updated',
+    reason: 'a trigger prevented the update',
     before: null,
     after: null,
   }

@@ -226,10 +226,10 @@ test('a lookup of another running run is not taken over; that of a dead run is',
   run = await startRun()
   expect(
     await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [other, run], 0)),
-  ).toMatchObject([{ admitted: false }])
+  ).toMatchObject([{ claimed: false }])
   expect(
     await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [run], 0)),
-  ).toMatchObject([{ admitted: true }])
+  ).toMatchObject([{ claimed: true }])
 })
 const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 'a@example.com' } }
 

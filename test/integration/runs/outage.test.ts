@@ -102,14 +102,14 @@ test('the next leader inherits an open circuit, and only the leader may store on
   const harness = await start(0)
   const { db } = harness.database
   const turn = { scope: 'a key', token: crypto.randomUUID() }
-  const outage = { probeInMs: 30_000, pauseMs: 20_000 }
+  const outage = { probeInMs: 30_000, backoffMs: 20_000 }
   await outages.saveCircuit(db, turn, outage)
   expect(await outages.findCircuit(db, 'a key')).toBe(null)
 
   await callers.acquireLease(db, 'a key', turn.token, 'somebody', 60_000)
   await outages.saveCircuit(db, turn, outage)
   const kept = await outages.findCircuit(db, 'a key')
-  expect(kept?.pauseMs).toBe(20_000)
+  expect(kept?.backoffMs).toBe(20_000)
 
   const breaker = createBreaker()
   if (kept !== null) breaker.restore(kept)

@@ -60,7 +60,7 @@ describe('a mapping that fits', () => {
     )
     expect(source.keyColumns).toMatchObject([{ name: 'id', type: 'uuid' }])
     expect(
-      source.outputs.map(({ attribute, type, fit, value }) => [attribute, type.name, fit, value]),
+      source.outputs.map(({ attribute, type, fit, valueType }) => [attribute, type.name, fit, valueType]),
     ).toEqual([
       ['order', 'text', { kind: 'text', maxLength: null }, 'text'],
       ['stage', 'crm.stage', { kind: 'enum', labels: ['Lead', 'Customer'] }, 'text'],

@@ -60,7 +60,7 @@ describe('a row that the database refuses is rejected with its reason', () => {
     ['a code of its own', { title: 'custom' }, 'custom (ZX001)'],
     ['a lack of privilege that a trigger sees', { title: 'locked' }, 'only accounting may (42501)'],
     ['an assertion', { title: 'assert' }, 'asserted (P0004)'],
-    ['a silent trigger', { title: 'silent' }, 'a trigger kept the row from being updated'],
+    ['a silent trigger', { title: 'silent' }, 'a trigger prevented the update'],
   ])('%s', async (_, bad, reason) => {
     const source = await open()
     const results = await write(database, source, ['1', '2', '3'], (key: string) =>

@@ -6,12 +6,12 @@ import type { Source } from '../../../src/sources/source.ts'
 
 interface Given extends Partial<OutputMapping> {
   readonly fit?: Fit
-  readonly value?: 'text' | 'number'
+  readonly valueType?: 'text' | 'number'
 }
 
 /** A source with outputs alone: all that fitting looks at. */
 function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): Source {
-  const resolved = Object.entries(outputs).map(([column, { fit, value, ...options }]) => ({
+  const resolved = Object.entries(outputs).map(([column, { fit, valueType, ...options }]) => ({
     column,
     attribute: column,
     path: [],
@@ -22,7 +22,7 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
       fit: fit ?? { kind: 'text' as const, maxLength: null },
     },
     fit: fit ?? { kind: 'text' as const, maxLength: null },
-    value: value ?? ('text' as const),
+    valueType: valueType ?? ('text' as const),
     mapping: {
       column,
       field: column,
@@ -135,8 +135,8 @@ describe('what is left for the database', () => {
   test('an output with sql is given the field as it came', () => {
     const outputs = source({
       a: { field: 'tags', sql: '$json' },
-      b: { field: 'n', sql: '$value * 2', value: 'number', fit: { kind: 'integer', bits: 16 } },
-      c: { field: 'word', sql: '$value * 2', value: 'number' },
+      b: { field: 'n', sql: '$value * 2', valueType: 'number', fit: { kind: 'integer', bits: 16 } },
+      c: { field: 'word', sql: '$value * 2', valueType: 'number' },
     })
     expect(coerceRecord(outputs, { tags: ['x'], n: '1000000', word: 'many' }, 1)).toEqual({
       values: { a: ['x'], b: '1000000' },
