@@ -148,7 +148,7 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
   }
   const address = url.href.replace(/\/+$/, '')
   if (address.endsWith(leaveOff))
-    return reject(quoteText(text), `Leave ${leaveOff} off: it is added to every address.`)
+    return reject(quoteText(text), `Leave ${leaveOff} off: it is added to every URL.`)
   return { ok: true, value: address }
 }
 
@@ -170,6 +170,6 @@ export function parseProxy(text: string): EnvValue<string> {
   return {
     ok: false,
     found: 'a text that is not an http or https URL (not shown: it may hold a password)',
-    expected: "the address of an HTTP proxy, such as 'http://proxy.example.com:3128'",
+    expected: "the URL of an HTTP proxy, such as 'http://proxy.example.com:3128'",
   }
 }

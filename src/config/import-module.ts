@@ -8,7 +8,7 @@ import type { Problem } from './problems.ts'
 import { maskPasswords } from '../util/text.ts'
 
 /** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
-export const RELOAD_PARAMETER = 'fillrate-read'
+const RELOAD_PARAMETER = 'fillrate-read'
 
 /** The entry of this package: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
 const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
@@ -66,7 +66,7 @@ function moduleFormat(url: URL, source: string | null): string | null {
 }
 
 /** The file of a stack frame, without the reload parameter. */
-export function framePath(frame: string): string {
+function framePath(frame: string): string {
   const url = URL.parse(frame)
   return url?.protocol === 'file:' ? fileURLToPath(url) : frame.replace(/\?.*$/, '')
 }

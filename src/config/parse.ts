@@ -55,7 +55,7 @@ const HOUR_MS = 3600 * SECOND_MS
 const DAY_MS = 24 * HOUR_MS
 
 /** The configuration with every default filled in. */
-export function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
+function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
   const names = Object.keys(parsed.sources)
   return {
     path,

@@ -153,12 +153,7 @@ function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): re
 }
 
 /** An unknown key. Its value is not shown: it may be a secret. */
-export function unknownKeyProblem(
-  key: string,
-  path: KeyPath,
-  schema: z.core.$ZodType,
-  config: unknown,
-): Problem {
+function unknownKeyProblem(key: string, path: KeyPath, schema: z.core.$ZodType, config: unknown): Problem {
   const known = listKnownKeys(schema, path, config)
   return {
     place: formatKeyPath([...path, key]),
@@ -197,7 +192,7 @@ function adviseOtherKind(key: string, path: KeyPath, config: unknown): string | 
 type AnySchema = z.core.$ZodType
 
 /** The keys allowed in the object at this path; of several variants, those of the matching ones. */
-export function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string[] {
+function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string[] {
   const [key, ...rest] = path
   const here = schemaVariants(schema, value)
   if (key !== undefined) {

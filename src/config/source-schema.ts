@@ -47,7 +47,7 @@ const fieldPath = z
   .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
 
 /** An output of a source of this kind: a field, alone or with options. */
-export function outputSchema(kind: SourceKind) {
+function outputSchema(kind: SourceKind) {
   const field = z.enum(RECORD_FIELDS[kind] as readonly string[], { error: describeFields(kind) })
   const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
   const unlisted = z.strictObject({
@@ -69,7 +69,7 @@ interface MappedColumns {
  * Checks the outputs of a source against each other, without the database: a column that is listed twice, is part of
  * another output, belongs to the key, or is also set by `touch`; a group of one.
  */
-export function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
+function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
   const reject = (path: readonly string[], found: string, expected: string, todo?: string) =>
     context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
   const columns = Object.keys(source.outputs)

@@ -14,7 +14,7 @@ export type ScheduledRunState = (typeof ScheduledRun)[keyof typeof ScheduledRun]
 export const MAX_ATTEMPTS = 5
 
 /** A scheduled run that is at most this late runs even without `catchUp`. */
-export const GRACE_MS = 60_000
+const GRACE_MS = 60_000
 
 /**
  * Decides on the latest firing of a schedule that no process has recorded yet.

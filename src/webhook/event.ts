@@ -109,7 +109,7 @@ export type ParsedResult = {
 }
 
 /** Never fails: an item that is not an object has neither identifier nor data, and is kept in `raw`. */
-export function parseResultItem(raw: unknown): ResultItem {
+function parseResultItem(raw: unknown): ResultItem {
   if (!isObject(raw)) return { requestId: null, data: null, raw }
   const requestId = toIdentifier(firstPresent(raw, ['request_id', 'requestId']))
   // An item that reports an error is read as a whole, so that empty data beside the error is not a miss.

@@ -111,14 +111,14 @@ const SOCIAL_HOSTS = parseHosts(`
 const SOCIAL_COUNTRY_VARIANT = /^pinterest\.(?:com?\.)?[a-z]{2}$/
 
 /** Whether this host, or a parent of it, gives email addresses to the public. Expects lower-case A-labels. */
-export function isFreeMailHost(host: string): boolean {
+function isFreeMailHost(host: string): boolean {
   return listParentHosts(host).some(
     (name) => FREE_MAIL_HOSTS.has(name) || FREE_MAIL_COUNTRY_VARIANT.test(name),
   )
 }
 
 /** Whether this host, or a parent of it (`no.linkedin.com`), hosts pages of the public. */
-export function isSocialHost(host: string): boolean {
+function isSocialHost(host: string): boolean {
   return listParentHosts(host).some((name) => SOCIAL_HOSTS.has(name) || SOCIAL_COUNTRY_VARIANT.test(name))
 }
 

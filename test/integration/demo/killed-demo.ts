@@ -5,7 +5,11 @@ await showSmallDemo({
   folder: process.argv[2] ?? '',
   json: true,
   onFrame: (frame) => {
-    if (/[1-9]\d* (?:asked|requested|lookups|looked up)/.test(frame) && /[1-9]\d* in jobs/.test(frame) && !/jobs? out/.test(frame))
+    if (
+      /[1-9]\d* (?:asked|requested|lookups|looked up)/.test(frame) &&
+      /[1-9]\d* in jobs/.test(frame) &&
+      !/jobs? out/.test(frame)
+    )
       process.kill(process.pid, 'SIGKILL')
   },
 })
