@@ -1,14 +1,14 @@
 /** One instruction of a Dockerfile. */
 export interface Step {
   readonly word: string
-  /** What stands after it, flags left out. */
+  /** Its arguments without flags. */
   readonly rest: readonly string[]
   readonly text: string
   /** `COPY --from=`. */
   readonly from: string | null
 }
 
-/** The stages of a Dockerfile, in order; the last one is the image. Reads only what ours is made of. Pure. */
+/** The stages of a Dockerfile, in order; the last one is the image. Supports only what ours uses. Pure. */
 export function dockerfileStages(text: string): ReadonlyMap<string, readonly Step[]> {
   const lines = text
     .replaceAll(/\\\n\s*/g, '')

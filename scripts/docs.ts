@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { commandsPage } from './docs/commands.ts'
 import { configurationPage } from './docs/configuration.ts'
 
-// Writes the pages of docs/ that are made out of the program itself: npm run docs. A test holds them to it.
+// Generates pages of docs/ from the program: npm run docs. A test compares them.
 for (const [name, text] of [
   ['cli.md', commandsPage()],
   ['configuration.md', configurationPage()],

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { configJsonSchema } from '../src/config/json-schema.ts'
 
-// Writes fillrate.schema.json anew, after a change of the configuration: npm run schema.
+// Generates fillrate.schema.json after a change of the configuration: npm run schema.
 writeFileSync(
   new URL('../fillrate.schema.json', import.meta.url),
   `${JSON.stringify(configJsonSchema(), null, 2)}\n`,

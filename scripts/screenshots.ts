@@ -11,7 +11,7 @@ import { migrate } from '../src/store/migrate.ts'
 import { openBrowser } from '../test/support/browser.ts'
 import { startEmbeddedPostgres } from '../test/support/embedded-postgres.ts'
 
-// Takes the pictures of the dashboard in docs/: npm run screenshots. The data are the demo's, and the runs real ones.
+// Takes the dashboard screenshots of docs/: npm run screenshots. Real runs on the demo's data.
 
 const DOCS = new URL('../docs/', import.meta.url).pathname
 const postgres = await startEmbeddedPostgres(['max_connections=50'])
@@ -40,19 +40,19 @@ try {
   await app.run({ ...pass, sources: ['contacts'], limit: 60, dryRun: { sample: 5 } })
   const working = app.run(pass)
   await new Promise((resolve) => setTimeout(resolve, 7_000))
-  await picture(at, 'dashboard-running', { colorScheme: 'dark', width: 1240 })
+  await takeScreenshot(at, 'dashboard-running', { colorScheme: 'dark', width: 1240 })
   await working
   await client.query(
     `insert into crm.contacts (first_name, last_name, email) values ('Ada', 'Berg', 'ada.berg@nordlys.example')`,
   )
   await app.run(pass)
-  await picture(at, 'dashboard-dark', { colorScheme: 'dark', width: 1240 })
-  await picture(at, 'dashboard-light', { colorScheme: 'light', width: 1240 })
-  await picture(at, 'dashboard-phone', { colorScheme: 'light', width: 390 })
+  await takeScreenshot(at, 'dashboard-dark', { colorScheme: 'dark', width: 1240 })
+  await takeScreenshot(at, 'dashboard-light', { colorScheme: 'light', width: 1240 })
+  await takeScreenshot(at, 'dashboard-phone', { colorScheme: 'light', width: 390 })
   const { rows } = await client.query<{ key: string }>(
     `select key from fillrate.changes where source = 'contacts' order by id limit 1 offset 40`,
   )
-  await picture(`${at}/row?source=contacts&key=${rows[0]?.key}`, 'dashboard-row', {
+  await takeScreenshot(`${at}/row?source=contacts&key=${rows[0]?.key}`, 'dashboard-row', {
     colorScheme: 'light',
     width: 1240,
   })
@@ -91,7 +91,7 @@ async function openAfterMigration() {
   return openApp({ config: demoConfig(FULL_DEMO), environment, log: pino({ level: 'warn' }) })
 }
 
-async function picture(
+async function takeScreenshot(
   url: string,
   name: string,
   { width, colorScheme }: { readonly width: number; readonly colorScheme: 'dark' | 'light' },

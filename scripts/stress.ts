@@ -4,8 +4,8 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
-// Runs the whole test suite again and again beside a busy loop on every core, which is what a loaded CI machine looks
-// like: npm run test:stress. A test that depends on the machine's speed fails here and nowhere else.
+// Runs the whole test suite repeatedly beside a busy loop on every core, as on a loaded CI machine: npm run test:stress.
+// Finds tests that depend on the machine's speed.
 // Arguments after `--` go to vitest: npm run test:stress -- --times 3 -- --project unit.
 
 const ROOT = new URL('../', import.meta.url).pathname
@@ -45,9 +45,9 @@ for (let run = 1; run <= times; run++) {
 console.log(`${passed} of ${times} green`)
 process.exitCode = passed === times ? 0 : 1
 
-/** Not `spawnSync`: while that waits, no signal is handled. */
-function runSuite(words: readonly string[]): Promise<{ status: number | null; output: string }> {
-  const suite = spawn('npx', ['vitest', 'run', ...words], {
+/** Not `spawnSync`, which blocks signal handling. */
+function runSuite(args: readonly string[]): Promise<{ status: number | null; output: string }> {
+  const suite = spawn('npx', ['vitest', 'run', ...args], {
     cwd: ROOT,
     env: { ...process.env, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],

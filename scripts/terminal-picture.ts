@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { screenOf, type Cell } from './terminal-screen.ts'
+import { renderScreen, type Cell } from './terminal-screen.ts'
 
-// Makes docs/run.svg out of what a real demo wrote on a terminal:
+// Generates docs/run.svg from the terminal output of a real demo:
 //   script -qfec 'stty cols 96 rows 60; npm start' demo.typescript
 //   node scripts/terminal-picture.ts demo.typescript
 
 const COLUMNS = 96
 const [, , from = 'demo.typescript'] = process.argv
-const lines = screenOf(readFileSync(from, 'utf8'))
+const lines = renderScreen(readFileSync(from, 'utf8'))
 const text = (line: readonly Cell[]): string => line.map((cell) => cell.text).join('')
 const first = lines.findIndex((line) => text(line).startsWith('── The run'))
 const last = lines.findIndex((line) => text(line).startsWith('── What the service counted'))
@@ -17,7 +17,7 @@ while (text(shown.at(-1) ?? []).trim() === '') shown.pop()
 const WIDTH = 8.43
 const HEIGHT = 19
 const MARGIN = 22
-/** On a dark ground; the numbers are the terminal's own. */
+/** Colours on a dark background, by terminal colour number. */
 const COLORS: Readonly<Record<number, string>> = {
   31: '#f08683',
   32: '#45c9a3',
@@ -35,7 +35,7 @@ const escape = (part: string): string =>
 
 const body = shown.map((line, n) => {
   const y = MARGIN + n * HEIGHT + 14
-  const spans = runsOf(line).map(({ at, part, style }) => {
+  const spans = toSpans(line).map(({ at, part, style }) => {
     const look = [
       style.color === null ? '' : ` fill="${COLORS[style.color] ?? '#e6eaf0'}"`,
       style.bold ? ' font-weight="700"' : '',
@@ -46,8 +46,8 @@ const body = shown.map((line, n) => {
   return spans.length === 0 ? '' : `<text y="${y}" xml:space="preserve">${spans.join('')}</text>`
 })
 
-/** Cells that look the same, one after another; blank ones are left out. */
-function runsOf(line: readonly Cell[]): { at: number; part: string; style: Cell }[] {
+/** Sequences of cells with the same style, without blank ones. */
+function toSpans(line: readonly Cell[]): { at: number; part: string; style: Cell }[] {
   const runs: { at: number; part: string; style: Cell }[] = []
   line.forEach((cell, at) => {
     const before = runs.at(-1)
@@ -66,7 +66,7 @@ function runsOf(line: readonly Cell[]): { at: number; part: string; style: Cell 
 
 writeFileSync(
   new URL('../docs/run.svg', import.meta.url),
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="What a run of the demo tells: rows by state, lookups, calls, and what it filled">
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="Report of a demo run: rows by state, lookups, calls, and what it filled">
 <rect width="${width}" height="${height}" rx="10" fill="#0e1116"/>
 <g font-family="ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14" fill="#e6eaf0">
 ${body.filter((one) => one !== '').join('\n')}

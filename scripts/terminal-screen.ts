@@ -1,7 +1,7 @@
-/** One place of a terminal's screen. */
+/** One cell of a terminal screen. */
 export interface Cell {
   readonly text: string
-  /** The number by which a terminal is told it: 31 is red. Null: the usual one. */
+  /** The colour's number in the escape sequence, such as 31 for red; null: default. */
   readonly color: number | null
   readonly bold: boolean
   readonly dim: boolean
@@ -9,13 +9,13 @@ export interface Cell {
 
 const BLANK: Cell = { text: ' ', color: null, bold: false, dim: false }
 
-/** What a terminal shows after all this was written to it, scrolled away or not. Knows what our own output uses. Pure. */
-export function screenOf(written: string): readonly (readonly Cell[])[] {
+/** The screen of a terminal after this output, including lines scrolled away. Supports what our own output uses. Pure. */
+export function renderScreen(written: string): readonly (readonly Cell[])[] {
   const lines: Cell[][] = [[]]
   let row = 0
   let column = 0
   let style: Omit<Cell, 'text'> = BLANK
-  // oxlint-disable-next-line no-control-regex -- that is what they are
+  // oxlint-disable-next-line no-control-regex -- escape sequences are control characters
   for (const [token] of written.matchAll(/\u001b\[[0-9;?]*[A-Za-z]|[\s\S]/gu)) {
     if (token === '\n') row++
     else if (token === '\r') column = 0

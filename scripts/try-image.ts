@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { dockerfileStages, type Step } from './dockerfile.ts'
 
-// Does what the Dockerfile says, in an empty folder for each stage, where there is no Docker engine: npm run image:try.
-// What it can't try is the base image and its user.
+// Executes the Dockerfile without a Docker engine, with an empty folder for each stage: npm run image:try. It cannot test
+// the base image and its user.
 
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-image-'))
@@ -41,12 +41,12 @@ function act(stage: string, step: Step): void {
   }
 }
 
-/** The entry command, as far as it goes without a database. */
+/** Tests the entry command as far as possible without a database. */
 async function tryEntry(stage: string): Promise<void> {
   const main = join(stage, 'app/dist/src/main.js')
-  const told = spawnSync(process.execPath, [main, 'version'], { encoding: 'utf8' })
-  console.log(`version: ${told.stdout.trim()}`)
-  if (told.status !== 0) throw new Error(told.stderr)
+  const version = spawnSync(process.execPath, [main, 'version'], { encoding: 'utf8' })
+  console.log(`version: ${version.stdout.trim()}`)
+  if (version.status !== 0) throw new Error(version.stderr)
   const sandbox = spawn(process.execPath, [main, 'sandbox', '--port', '0', '--json'], {
     cwd: stage,
     stdio: ['ignore', 'pipe', 'inherit'],

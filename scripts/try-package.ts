@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
-// Packs this checkout as `npm publish` would, installs the tarball in an empty folder and uses it there as a customer
-// does: npm run package:try. Nothing of the checkout but its compiler is used after packing.
+// Packs this checkout as `npm publish` would, installs the tarball in an empty folder and uses it there as a user does:
+// npm run package:try. After packing, only the checkout's compiler is used.
 
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))
@@ -42,8 +42,9 @@ try {
   console.log(`✓ --version prints ${version}`)
 
   const old = olderNode()
-  if (old === null) console.log('- no Node older than 22.22 on this machine: its refusal was not tried')
-  else refusesOldNode(old, program)
+  if (old === null)
+    console.log('- no Node older than 22.22 on this machine: the version check was not tested')
+  else checkOldNode(old, program)
 
   writeFileSync(join(consumer, 'consumer.ts'), CONSUMER)
   const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2024']
@@ -52,20 +53,20 @@ try {
   console.log('✓ a consumer passes the type check')
 
   run(program, ['demo'])
-  console.log('✓ the demo ends with 0')
+  console.log('✓ the demo exits with 0')
 } finally {
   rmSync(place, { recursive: true, force: true })
 }
 
-/** @throws with the command's output where it does not end with 0 */
-function run(command: string, words: readonly string[], cwd: string = consumer): SpawnSyncReturns<string> {
-  const ran = spawnSync(command, words, { cwd, encoding: 'utf8' })
+/** @throws with the command's output if it does not exit with 0 */
+function run(command: string, args: readonly string[], cwd: string = consumer): SpawnSyncReturns<string> {
+  const ran = spawnSync(command, args, { cwd, encoding: 'utf8' })
   if (ran.status !== 0)
-    throw new Error(`${command} ${words.join(' ')} ended with ${ran.status}\n${ran.stdout}${ran.stderr}`)
+    throw new Error(`${command} ${args.join(' ')} exited with ${ran.status}\n${ran.stdout}${ran.stderr}`)
   return ran
 }
 
-/** The machine's own Node, where it is too old: `npm run` puts the project's Node before it in PATH. */
+/** The machine's own Node if it is too old. `npm run` puts the project's Node before it in PATH. */
 function olderNode(): string | null {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     const node = join(folder, 'node')
@@ -77,9 +78,9 @@ function olderNode(): string | null {
   return null
 }
 
-function refusesOldNode(node: string, program: string): void {
+function checkOldNode(node: string, program: string): void {
   const { status, stderr } = spawnSync(node, [program, '--version'], { encoding: 'utf8' })
   if (status !== 2 || !/^fillrate: Node 22\.22 or newer is required; .*\n$/.test(stderr))
-    throw new Error(`${node} ended with ${status}, and said: ${stderr}`)
-  console.log(`✓ an older Node is refused: ${stderr.trim()}`)
+    throw new Error(`${node} exited with ${status} and printed: ${stderr}`)
+  console.log(`✓ an older Node is rejected: ${stderr.trim()}`)
 }

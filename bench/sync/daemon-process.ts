@@ -8,7 +8,7 @@ import { crmConfig } from './table.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../src/main.ts')
 
-/** Fillrate's processes on one database, as they are in use: each its own, started from the command line. */
+/** Fillrate's processes on one database, each started from the command line, as in production. */
 export class Processes {
   readonly #folder: string
   readonly #environment: Record<string, string | undefined>
@@ -31,8 +31,8 @@ export class Processes {
     this.#environment = environment
   }
 
-  start(...words: string[]): ChildProcess {
-    const child = spawn(process.execPath, [MAIN, ...words], {
+  start(...args: string[]): ChildProcess {
+    const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.#folder,
       env: this.#environment,
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -42,7 +42,7 @@ export class Processes {
     return child
   }
 
-  /** @returns how it ended: its code, or the signal */
+  /** @returns the exit code, or the signal */
   async end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null> {
     if (child.exitCode !== null) return child.exitCode
     const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>

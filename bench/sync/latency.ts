@@ -13,11 +13,11 @@ import { createCrm, crmConfig, insertRows } from './table.ts'
 export interface Scenario {
   readonly name: string
   readonly rows: number
-  /** Rows a second, each its own transaction. */
+  /** Rows per second, each in its own transaction. */
   readonly rate: number
-  /** The daemon is killed (SIGKILL) and started so often on the way. */
+  /** How often the daemon is killed (SIGKILL) and restarted. */
   readonly kills: number
-  /** A backfill of so many rows runs meanwhile, in a process of its own. */
+  /** Rows of a concurrent backfill, in its own process. */
   readonly backfill: number
   readonly latencyMs: number
 }
@@ -30,13 +30,13 @@ export interface Latencies {
   readonly p95: number
   readonly p99: number
   readonly max: number
-  /** The most often that one input was asked. */
-  readonly maxAsked: number
-  /** Of the backfill, when the last row was inserted. */
+  /** The most requests for one input. */
+  readonly maxRequests: number
+  /** Unfinished rows of the backfill when the last row was inserted. */
   readonly backfillLeft: number
 }
 
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 /** Measures one scenario on a new database. The server must track commit timestamps. */
 export async function measureLatency(server: string, scenario: Scenario): Promise<Latencies> {
@@ -65,9 +65,9 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
       ),
     )
     const inserted: { id: string; xid: string }[] = []
-    const began = performance.now()
+    const startedAt = performance.now()
     for (let n = 0; n < scenario.rows; n++) {
-      await sleep(Math.max(0, began + (n * 1_000) / scenario.rate - performance.now()))
+      await sleep(Math.max(0, startedAt + (n * 1_000) / scenario.rate - performance.now()))
       const { rows } = await client.query<{ id: string; xid: string }>(
         `insert into crm.contacts (email, first_name) values ($1, 'Ada')
          returning id, pg_current_xact_id()::text as xid`,
@@ -84,7 +84,7 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
       `select count(*) from crm.contacts where enriched_at is null and email like 'before%'`,
     )
     const open = `select count(*) from crm.contacts where enriched_at is null and email like 'sync%'`
-    await until(async () => (await count(client, open)) === 0, PATIENCE_MS).catch(() => {})
+    await until(async () => (await count(client, open)) === 0, TIMEOUT_MS).catch(() => {})
     const missed = await count(client, open)
     const times = await latencies(client, inserted)
     const at = (share: number): number =>
@@ -97,7 +97,7 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
       p95: at(0.95),
       p99: at(0.99),
       max: at(1),
-      maxAsked: sandbox.stats({ inputs: true }).inputs.max_requested,
+      maxRequests: sandbox.stats({ inputs: true }).inputs.max_requested,
       backfillLeft,
     }
   } finally {
@@ -107,7 +107,7 @@ export async function measureLatency(server: string, scenario: Scenario): Promis
   }
 }
 
-/** From commit to commit, as Postgres itself remembers them. */
+/** Times from commit to commit, as recorded by Postgres. */
 async function latencies(
   client: pg.Client,
   inserted: readonly { readonly id: string; readonly xid: string }[],
@@ -144,10 +144,10 @@ async function prepare(server: string, scenario: Scenario): Promise<string> {
 const count = async (client: pg.Client, text: string): Promise<number> =>
   Number((await client.query<{ count: string }>(text)).rows[0]?.count)
 
-async function until(condition: () => Promise<boolean>, patienceMs = 30_000): Promise<void> {
-  const end = performance.now() + patienceMs
+async function until(condition: () => Promise<boolean>, timeoutMs = 30_000): Promise<void> {
+  const end = performance.now() + timeoutMs
   while (!(await condition())) {
-    if (performance.now() > end) throw new Error('waited in vain')
+    if (performance.now() > end) throw new Error('the condition was not met in time')
     await sleep(100)
   }
 }

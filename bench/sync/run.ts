@@ -6,14 +6,14 @@ import { measureTriggers, type TriggerCost } from './trigger-cost.ts'
 
 const USAGE = `npm run bench:sync -- [--rows 5000] [--rate 50] [--only follow,kills,backfill,triggers]
 
-  --rows N      rows inserted into the followed table (5,000)
+  --rows N      rows inserted into the table (5,000)
   --rate N      rows a second (50)
-  --latency MS  of the service (100)
-  --backfill N  rows of the backfill that runs meanwhile (20,000)
-  --rounds N    how often each statement is timed with and without the triggers (5)
-  --only NAME,… of follow, kills, backfill and triggers only these`
+  --latency MS  latency of the service (100)
+  --backfill N  rows of a concurrent backfill (20,000)
+  --rounds N    timings of each statement, with and without triggers (5)
+  --only NAME,… only these of follow, kills, backfill and triggers`
 
-/** How soon a change is enriched, and what following costs. Markdown on standard output, for docs/performance.md. */
+/** Measures how soon a change is enriched, and the cost of the triggers. Prints Markdown for docs/performance.md. */
 const { values } = parseArgs({
   options: {
     rows: { type: 'string', default: '5000' },
@@ -36,7 +36,7 @@ async function bench(): Promise<void> {
     { ...common, name: 'kills', kills: 3, backfill: 0 },
     { ...common, name: 'backfill', kills: 0, backfill: whole(values.backfill) },
   ]
-  // As it comes, but that it remembers when each transaction was committed.
+  // Default settings, but with the time of each commit recorded.
   const server = await startEmbeddedPostgres(['track_commit_timestamp=on'])
   try {
     console.log(`${cpus().length} cores, load ${loadavg()[0]?.toFixed(1)}, Node ${process.version}\n`)
@@ -54,7 +54,7 @@ async function bench(): Promise<void> {
         rounds: whole(values.rounds),
         indexed,
       })
-      console.log(`${indexed ? 'A table with two more indexes' : 'A table with its primary key alone'}:\n`)
+      console.log(`${indexed ? 'A table with two more indexes' : 'A table with only its primary key'}:\n`)
       console.log(`${costTable(costs)}\n`)
     }
   } finally {
@@ -64,18 +64,18 @@ async function bench(): Promise<void> {
 
 function latencyTable(measured: readonly Latencies[]): string {
   const names: Readonly<Record<string, string>> = {
-    follow: 'nothing else going on',
-    kills: 'the daemon killed and started three times',
-    backfill: 'a backfill meanwhile',
+    follow: 'no other load',
+    kills: 'the daemon killed and restarted three times',
+    backfill: 'a concurrent backfill',
   }
   return table(
-    ['', 'rows', 'missed', 'p50', 'p95', 'p99', 'longest', 'asked twice'],
+    ['', 'rows', 'missed', 'p50', 'p95', 'p99', 'max', 'requested twice'],
     measured.map((one) => [
       names[one.scenario.name] ?? one.scenario.name,
       one.scenario.rows.toLocaleString('en'),
       String(one.missed),
       ...[one.p50, one.p95, one.p99, one.max].map((ms) => `${(ms / 1_000).toFixed(2)} s`),
-      one.maxAsked > 1 ? 'some' : 'none',
+      one.maxRequests > 1 ? 'some' : 'none',
     ]),
   )
 }

@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** The table that is followed. `indexed`: with what a CRM usually has besides its key. */
+/** Creates the table with triggers. @param indexed with typical indexes besides the primary key */
 export async function createCrm(client: pg.Client, rows: number, indexed: boolean): Promise<void> {
   await client.query(`
     create schema crm;
@@ -17,7 +17,7 @@ export async function createCrm(client: pg.Client, rows: number, indexed: boolea
   await insertRows(client, rows, 'before')
 }
 
-/** Rows of which each is a question of its own. */
+/** Inserts rows with distinct addresses, so that each is a lookup of its own. */
 export async function insertRows(client: pg.Client, rows: number, prefix: string): Promise<void> {
   await client.query(
     `insert into crm.contacts (email, first_name, last_name)

@@ -17,8 +17,8 @@ export interface TriggerCost {
 }
 
 /**
- * What the triggers cost: the same statement on two databases that differ in nothing else, in turn, so that a slow
- * moment of the machine falls on both.
+ * Measures the cost of the triggers: the same statement in turn on two databases that differ in nothing else, so that a
+ * slow moment of the machine affects both.
  */
 export async function measureTriggers(
   server: string,
@@ -37,7 +37,7 @@ export async function measureTriggers(
     const times: Times[] = []
     for (let round = 0; round <= options.rounds; round++) {
       const one = { plain: await timed(plain, act), followed: await timed(followed, act) }
-      // The first warms up.
+      // The first round warms up.
       if (round > 0) times.push(one)
     }
     costs.push(cost(statement, times))
@@ -98,8 +98,8 @@ async function updates(client: Client, count: number): Promise<void> {
 }
 
 /**
- * The same updates while another session holds a snapshot, as `pg_dump` does, under which 200,000 changes have been
- * recorded and taken off the list again: none of what is dead can be removed.
+ * The same updates while another session holds a snapshot, as `pg_dump` does, under which 200,000 changes were recorded
+ * and deleted: no dead row can be removed.
  */
 async function underOldSnapshot(urls: Urls, rounds: number): Promise<TriggerCost> {
   const times: Times[] = []
@@ -112,7 +112,7 @@ async function underOldSnapshot(urls: Urls, rounds: number): Promise<TriggerCost
       )
       await onServer(urls.plain, async (plain) => {
         for (let round = 0; round <= rounds; round++) {
-          const one = { plain: await clocked(plain, 500), followed: await clocked(followed, 500) }
+          const one = { plain: await timeUpdates(plain, 500), followed: await timeUpdates(followed, 500) }
           if (round > 0) times.push(one)
         }
       })
@@ -125,21 +125,21 @@ async function underOldSnapshot(urls: Urls, rounds: number): Promise<TriggerCost
   )
 }
 
-async function clocked(client: Client, count: number): Promise<number> {
-  const began = performance.now()
+async function timeUpdates(client: Client, count: number): Promise<number> {
+  const startedAt = performance.now()
   for (let id = 1; id <= count; id++)
     await client.query(`update crm.contacts set email = 'x' || email where id = $1`, [id])
-  return performance.now() - began
+  return performance.now() - startedAt
 }
 
-/** One statement, and afterwards everything as it was. */
+/** Times one statement and restores the table afterwards. */
 async function timed(url: string, act: Act): Promise<number> {
   return onServer(url, async (client) => {
     await client.query('truncate fillrate.changed_rows')
     await client.query('checkpoint')
-    const began = performance.now()
+    const startedAt = performance.now()
     await act(client)
-    const ms = performance.now() - began
+    const ms = performance.now() - startedAt
     await client.query(`delete from crm.contacts where email not like '%before%'`)
     await client.query('vacuum crm.contacts')
     return ms

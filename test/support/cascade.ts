@@ -26,7 +26,7 @@ export async function createPeople(pool: pg.Pool, count: number): Promise<void> 
   )
   await pool.query(
     `insert into people (id, email, linkedin, name, company)
-     select n, case when n % 7 = 0 then 'nobody at home' else 'p' || (case when n % 10 = 0 then n - 1 else n end) || '@example.com' end,
+     select n, case when n % 7 = 0 then 'not an address' else 'p' || (case when n % 10 = 0 then n - 1 else n end) || '@example.com' end,
             case when n % 6 > 0 then 'https://www.linkedin.com/in/p-' || n end, 'Ada Nr' || n, 'Company ' || n
        from generate_series(1, $1::int) n`,
     [count],

@@ -14,7 +14,7 @@ import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
-/** Two rows share it. */
+/** An address that two rows share. */
 const ERASED = 'person19@example.com'
 const PROFILE = 'https://www.linkedin.com/in/zzunlike'
 const config = {
@@ -48,7 +48,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-/** How often a text stands anywhere in Fillrate's tables: each row whole, bytes as text. */
+/** Counts the rows of Fillrate's tables that contain a text, bytes as text. */
 async function mentions(text: string): Promise<Record<string, number>> {
   const { pool } = harness.database
   const { rows: tables } = await pool.query<{ name: string }>(
@@ -81,12 +81,12 @@ const erase = (kind: ForgetTarget['kind'], typed: string): Promise<ForgetReport>
 const rowState = async (where: string): Promise<unknown> =>
   (await harness.database.pool.query(`select state, reason from fillrate.rows where ${where}`)).rows
 
-test('a dry run tells what would go, and everything stays', async () => {
+test('a dry run reports what would be erased and changes nothing', async () => {
   const before = await mentions(ERASED)
   expect(Object.keys(before).sort()).toEqual(['deliveries', 'jobs', 'lookups', 'runs'])
-  const told = await cli.run('forget', '--email', ERASED.toUpperCase(), '--dry-run', '--json')
-  expect(told.code).toBe(0)
-  expect(JSON.parse(told.stdout)).toMatchObject({
+  const ended = await cli.run('forget', '--email', ERASED.toUpperCase(), '--dry-run', '--json')
+  expect(ended.code).toBe(0)
+  expect(JSON.parse(ended.stdout)).toMatchObject({
     dry_run: true,
     erased: { lookups: 1, records: 1, changes: 2, rows: 2, results: 1 },
     rows: [
@@ -98,14 +98,14 @@ test('a dry run tells what would go, and everything stays', async () => {
   expect(await mentions(ERASED)).toEqual(before)
 })
 
-test('forget leaves the address in no column of any table, a tombstone, and your own rows as they are', async () => {
+test('forget removes the address from all tables, stores a tombstone and leaves user rows unchanged', async () => {
   const { pool } = harness.database
   const own = 'select md5(string_agg(t::text, $1 order by id)) as sum from crm.contacts t'
   const before = (await pool.query<{ sum: string }>(own, [''])).rows
-  const told = await cli.run('forget', '--email', ERASED)
-  expect(told.stdout).toContain('nothing left')
-  expect(told.code).toBe(0)
-  expect(told.stdout + told.stderr).not.toContain(ERASED)
+  const ended = await cli.run('forget', '--email', ERASED)
+  expect(ended.stdout).toContain('nothing left')
+  expect(ended.code).toBe(0)
+  expect(ended.stdout + ended.stderr).not.toContain(ERASED)
   expect(await mentions(ERASED)).toEqual({})
   expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
     { kind: 'email' },
@@ -119,7 +119,7 @@ test('forget leaves the address in no column of any table, a tombstone, and your
   })
 })
 
-test('the next run asks nothing of them, and neither does one whose inputs changed', async () => {
+test('later runs request nothing for erased rows, even after their inputs changed', async () => {
   const { pool } = harness.database
   harness.sandbox.reset()
   await pool.query(
@@ -132,7 +132,7 @@ test('the next run asks nothing of them, and neither does one whose inputs chang
   expect(await mentions(ERASED)).toEqual({})
 })
 
-test('a delivery that comes later is stored without them, known job or not, and everybody else is kept', async () => {
+test('a later delivery is stored without erased people, with the others, whether or not its job is known', async () => {
   const { pool } = harness.database
   const { rows } = await pool.query<{ job_id: string }>(
     'select job_id from fillrate.jobs j where job_id is not null limit 1',
@@ -142,14 +142,14 @@ test('a delivery that comes later is stored without them, known job or not, and 
     { request_id: 'x', data: { email: ERASED, title: 'Erased', confidence: 0.9 } },
     { request_id: 'y', data: { email: 'stays@example.com', title: 'Stays', confidence: 0.9 } },
   ]
-  for (const job of [rows[0]?.job_id, 'of-nobody'])
+  for (const job of [rows[0]?.job_id, 'unknown'])
     expect(await post({ event_id: randomUUID(), job_id: job, status: 'completed', results })).toBe('accepted')
   await harness.run({ route: 'sync' })
   expect(await mentions(ERASED)).toEqual({})
   expect(await mentions('stays@example.com')).toEqual({ deliveries: 2 })
 })
 
-test('whoever is asked for by another name is erased when the answer tells', async () => {
+test('a person requested by another identifier is erased when the answer identifies them', async () => {
   const { pool } = harness.database
   const { rows } = await pool.query<{ email: string }>(
     `select record ->> 'email' as email from fillrate.lookups where kind = 'linkedin_url'`,
@@ -159,7 +159,7 @@ test('whoever is asked for by another name is erased when the answer tells', asy
   expect(await erase('email', email)).toMatchObject({ erased: { lookups: 1, rows: 1 } })
   expect(await mentions('/in/zzunlike')).toEqual({})
 
-  // As if nobody had ever asked for the profile: only the address is known to be erased.
+  // Resets the lookup by profile: only the address is known to be erased.
   await pool.query(`delete from fillrate.suppressions where kind = 'linkedin_url'`)
   await pool.query(`delete from fillrate.rows where key = '81'`)
   await pool.query(`update crm.contacts set title = null where id = 81`)
@@ -171,7 +171,7 @@ test('whoever is asked for by another name is erased when the answer tells', asy
   expect(await mentions('/in/zzunlike')).toEqual({})
 })
 
-test('a company by its domain; its neighbours stay', async () => {
+test('a company is erased by its domain, and others are not', async () => {
   expect(Object.keys(await mentions('company1.example'))).toEqual(['lookups'])
   expect(await erase('domain', 'https://www.Company1.example/')).toMatchObject({
     erased: { lookups: 1, rows: 1, changes: 1 },
@@ -181,21 +181,21 @@ test('a company by its domain; its neighbours stay', async () => {
   expect(await mentions('company2.example')).toEqual({ lookups: 1 })
 })
 
-test('without anybody to forget, or with something that is no identifier, nothing is done', async () => {
+test('a call without an identifier, or with an invalid one, changes nothing', async () => {
   expect((await cli.run('forget')).code).toBe(2)
-  const wrong = await cli.run('forget', '--email', 'nobody at home')
+  const wrong = await cli.run('forget', '--email', 'not an address')
   expect(wrong.code).toBe(2)
-  expect(wrong.stderr).not.toContain('nobody at home')
+  expect(wrong.stderr).not.toContain('not an address')
 })
 
-test('a forget that searches for long holds no lock on what it has found: rows are picked and written meanwhile', async () => {
+test('a long search holds no lock on rows already found: they are picked and written meanwhile', async () => {
   const { database } = harness
   const key = 'person31@example.com'
   const { rows } = await database.pool.query<{ id: number; key: string }>(
     `select l.id, r.key from fillrate.lookups l join fillrate.rows r on r.lookup_id = l.id where l.key = $1`,
     [key],
   )
-  // A transaction that is to end before the last search stands in for a search that takes long.
+  // A transaction that the last search waits for simulates a long search.
   const forgetting = await whileOpen(
     database,
     'lock table fillrate.metric_counters in access exclusive mode',
@@ -207,7 +207,7 @@ test('a forget that searches for long holds no lock on what it has found: rows a
             (await database.pool.query('select from fillrate.lookups where id = $1', [rows[0]?.id])).rowCount,
         )
         .toBe(0)
-      // Erased and committed; what is searched after it is not done yet.
+      // Erased and committed; the last search is still waiting.
       const free = await database.pool.query(
         'select from fillrate.rows where key = $1 for update skip locked',
         [rows[0]?.key],

@@ -31,7 +31,7 @@ const job = async (): Promise<StoredJob> => {
   if (!rows[0]) throw new Error('there is no job')
   return rows[0]
 }
-/** A run that leaves its job without a delivery: the service forgot it, or nobody was there to receive it. */
+/** A run whose job gets no delivery: the service lost it, or no receiver was running. */
 const submitOnly = async (): Promise<StoredJob> => {
   harness.sandbox.configure({ faults: { lost: 1 } })
   await harness.run({ route: 'bulk', waitMs: 0 })
@@ -66,7 +66,7 @@ const stored = async (): Promise<number> =>
     )
   ).rows[0]?.n ?? 0
 
-test('one delivery twice at once, to two receivers, is settled once', async () => {
+test('a delivery posted twice at once, to two receivers, is settled once', async () => {
   const { id, job_id: jobId } = await submitOnly()
   const event = { event_id: 'one-event', job_id: jobId, results: resultsFor(await emails()) }
   const receipts = await Promise.all([deliver(event, id), deliver(event, id)])
@@ -76,14 +76,14 @@ test('one delivery twice at once, to two receivers, is settled once', async () =
   expect(await job()).toMatchObject({ state: 'completed', reason: null })
 })
 
-test('a delivery before the 202, of a job that nobody knows yet, waits for it', async () => {
+test('a delivery that arrives before the 202 of its job waits for it', async () => {
   harness.sandbox.configure({ faults: { early: 1 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 }, jobs: { completed: 1 } })
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('a receiver that was down: at the deadline the inputs are asked singly, within the budget, and counted', async () => {
+test('without a receiver, inputs are requested one by one at the deadline, within the budget, and counted', async () => {
   await submitOnly()
   await passDeadline()
   const limited = await harness.run({ budget: 10 })
@@ -91,13 +91,13 @@ test('a receiver that was down: at the deadline the inputs are asked singly, wit
   expect(await job()).toMatchObject({ state: 'expired', reason: 'no delivery before the deadline' })
   const rest = await harness.run()
   expect(rest.rows.waiting).toBe(0)
-  // What may have been paid twice is what was asked again, and no more.
+  // Only what was requested again may have been billed twice.
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.max_requested).toBe(2)
   expect(inputs.requested_singly).toBe((await emails()).length)
 })
 
-test('a delivery after the deadline is accepted: what is still open is taken from it, and nothing is written twice', async () => {
+test('a delivery after the deadline completes what is still open, and nothing is written twice', async () => {
   const { id, job_id: jobId } = await submitOnly()
   await passDeadline()
   await harness.run({ budget: 5 })
@@ -114,7 +114,7 @@ test('a delivery after the deadline is accepted: what is still open is taken fro
   expect(rows).toEqual([])
 })
 
-test('a record that comes after its lookup was told to have no match is kept, and its rows are written without a call', async () => {
+test('a record that arrives after its lookup was not found is stored, and its rows are written without a call', async () => {
   const { id, job_id: jobId } = await submitOnly()
   await passDeadline()
   harness.sandbox.configure({ notFoundShare: 1 })
@@ -127,11 +127,11 @@ test('a record that comes after its lookup was told to have no match is kept, an
   expect(report.rows.waiting).toBe(0)
   expect(harness.sandbox.stats().calls.accepted).toBe(calls)
   const { rows } = await harness.database.pool.query(`select distinct state from fillrate.rows`)
-  // Where somebody has typed the title there is nothing left to write.
+  // A row with a typed title has nothing left to write.
   expect(rows.map((row: { state: string }) => row.state).sort()).toEqual(['enriched', 'unchanged'])
 })
 
-test('a delivery for a job of another database is kept as an orphan and touches nothing', async () => {
+test('a delivery for a job of another database is stored as an orphan and changes nothing', async () => {
   const { state } = await submitOnly()
   await deliver({ job_id: 'of-another', results: resultsFor(await emails()) }, randomUUID())
   await harness.run({ waitMs: 0 })
@@ -141,7 +141,7 @@ test('a delivery for a job of another database is kept as an orphan and touches 
   expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this id' }])
 })
 
-test('a job can be given up by hand: its inputs are asked singly; it is never posted again', async () => {
+test('a job can be expired by hand: its inputs are requested one by one, and it is never posted again', async () => {
   const { id } = await submitOnly()
   const { db } = harness.database
   expect(await performJobAction({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
@@ -155,7 +155,7 @@ test('a job can be given up by hand: its inputs are asked singly; it is never po
     state: null,
     message: 'it has already finished',
   })
-  expect(await performJobAction({ db, log }, 'expire', 'nobody')).toBeNull()
+  expect(await performJobAction({ db, log }, 'expire', 'unknown')).toBeNull()
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { bulk: 0, person: open } })
 })

@@ -12,7 +12,7 @@ const OWNER = 'fillrate_least_owner'
 let harness: Harness
 let url: string
 
-/** The statements that docs/security.md gives, with the names of this test. */
+/** The statements of docs/security.md, with the names of this test. */
 async function grants(block: number): Promise<string> {
   const text = await readFile(new URL('../../../docs/security.md', import.meta.url), 'utf8')
   const sql = [...text.matchAll(/```sql\n([\s\S]*?)```/g)][block]?.[1]
@@ -37,7 +37,7 @@ beforeAll(async () => {
     await onServer(inject('postgresUrl'), (client) =>
       client.query(`drop role if exists ${role}`).catch(() => {}),
     )
-  // What a role has that migrates.
+  // The privileges of the role that migrates.
   await pool.query(`create role ${OWNER} login password 'least'; grant usage, create on schema fillrate to ${OWNER};
                     grant all on all tables in schema fillrate to ${OWNER}`)
   await pool.query((await grants(0)).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
@@ -50,7 +50,7 @@ afterAll(async () => {
   await harness.close()
 })
 
-test('the whole pipeline runs as the role of docs/security.md, which can do nothing else', async () => {
+test('the whole pipeline runs as the role of docs/security.md, which has no other privileges', async () => {
   const app = await harness.open({ environment: { databaseUrl: url } })
   for (const route of ['bulk', 'sync'] as const) {
     const report = await app.run(runRequest({ route }))
@@ -81,7 +81,7 @@ test('the whole pipeline runs as the role of docs/security.md, which can do noth
   })
 })
 
-test('the role of docs/security.md installs triggers, installs them again and removes them', async () => {
+test('the role of docs/security.md installs, reinstalls and removes triggers', async () => {
   const app = await harness.open({ environment: { databaseUrl: urlOf(OWNER) } })
   const source = app.sources.get('contacts')
   if (!source) throw new Error('no source')
@@ -96,7 +96,7 @@ test('the role of docs/security.md installs triggers, installs them again and re
   expect((await harness.database.pool.query('select keys from fillrate.changed_rows')).rows).toEqual([
     { keys: ['1'] },
   ])
-  // As after an upgrade with new tables, before the grants are given again: nothing would be recorded.
+  // As after an upgrade with new tables, before the grants are repeated: no change would be recorded.
   const { pool } = harness.database
   await pool.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
   expect(await readTriggerState(app.db, source)).toMatchObject({
@@ -111,7 +111,7 @@ test('the role of docs/security.md installs triggers, installs them again and re
   expect(await readTriggerState(app.db, source)).toEqual({ state: 'missing' })
 })
 
-test('who did not install the triggers is told who did', async () => {
+test('another role gets an error that names the role which installed the triggers', async () => {
   const owner = await harness.open({ environment: { databaseUrl: urlOf(OWNER) } })
   await owner.follow('install', 'contacts')
   const app = await harness.open({ environment: { databaseUrl: url } })
@@ -120,13 +120,13 @@ test('who did not install the triggers is told who did', async () => {
   await owner.follow('remove', 'contacts')
 })
 
-test('nobody gains the rights of the role that installed the triggers', async () => {
+test('no role gains the privileges of the role that installed the triggers', async () => {
   const app = await harness.open()
   await app.follow('install', 'contacts')
   const { pool } = harness.database
   const count = async (): Promise<unknown> => (await pool.query('select count(*) from crm.contacts')).rows
   const before = await count()
-  // A type of the role's own, whose cast to text would run with the rights of the function's owner.
+  // A type owned by the role, whose cast to text would run with the privileges of the function's owner.
   await onServer(url, async (client) => {
     await client.query(`
       create type pg_temp.evil as (x int);

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('2,000 random sequences of what can happen to a row leave what the model says', async () => {
+test('2,000 random sequences of events leave the state that the model predicts', async () => {
   let batches = 0
   await checkSequences({ database, worlds: 500, batches: 4, onBatch: () => batches++ })
   expect(batches * 500).toBe(2_000)

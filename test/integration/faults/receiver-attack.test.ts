@@ -55,7 +55,7 @@ const stored = async (): Promise<{ state: string; reason: string | null }[]> =>
   (await database.pool.query(`select state, reason from fillrate.deliveries order by received_at, event_id`))
     .rows
 
-test('whatever is signed is answered 200, kept, and settled without harm', async () => {
+test('every signed body is answered 200, stored, and settled without harm', async () => {
   const bodies = {
     deep: `{"event_id":"deep","results":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
     number: event({ event_id: 'number', results: [{ request_id: '1', data: { confidence: '@' } }] }).replace(
@@ -86,7 +86,7 @@ test('whatever is signed is answered 200, kept, and settled without harm', async
   expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
 })
 
-test('what is not signed, or not to be taken, gets its status at once and is not stored', async () => {
+test('unsigned or unacceptable requests are rejected at once and not stored', async () => {
   const before = (await stored()).length
   const body = event()
   const right = signWebhook(body, SECRET)
@@ -101,7 +101,7 @@ test('what is not signed, or not to be taken, gets its status at once and is not
   expect(await stored()).toHaveLength(before)
 })
 
-test('an old body under a new event_id is signed, and so it is taken: it changes nothing', async () => {
+test('a replayed body with a new event_id is signed and accepted, and changes nothing', async () => {
   await database.pool.query(`
     with l as (insert into fillrate.lookups (kind, key, input, state, job_key) values ('email', 'a@example.com', '{"email":"a@example.com"}', 'pending', null) returning id)
     insert into fillrate.jobs (key, job_id, state, size, lookup_ids, deadline_at) select gen_random_uuid(), 'replayed', 'submitted', 1, array[id], now() + interval '1 h' from l;
@@ -126,7 +126,7 @@ test('an old body under a new event_id is signed, and so it is taken: it changes
   expect(await look()).toEqual(first)
 })
 
-test('a thousand silent and slow senders keep no real delivery waiting', async () => {
+test('a thousand silent and slow senders delay no real delivery', async () => {
   const open = (): Promise<Socket> =>
     new Promise((resolve, reject) => {
       const socket = connect(server.port, '127.0.0.1', () => resolve(socket))
@@ -144,7 +144,7 @@ test('a thousand silent and slow senders keep no real delivery waiting', async (
   }
 })
 
-test('bodies that are refused cost no memory that is not given back', async () => {
+test('the memory of rejected bodies is released', async () => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const used = (): number => {

@@ -7,7 +7,7 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import type { MemoryReport, ReceiverTask } from '../../support/receiver-process.ts'
 
-// A real process receives, and raw sockets send: what many bodies at once cost it.
+// Memory of a real receiver process while raw sockets send many bodies at once.
 
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
@@ -16,7 +16,7 @@ let database: TestDatabase
 let child: ChildProcess
 let port: number
 const opened = new Set<Socket>()
-/** Begins a request and never ends it, a few bytes at a time: silence alone would be noticed. */
+/** Starts a request and sends a few bytes at a time without end, because silence alone would be detected. */
 let trickle: Sender
 let trickling: NodeJS.Timeout
 
@@ -43,7 +43,7 @@ async function memory(): Promise<MemoryReport> {
   return ((await once(child, 'message')) as [MemoryReport])[0]
 }
 
-/** One request on a connection of its own, written by hand. */
+/** One request on its own raw connection. */
 class Sender {
   readonly socket: Socket
   #text = ''
@@ -52,7 +52,7 @@ class Sender {
   constructor() {
     this.socket = connect(port, '127.0.0.1')
     opened.add(this.socket)
-    // A receiver that does not want the rest of a body may close the connection under it.
+    // A receiver that rejects a body may close the connection before it is complete.
     this.socket.on('error', () => {})
     this.socket.setEncoding('latin1').on('data', (text: string) => {
       this.#text += text
@@ -75,7 +75,7 @@ class Sender {
     return this.#text.includes('\r\n\r\n')
   }
 
-  /** Writes until all of it is sent, or nothing more is taken. */
+  /** Writes until everything is sent, or the connection is closed. */
   async body(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length && !this.socket.destroyed; at += MIB) {
       if (!this.socket.write(bytes.subarray(at, at + MIB)))
@@ -83,7 +83,7 @@ class Sender {
     }
   }
 
-  /** Head and all of the answer that came with it; without an answer an empty text. */
+  /** The response as received so far; empty if there is none. */
   answer(): Promise<string> {
     return this.#answered.promise
   }
@@ -94,7 +94,7 @@ class Sender {
 }
 
 const statusOf = (answer: string): number => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0)
-/** A signature of the right form, over something else. */
+/** A well-formed signature of another body. */
 const WRONG = signWebhook('something else', SECRET)
 
 function signedEvent(bytes: number): { readonly body: Buffer; readonly signature: string } {
@@ -114,7 +114,7 @@ async function deliver({ body, signature }: ReturnType<typeof signedEvent>): Pro
 }
 
 test('200 parallel bodies of 10 MiB without a signature cost less than 64 MiB', async () => {
-  // What a first delivery needs once is no part of it.
+  // Warms up, so that one-time allocations do not count.
   expect(statusOf(await deliver(signedEvent(1_000)))).toBe(200)
   const before = await memory()
   const body = Buffer.alloc(LIMIT, 'x')
@@ -132,7 +132,7 @@ test('200 parallel bodies of 10 MiB without a signature cost less than 64 MiB', 
   expect(new Set(answers.map(statusOf).filter((status) => status !== 0))).toEqual(new Set([401]))
 })
 
-test('a missing or malformed signature is answered 401 before the body has come', async () => {
+test('a missing or malformed signature is answered 401 before the body arrives', async () => {
   for (const signature of [null, '', 'x', WRONG.toUpperCase(), `sha256=${WRONG}`, `${WRONG}, ${WRONG}`]) {
     const sender = new Sender()
     sender.head(LIMIT, signature)
@@ -141,7 +141,7 @@ test('a missing or malformed signature is answered 401 before the body has come'
   }
 })
 
-test('bodies under way are bounded by their bytes: one too many is answered 503 and when to try again', async () => {
+test('the total size of incoming bodies is bounded: beyond it the answer is 503 with Retry-After', async () => {
   const before = await memory()
   const event = signedEvent(LIMIT)
   const large = Array.from({ length: 40 }, () => ({ sender: new Sender(), ...event }))
@@ -149,7 +149,7 @@ test('bodies under way are bounded by their bytes: one too many is answered 503 
     sender.head(LIMIT, signature)
     sender.socket.write(body.subarray(0, MIB))
   }
-  // Those that are let in wait for the rest of their body, all others have their answer.
+  // Accepted requests wait for the rest of their body; the others have their answer.
   const waiting = () => large.filter(({ sender }) => !sender.hasAnswer)
   await expect.poll(() => waiting().length).toBe(3)
   for (const { sender } of large.filter((one) => one.sender.hasAnswer)) {
@@ -157,7 +157,7 @@ test('bodies under way are bounded by their bytes: one too many is answered 503 
     expect(statusOf(answer)).toBe(503)
     expect(answer).toMatch(/\r\nretry-after: \d+\r\n/i)
   }
-  // A delivery as they come finds room beside them, and those that were let in are taken.
+  // A normal delivery still fits beside them, and the accepted ones are processed.
   expect(statusOf(await deliver(signedEvent(30_000)))).toBe(200)
   const inside = waiting()
   expect(inside).toHaveLength(3)
@@ -167,11 +167,11 @@ test('bodies under way are bounded by their bytes: one too many is answered 503 
   for (const { sender } of large) sender.close()
   const after = await memory()
   expect((after.peak - before.rss) / MIB).toBeLessThan(256)
-  // And there is room again.
+  // Afterwards there is room again.
   expect(statusOf(await deliver(signedEvent(LIMIT)))).toBe(200)
 })
 
-test('senders that stop in the middle of bodies with a wrong signature keep no delivery out', async () => {
+test('senders that stop in the middle of wrongly signed bodies block no delivery', async () => {
   const slow = Array.from({ length: 300 }, (_, n) => {
     const sender = new Sender()
     const length = n % 2 === 0 ? LIMIT : 200_000
@@ -185,11 +185,11 @@ test('senders that stop in the middle of bodies with a wrong signature keep no d
   for (const sender of slow) sender.close()
 })
 
-test('a sender that takes too long for its head is cut off, though it never falls silent', async () => {
+test('a sender that is too slow with its headers is cut off, although it never pauses', async () => {
   await expect.poll(() => trickle.socket.destroyed).toBe(true)
 })
 
-test('silent connections beyond a bound go, the oldest first, and no delivery waits for them', async () => {
+test('silent connections beyond a bound are closed, the oldest first, and delay no delivery', async () => {
   const silent = Array.from({ length: 1_100 }, () => new Sender())
   await Promise.all(silent.map(({ socket }) => (socket.connecting ? once(socket, 'connect') : null)))
   expect(statusOf(await deliver(signedEvent(20_000)))).toBe(200)

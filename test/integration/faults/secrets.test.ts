@@ -10,8 +10,8 @@ const KEYS = ['refused-key-8fb1d2c4', 'active-key-5d0e77a9']
 const WEBHOOK_SECRET = 'webhook-secret-c3a1f00d'
 const TOKEN = 'dashboard-token-19e4b2'
 const SECRETS = [...KEYS, WEBHOOK_SECRET, TOKEN]
-/** Somebody's: it must be in no line above debug. */
-const PERSONAL = [/person\d+@example\.com/i, /nobody at home/, /Ada Nr/]
+/** Personal data, which must not be in any line above debug. */
+const PERSONAL = [/person\d+@example\.com/i, /unreachable person/, /Ada Nr/]
 
 let database: TestDatabase
 let sandbox: Sandbox
@@ -20,7 +20,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, 60)
   await database.pool.query(`
-    insert into crm.contacts (email) values ('nobody at home');
+    insert into crm.contacts (email) values ('unreachable person');
     alter table crm.contacts add constraint short check (id > 3 or phone is null);
     create unique index on crm.contacts (phone)`)
   sandbox = await startSandbox({
@@ -65,7 +65,7 @@ function expectClean({ stdout, stderr }: Ended, personalToo: boolean): void {
   expect(named.map(String)).toEqual([])
 }
 
-test('no secret is in any output at any level, and nobody is named above debug', async () => {
+test('no secret is in any output at any level, and no personal data above debug', async () => {
   expectClean(await run('trace', 'run', '--route', 'bulk', '--limit', '30', '--json', '--wait', '20s'), false)
   const sync = await run('info', 'run', '--route', 'sync')
   expect(sync.stderr).toContain('run ended')
@@ -74,7 +74,7 @@ test('no secret is in any output at any level, and nobody is named above debug',
   for (const ended of rest) expectClean(ended, true)
 })
 
-test('a key that is refused stops the run without being told', async () => {
+test('a rejected key stops the run and is not printed', async () => {
   sandbox.configure({ keys: ['another-key-altogether'] })
   await database.pool.query(`insert into crm.contacts (email) values ('later@example.com')`)
   const refused = await run('trace', 'run', '--route', 'sync')
@@ -82,7 +82,7 @@ test('a key that is refused stops the run without being told', async () => {
   expectClean(refused, false)
 })
 
-test('no table of any schema holds a secret', async () => {
+test('no table of any schema contains a secret', async () => {
   const { rows: tables } = await database.pool.query<{ name: string }>(
     `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
       where table_schema in ('fillrate', 'crm', 'public')`,
@@ -98,7 +98,7 @@ test('no table of any schema holds a secret', async () => {
     }
 })
 
-test('secrets are not on the command line, where every user of the machine sees them', async () => {
+test('secrets are not on the command line, where every user of the machine can see them', async () => {
   const started = cli.startWith(
     { FILLRATE_API_KEY: KEYS.join(','), FILLRATE_WEBHOOK_SECRET: WEBHOOK_SECRET },
     'serve',

@@ -7,7 +7,7 @@ import { inTransaction } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
-// What users of a followed table notice of the triggers: nothing. No daemon runs here.
+// The triggers of live sync must not affect the users of a table. No daemon runs here.
 
 let harness: Harness
 let app: App
@@ -45,7 +45,7 @@ let changes = 0
 const change = (id: number, email = `changed${++changes}@example.com`): string =>
   `update crm.contacts set email = '${email}' where id = ${id}`
 
-test('two SERIALIZABLE transactions that change different rows are both committed', async () => {
+test('two SERIALIZABLE transactions that change different rows both commit', async () => {
   const [first, second] = [await user(), await user()]
   for (const client of [first, second]) await client.query('begin isolation level serializable')
   await first.query(change(1))
@@ -55,7 +55,7 @@ test('two SERIALIZABLE transactions that change different rows are both committe
   expect(await recorded()).toEqual(['1', '2'])
 })
 
-test('whoever reads the list does so at READ COMMITTED, whatever the database is set to', async () => {
+test('the list is read at READ COMMITTED, whatever the database default', async () => {
   const [{ name = '' } = {}] = await query<{ name: string }>('select current_database() as name')
   await query(`alter database "${name}" set default_transaction_isolation = 'serializable'`)
   const reader = await harness.open()
@@ -66,7 +66,7 @@ test('whoever reads the list does so at READ COMMITTED, whatever the database is
   expect(level.rows).toEqual([{ level: 'read committed' }])
 })
 
-test('at REPEATABLE READ a key that was changed meanwhile is recorded again', async () => {
+test('at REPEATABLE READ a concurrently changed key is recorded again', async () => {
   const client = await user()
   await client.query('begin isolation level repeatable read; select 1')
   await client.query('select from crm.contacts limit 1')
@@ -77,7 +77,7 @@ test('at REPEATABLE READ a key that was changed meanwhile is recorded again', as
   expect(await recorded()).toEqual(['3', '4', '901'])
 })
 
-test('a transaction that changed rows can be prepared, as XA does', async (context) => {
+test('a transaction that changed rows can be prepared (XA)', async (context) => {
   const [setting] = await query<{ max_prepared_transactions: string }>('show max_prepared_transactions')
   if (setting?.max_prepared_transactions === '0') context.skip('the server has no prepared transactions')
   const client = await user()
@@ -88,21 +88,21 @@ test('a transaction that changed rows can be prepared, as XA does', async (conte
   expect(await recorded()).toEqual(['1'])
 })
 
-test('no commit of a user notifies: such commits wait for each other', async () => {
+test('user commits send no notification, because notifying commits wait for each other', async () => {
   const client = await user()
   const heard: string[] = []
   client.on('notification', ({ channel }) => heard.push(channel))
   await client.query('listen fillrate')
   await client.query(change(1))
-  // Its own notifications come to a session before the answer of its next statement.
+  // A session gets its own notifications before the result of its next statement.
   await client.query('select 1')
   expect(heard).toEqual([])
 })
 
-test('while the list is locked no statement waits, and its keys go to the spare list', async () => {
+test('while the list is locked, statements do not wait and their keys go to the spare list', async () => {
   const [locker, client] = [await user(), await user()]
   await locker.query('begin; lock table fillrate.changed_rows in access exclusive mode')
-  // Far more than all of them take, and less than a second for each.
+  // Far more than they need, but less than a second each.
   await client.query(`set statement_timeout = '8s'`)
   await client.query(`do $$ begin
     for n in 1..20 loop update crm.contacts set email = 'locked' || n || '@example.com' where id = n; end loop; end $$`)
@@ -115,7 +115,7 @@ test('while the list is locked no statement waits, and its keys go to the spare 
   expect(await followed.listChangedRows(app.db, ['contacts'], 100)).toEqual([])
 })
 
-test('while both lists are locked no statement waits or fails', async () => {
+test('while both lists are locked, statements neither wait nor fail', async () => {
   const [locker, client] = [await user(), await user()]
   await locker.query(
     'begin; lock table fillrate.changed_rows, fillrate.changed_rows_spare in access exclusive mode',
@@ -128,7 +128,7 @@ test('while both lists are locked no statement waits or fails', async () => {
   expect(row?.email).toBe('lost20@example.com')
 })
 
-test('1,000 statements of a transaction are recorded without a subtransaction of their own', async () => {
+test('1,000 statements of a transaction are recorded without subtransactions that write', async () => {
   const client = await user()
   await client.query('begin')
   await client.query(`do $$ begin
@@ -142,7 +142,7 @@ test('1,000 statements of a transaction are recorded without a subtransaction of
   expect(rows).toEqual([{ statements: '1000', foreign: '0' }])
 })
 
-test('a statement reads nothing of the list, however long it is', async () => {
+test('a statement reads nothing of the list, whatever its length', async () => {
   await query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[n::text], false from generate_series(1, 2000) n`)
   const client = await user()
@@ -183,7 +183,7 @@ test.each([
   expect(await recorded()).toEqual([])
 })
 
-test('a user keeps the settings of the session, also when the list is locked', async () => {
+test('session settings stay unchanged, also when the list is locked', async () => {
   const [locker, client] = [await user(), await user()]
   await client.query(`set lock_timeout = '7s'`)
   await client.query(`begin; set local search_path = crm`)
@@ -199,7 +199,7 @@ test('a user keeps the settings of the session, also when the list is locked', a
   expect([await recorded(), await recorded('changed_rows_spare')]).toEqual([['10'], ['9']])
 })
 
-test('whoever reads the list keeps no user waiting, also from within a transaction', async () => {
+test('reading the list in a transaction blocks no user', async () => {
   await query(change(11))
   const client = await user()
   await client.query(`set statement_timeout = '8s'`)
@@ -209,11 +209,11 @@ test('whoever reads the list keeps no user waiting, also from within a transacti
     await client.query(change(11, 'once.more@example.com'))
     await followed.removeChanges(tx, read)
   })
-  // What was changed after it was read is still there.
+  // A change made after the read is still listed.
   expect(await recorded()).toEqual(['11'])
 })
 
-test('what waits is merged, each key once, so that the list does not grow with every change', async () => {
+test('waiting changes are merged by key, so that the list does not grow with every change', async () => {
   await query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)
   await followed.mergeChanges(app.db, ['contacts'], 100)
