@@ -14,13 +14,13 @@ afterEach(() => dropTrigger())
 const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch(deps, source)
 
 /** Until there is nothing more to do at once, despite any errors. */
-async function writeAll(people: AnsweredPeople): Promise<{ rows: number; left: number }> {
-  const sum = { rows: 0, left: 0 }
+async function writeAll(people: AnsweredPeople): Promise<{ rows: number; deferred: number }> {
+  const total = { rows: 0, deferred: 0 }
   for (;;) {
-    const did = await writeOnce(people)
-    sum.rows += did.rows
-    sum.left += did.deferred
-    if (did.rows === 0 && !did.more) return sum
+    const result = await writeOnce(people)
+    total.rows += result.rows
+    total.deferred += result.deferred
+    if (result.rows === 0 && !result.more) return total
   }
 }
 
@@ -56,7 +56,7 @@ describe('a row that another transaction has locked', () => {
   test('is deferred, and the others of its batch are written at once', async () => {
     const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
     await whileOpen(database, `update people set title = 'typed' where id = 30`, async () => {
-      expect(await writeOnce(people)).toMatchObject({ rows: 49, enriched: 49, left: 1 })
+      expect(await writeOnce(people)).toMatchObject({ rows: 49, enriched: 49, deferred: 1 })
       expect(await titles('title is null')).toEqual([null])
       expect(await stateOf('30')).toMatchObject({
         state: 'waiting',
@@ -64,12 +64,12 @@ describe('a row that another transaction has locked', () => {
         due: true,
       })
       // No busy loop: it is not polled before its due time.
-      expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 0, more: false })
+      expect(await writeOnce(people)).toMatchObject({ rows: 0, deferred: 0, more: false })
       await passTime()
-      expect(await writeOnce(people)).toMatchObject({ rows: 0, left: 1, more: false })
+      expect(await writeOnce(people)).toMatchObject({ rows: 0, deferred: 1, more: false })
     })
     await passTime()
-    expect(await writeAll(people)).toEqual({ rows: 1, left: 0 })
+    expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
     expect(await titles('id = 30')).toEqual(['Title 30'])
     expect(await stateOf('30')).toMatchObject({ state: 'enriched', reason: null })
   })
@@ -93,7 +93,7 @@ describe('a row that another transaction has locked', () => {
   test('is reported missing if it was deleted under the lock', async () => {
     const people = await answeredPeople(database, 3)
     await whileOpen(database, 'delete from people where id = 2; savepoint s', async () => {
-      expect(await writeOnce(people)).toMatchObject({ rows: 2, left: 1 })
+      expect(await writeOnce(people)).toMatchObject({ rows: 2, deferred: 1 })
     })
     await database.pool.query('delete from people where id = 2')
     await passTime()
@@ -105,28 +105,28 @@ describe('a row that another transaction has locked', () => {
 test('a locked table defers its rows, and fails nothing', async () => {
   const people = await answeredPeople(database, 20, { sourceTimeoutMs: 3_000 })
   await whileOpen(database, 'lock table people in access exclusive mode', async () => {
-    expect(await writeAll(people)).toEqual({ rows: 0, left: 20 })
+    expect(await writeAll(people)).toEqual({ rows: 0, deferred: 20 })
     expect(await stateOf('7')).toMatchObject({
       state: 'waiting',
       reason: expect.stringContaining('locked the table') as string,
     })
   })
   await passTime()
-  expect(await writeAll(people)).toEqual({ rows: 20, left: 0 })
+  expect(await writeAll(people)).toEqual({ rows: 20, deferred: 0 })
 })
 
 describe('a slow table', () => {
   test('is written in batches that fit the statement timeout', async () => {
     const people = await answeredPeople(database, 15, { sourceTimeoutMs: 1_000 })
     await trigger('perform pg_sleep(0.1);')
-    expect(await writeAll(people)).toEqual({ rows: 15, left: 0 })
+    expect(await writeAll(people)).toEqual({ rows: 15, deferred: 0 })
     expect(await titles('title is null')).toEqual([])
   })
 
   test('rejects only the row that alone takes longer, with a reason', async () => {
     const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
     await trigger('if new.id = 3 then perform pg_sleep(60); end if;')
-    expect(await writeAll(people)).toEqual({ rows: 4, left: 0 })
+    expect(await writeAll(people)).toEqual({ rows: 4, deferred: 0 })
     expect(await stateOf('3')).toMatchObject({
       state: 'write_rejected',
       reason: expect.stringMatching(/alone took longer than 1 s.*triggers/) as string,
@@ -139,7 +139,7 @@ describe('a trigger that raises a conflict code', () => {
   test.each(['55P03', '40001', '40P01'])('always, with %s: only its row is rejected', async (code) => {
     const people = await answeredPeople(database, 10)
     await trigger(`if new.id = 4 then raise exception 'not this one' using errcode = '${code}'; end if;`)
-    expect(await writeAll(people)).toEqual({ rows: 10, left: 0 })
+    expect(await writeAll(people)).toEqual({ rows: 10, deferred: 0 })
     expect(await stateOf('4')).toMatchObject({
       state: 'write_rejected',
       reason: expect.stringContaining('not this one') as string,
@@ -152,17 +152,17 @@ describe('a trigger that raises a conflict code', () => {
     await database.pool.query('create table counters (id int primary key); insert into counters values (1)')
     await trigger('if new.id = 4 then perform from counters for update nowait; end if;')
     await whileOpen(database, 'select from counters for update', async () => {
-      expect(await writeAll(people)).toEqual({ rows: 9, left: 1 })
+      expect(await writeAll(people)).toEqual({ rows: 9, deferred: 1 })
       expect(await stateOf('4')).toMatchObject({ state: 'waiting', due: true })
     })
     await passTime()
-    expect(await writeAll(people)).toEqual({ rows: 1, left: 0 })
+    expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
     await database.pool.query('drop table counters')
   })
 })
 
 describe('an undo', () => {
-  const takeBack = async ({ deps }: AnsweredPeople) => {
+  const undoPeople = async ({ deps }: AnsweredPeople) => {
     await database.pool.query(
       `update fillrate.runs set leased_until = now() - interval '1 s', state = 'completed', finished_at = now() where id = 1`,
     )
@@ -176,14 +176,14 @@ describe('an undo', () => {
     const people = await answeredPeople(database, 30, { sourceTimeoutMs: 3_000 })
     await writeAll(people)
     await whileOpen(database, 'select from people where id = 9 for update', async () => {
-      const { status, changes } = await takeBack(people)
+      const { status, changes } = await undoPeople(people)
       expect({ status, changes }).toMatchObject({
         status: 'completed',
         changes: { total: 30, restored: 29, remaining: 1, kept: 0, rejected: 0 },
       })
     })
     expect(await titles('title is not null')).toEqual(['Title 9'])
-    const { changes } = await takeBack(people)
+    const { changes } = await undoPeople(people)
     expect(changes).toMatchObject({ total: 30, restored: 1, undone_before: 29, remaining: 0 })
     expect(await titles('title is not null')).toEqual([])
   })
@@ -192,7 +192,7 @@ describe('an undo', () => {
     const people = await answeredPeople(database, 4, { sourceTimeoutMs: 1_000 })
     await writeAll(people)
     await trigger('if new.id = 2 then perform pg_sleep(60); end if;')
-    const { changes, failed } = await takeBack(people)
+    const { changes, failed } = await undoPeople(people)
     expect(changes).toMatchObject({ total: 4, restored: 3, rejected: 1, remaining: 0 })
     expect(failed).toMatchObject([{ key: '2', outcome: 'rejected' }])
   })
