@@ -158,8 +158,8 @@ function printNextSteps(
   const other = names.includes(displayPath) ? '' : ` --config ${displayPath}`
   const steps = [
     ['fillrate migrate', 'once: creates the schema for the state of Fillrate'],
-    [`fillrate check${other}`, 'verifies configuration, database, API access and webhook URL'],
-    [`fillrate plan${other}`, 'estimates lookups and cost; makes no call and writes nothing'],
+    [`fillrate check${other}`, 'verifies configuration, database and API access'],
+    [`fillrate plan${other}`, 'estimates lookups and cost, without a call'],
   ] as const
   const longest = Math.max(...steps.map(([type]) => type.length))
   for (const [type, why] of steps) stdout.line(`  ${paint('type', padText(type, longest))}   ${why}`)

@@ -117,5 +117,5 @@ function toSandboxOptions(flags: InvocationOf<typeof sandboxParser>['flags']): P
 
 function toPortError(error: unknown, command: CliCommand, taken: number): Error | null {
   if ((error as { code?: string }).code !== 'EADDRINUSE') return null
-  return createUsageError(command, `port ${taken} is used by another program; --port 0 takes any free port`)
+  return createUsageError(command, `port ${taken} is in use by another program; --port 0 takes any free port`)
 }

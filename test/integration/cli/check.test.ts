@@ -160,7 +160,7 @@ const REMARKS: typeof MISTAKES = [
   ],
 ]
 
-describe('every mistake in a source is found, and what to do about it is said', () => {
+describe('every mistake in a source is reported with a fix', () => {
   let found: Map<string, Check>
   beforeAll(async () => {
     const all = [...MISTAKES, ...REMARKS].map(([name, changes]) => [name, source(changes)])
@@ -175,7 +175,7 @@ describe('every mistake in a source is found, and what to do about it is said', 
     expect(problems[0]?.todo).toContain(todo)
   })
 
-  test.each(REMARKS)('%s is no obstacle', (name, _, place, what, todo) => {
+  test.each(REMARKS)('%s is only a warning', (name, _, place, what, todo) => {
     const { verdict, problems } = found.get(`source ${name}`) ?? {}
     expect(verdict).toBe('warning')
     expect(problems).toEqual([
@@ -189,14 +189,14 @@ describe('every mistake in a source is found, and what to do about it is said', 
     ])
   })
 
-  test('both inputs that are never the same twice are named, and no other', () => {
+  test('volatile inputs are named, and no others', () => {
     expect(found.get('source random')?.problems.map(({ place }) => place)).toEqual([
       'inputs.name',
       'inputs.company',
     ])
   })
 
-  test('in a terminal, with the caret at its place, exit code 2, and all others looked at', async () => {
+  test('in a terminal with a caret at its place, exit code 2, and all sources checked', async () => {
     const [, changes = {}] = MISTAKES.find(([name]) => name === 'syntax') ?? []
     const ended = await check({ sources: { people: source(changes) } })
     expect(ended).toMatchObject({ code: 2, stderr: '' })
@@ -276,7 +276,7 @@ describe('the webhook address', () => {
     const { port } = new URL(sandbox.url)
     expect(await bulk({ FILLRATE_PUBLIC_URL: 'https://hooks.example', FILLRATE_PORT: port })).toMatchObject({
       verdict: 'error',
-      problems: [{ place: 'FILLRATE_PORT', found: `port ${port} of 127.0.0.1 is taken by another program` }],
+      problems: [{ place: 'FILLRATE_PORT', found: `port ${port} of 127.0.0.1 is in use by another program` }],
     })
   })
 
@@ -298,7 +298,7 @@ describe('the webhook address', () => {
 describe('the clock', () => {
   const clock = async (options: Options): Promise<Check | undefined> => (await checks(options)).get('clock')
 
-  test('of this machine is held against Postgres and the service', async () => {
+  test('of this machine is compared with Postgres and the service', async () => {
     expect(await clock({})).toMatchObject({ verdict: 'ok', text: 'agrees with Postgres and the service' })
     expect(await clock({ now: () => Date.now() + 300_500 })).toMatchObject({
       verdict: 'warning',
@@ -307,7 +307,7 @@ describe('the clock', () => {
     })
   })
 
-  test('of the service may be off, which harms nothing', async () => {
+  test('of the service can differ without harm', async () => {
     const late = createServer((_, response) => {
       response.setHeader('date', new Date(Date.now() - 3_600_000).toUTCString())
       response.end()
@@ -326,7 +326,7 @@ describe('the clock', () => {
   })
 })
 
-test('a database without the schema says so, and who may not make it is told the grant', async () => {
+test('a missing schema is reported, with the grant for a role that may not create it', async () => {
   const role = `clerk_${database.url.slice(-12)}`
   const name = `empty_${database.url.slice(-12)}`
   await database.pool.query(`create role ${role} login password 'x'`)
@@ -348,7 +348,7 @@ test('a database without the schema says so, and who may not make it is told the
   }
 })
 
-test('a database that holds the answers of another service says so, and how to go on when it has only moved', async () => {
+test('results of another service in the database are reported, with the statement for a service that has moved', async () => {
   const { pool } = database
   await pool.query(`insert into fillrate.services (id, host) values (0, 'api.old.example')`)
   const { host } = new URL(sandbox.url)
@@ -361,7 +361,7 @@ test('a database that holds the answers of another service says so, and how to g
   await pool.query(`delete from fillrate.services`)
 })
 
-test('a run that is at work with another service or key is named', async () => {
+test('a run in progress with another service or key is named', async () => {
   const { pool } = database
   const start = (scope: string) =>
     pool.query(
@@ -375,12 +375,12 @@ test('a run that is at work with another service or key is named', async () => {
   const found = (await checks({})).get('scope')
   expect(found).toMatchObject({ verdict: 'warning' })
   expect(found?.text).toMatch(
-    /^with another service or key, run \d+ \(api\.test\.example 0123abcd\) is at work$/,
+    /^run \d+ \(api\.test\.example 0123abcd\) is in progress with another service or key$/,
   )
   await pool.query(`delete from fillrate.runs`)
 })
 
-test('a function that another role may execute is told, with the statement that ends it', async () => {
+test('a function that another role may execute is reported, with the statement that revokes it', async () => {
   // As a version before installed it, or of a source that is no longer in the configuration.
   await database.pool
     .query(`create function fillrate.follow_gone() returns trigger language plpgsql security definer

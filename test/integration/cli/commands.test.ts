@@ -39,7 +39,7 @@ const run = (...words: string[]): Promise<Ended> => runWith({}, ...words)
 const jsonOf = async (...words: string[]): Promise<unknown> =>
   JSON.parse((await run(...words, '--json')).stdout)
 
-test('check looks at everything, costs no call, and all is ready', async () => {
+test('check verifies everything without a billable call, and reports that all is ready', async () => {
   const ended = await run('check')
   expect(ended).toMatchObject({ code: 0, stderr: '' })
   for (const name of [
@@ -56,7 +56,7 @@ test('check looks at everything, costs no call, and all is ready', async () => {
   expect(sandbox.stats().calls).toEqual({ accepted: 0, refused: 0 })
 })
 
-describe('check says what is wrong, exits with 2, and still looks at the rest', () => {
+describe('check reports a problem, exits with 2, and still checks the rest', () => {
   test.each([
     [
       'the database',
@@ -73,7 +73,7 @@ describe('check says what is wrong, exits with 2, and still looks at the rest', 
     expect(ended.code).toBe(2)
   })
 
-  test('bulk that is off is no mistake', async () => {
+  test('bulk that is off is not an error', async () => {
     const ended = await runWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'check')
     expect(ended.stdout).toMatch(/! bulk +off/)
     expect(ended.code).toBe(0)
@@ -85,7 +85,7 @@ test('before the first run, lists are empty and status says so', async () => {
   expect(await run('jobs')).toMatchObject({ code: 0, stdout: 'No job yet.\n' })
   expect(await run('failures')).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining('No row has failed'),
+    stdout: expect.stringContaining('No failed rows'),
   })
   expect(await run('status')).toMatchObject({
     code: 0,
@@ -99,7 +99,7 @@ describe('after a run', () => {
     if (ended.code !== 0) throw new Error(ended.stderr)
   })
 
-  test('status counts what plain SQL counts', async () => {
+  test('status counts the same as plain SQL', async () => {
     const status = (await jsonOf('status')) as {
       rows: Record<string, Record<string, number>>
       fill_rate: Record<string, { eligible: number; columns: { column: string; filled: number }[] }>
@@ -125,7 +125,7 @@ describe('after a run', () => {
     )
   })
 
-  test('status still tells what it can without a configuration', async () => {
+  test('status works without a configuration, except for fill rates', async () => {
     await cli.configure('{ "sources": ')
     const ended = await run('status')
     await cli.configure(withAccounts)
@@ -160,7 +160,7 @@ describe('after a run', () => {
     expect(await run('failures', '--csv', 'no/such/folder.csv')).toMatchObject({ code: 2 })
   })
 
-  test('runs and jobs are listed, and can be asked for by state', async () => {
+  test('runs and jobs are listed, and can be filtered by state', async () => {
     expect(await jsonOf('runs')).toMatchObject({ runs: [{ id: 1, state: 'completed' }] })
     expect(await jsonOf('runs', '--state', 'failed')).toEqual({ runs: [] })
     expect((await run('runs')).stdout).toMatch(/^ +1 +completed .* 320 /m)
@@ -170,13 +170,13 @@ describe('after a run', () => {
     expect((await run('jobs')).stdout.trim().split('\n')).toHaveLength(jobs.length + 1)
   })
 
-  test('plan says that nothing is left to ask', async () => {
+  test('plan reports that no lookup is left', async () => {
     const ended = await run('plan')
     expect(ended.code).toBe(0)
     expect(ended.stdout).toMatch(/Calls +none/)
   })
 
-  test('a --where that Postgres cannot read is a mistake of the command', async () => {
+  test('a --where that Postgres rejects is a usage error', async () => {
     for (const verb of ['plan', 'run']) {
       const ended = await run(verb, '--where', 't.no_such_column = 1')
       expect(ended.stderr).toMatch(/--where[\s\S]*no_such_column/)
@@ -186,7 +186,7 @@ describe('after a run', () => {
 })
 
 describe('the process', () => {
-  test('migrate can be run again, and says that there is nothing to do', async () => {
+  test('migrate can be repeated, and reports that there is nothing to do', async () => {
     expect(await run('migrate')).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('Nothing to do'),
@@ -194,7 +194,7 @@ describe('the process', () => {
     expect(await jsonOf('migrate')).toEqual({ applied: [] })
   })
 
-  test('an error is one JSON object where JSON is wanted, and in words beside it', async () => {
+  test('with --json an error is one JSON object on standard output, and text on standard error', async () => {
     const ended = await runWith({ DATABASE_URL: undefined }, 'jobs', '--json')
     expect(JSON.parse(ended.stdout)).toMatchObject({
       error: { kind: 'configuration', problems: [{ place: 'DATABASE_URL' }] },
@@ -203,7 +203,7 @@ describe('the process', () => {
     expect(ended.code).toBe(2)
   })
 
-  test('the sandbox tells its address and runs until it is told to stop', async () => {
+  test('the sandbox prints its address and runs until stopped', async () => {
     const { child, ended } = cli.start('sandbox', '--port', '0', '--limit', '5', '--window', '2s', '--json')
     const described = await new Promise<string>((resolve) =>
       child.stdout?.once('data', (data) => resolve(String(data))),
@@ -214,12 +214,12 @@ describe('the process', () => {
     expect((await ended).code).toBe(0)
   })
 
-  test('serve receives until it is told to stop', async () => {
+  test('serve receives webhooks until stopped', async () => {
     const { child, ended } = cli.start('serve', '--port', '0', '--json')
-    const told = await new Promise<string>((resolve) =>
+    const printed = await new Promise<string>((resolve) =>
       child.stdout?.once('data', (data) => resolve(String(data))),
     )
-    const { listens } = JSON.parse(told) as { listens: string }
+    const { listens } = JSON.parse(printed) as { listens: string }
     expect((await fetch(`${listens}/readyz`)).status).toBe(200)
     child.kill('SIGTERM')
     const end = await ended

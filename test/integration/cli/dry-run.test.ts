@@ -32,13 +32,13 @@ const contacts = async (): Promise<string> =>
     )
   ).rows[0]?.sum ?? ''
 
-test('--sample of a run is refused without --dry-run', async () => {
+test('--sample of a run requires --dry-run', async () => {
   const { code, stderr } = await cli.run('run', '--sample', '5')
   expect(code).toBe(2)
   expect(stderr).toContain('--sample requires --dry-run')
 })
 
-test('a dry run that was killed has written nothing, and the run after it writes all', async () => {
+test('a killed dry run has written nothing, and the next run writes everything', async () => {
   const before = await contacts()
   const distinct = await distinctEmails(database.pool)
   const killed = cli.start('run', '--dry-run', '--route', 'sync')
@@ -47,7 +47,7 @@ test('a dry run that was killed has written nothing, and the run after it writes
   await killed.ended
   expect(await contacts()).toBe(before)
 
-  // Until its lease has run out nobody can know that it is dead: a dry run waits, and takes its rows over.
+  // Its lease must expire first: the dry run waits for that, and takes its rows over.
   const waited = await cli.run('run', '--dry-run', '--route', 'sync', '--json')
   expect(JSON.parse(waited.stdout) as RunReport).toMatchObject({ rows: { picked: 400, waiting: 0 } })
 
@@ -63,7 +63,7 @@ test('a dry run that was killed has written nothing, and the run after it writes
   expect(dry.stdout).toMatch(/^Dry run \d+ completed in .*\n {2}Nothing was written to your tables/m)
   expect(dry.stdout).toMatch(/^Before and after, in 3 rows$/m)
   expect(dry.stdout).toMatch(/Cells +[\d,]+ would be written/)
-  expect(dry.stdout).toContain('Beside them, in each row of contacts: enriched_at')
+  expect(dry.stdout).toContain('Also set in each row of contacts: enriched_at')
   expect(await contacts()).toBe(before)
 
   const calls = sandbox.stats().calls.accepted

@@ -19,7 +19,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-test('SIGTERM in the middle saves the state; the next run goes on where it was', async () => {
+test('SIGTERM saves the state of a run; the next run continues where it stopped', async () => {
   const distinct = await distinctEmails(database.pool)
   const first = cli.start('run', '--route', 'sync', '--json')
   await expect.poll(() => sandbox.stats().calls.accepted).toBeGreaterThan(200)

@@ -29,7 +29,7 @@ interface Report {
   readonly lookups: { readonly in_doubt: number }
 }
 
-test('after SIGKILL the next run finishes; at most one call a slot is paid twice, and all of these are counted', async () => {
+test('after SIGKILL the next run finishes; at most one call per slot is billed twice, and each is counted', async () => {
   const distinct = await distinctEmails(database.pool)
   const typed = await typedCells(database.pool)
   const killed = cli.start('run', '--route', 'sync', '--json')

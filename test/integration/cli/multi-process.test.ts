@@ -35,7 +35,7 @@ const runTwice = async (route: string): Promise<RunReport[]> => {
   return ended.map((one) => JSON.parse(one.stdout) as RunReport)
 }
 
-test('two runs at once enrich every row, ask no input twice, and call through one caller', async () => {
+test('two concurrent runs enrich every row, repeat no lookup, and call through one leader', async () => {
   const distinct = await distinctEmails(database.pool)
   const reports = await runTwice('sync')
   for (const report of reports) {
@@ -50,7 +50,7 @@ test('two runs at once enrich every row, ask no input twice, and call through on
   expect(stats.calls).toEqual({ accepted: distinct, refused: 0 })
 })
 
-test('the same in bulk', async () => {
+test('two concurrent runs do the same in bulk', async () => {
   sandbox.reset()
   await database.pool.query(
     `insert into crm.contacts (email) select 'bulk' || (n / 2) || '@example.com' from generate_series(1, 2000) n`,

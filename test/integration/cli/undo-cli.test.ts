@@ -27,7 +27,8 @@ const contacts = (): Promise<string> => checksum(database.pool, 'crm.contacts')
 const calls = (): number => sandbox.stats().calls.accepted
 
 /** As a user types it, in a process of its own. */
-const fillrate = async (line: string): Promise<string> => told(line, await cli.run(...line.split(' ')), 0)
+const fillrate = async (line: string): Promise<string> =>
+  expectExit(line, await cli.run(...line.split(' ')), 0)
 
 /** The same command in this process, which takes a tenth of the time. */
 async function here(line: string, code = 0): Promise<string> {
@@ -36,15 +37,15 @@ async function here(line: string, code = 0): Promise<string> {
     FILLRATE_BASE_URL: sandbox.url,
     FILLRATE_API_KEY: sandbox.keys.join(','),
   }
-  return told(line, await runProgram({ cwd: cli.folder, env }, ...line.split(' ')), code)
+  return expectExit(line, await runProgram({ cwd: cli.folder, env }, ...line.split(' ')), code)
 }
 
-function told(line: string, ended: Ended, code: number): string {
+function expectExit(line: string, ended: Ended, code: number): string {
   expect(ended.code, `${line}: ${ended.stderr}`).toBe(code)
   return ended.stdout + (code === 2 ? ended.stderr : '')
 }
 
-test('a run is taken back, and forth, and back but for what somebody has typed', async () => {
+test('a run is undone, redone, and undone again except for values changed since', async () => {
   await fillrate('run --route sync')
   const after = await contacts()
   expect(after).not.toBe(before)
@@ -57,12 +58,12 @@ test('a run is taken back, and forth, and back but for what somebody has typed',
   expect(await contacts()).toBe(after)
 
   const undone = await fillrate('undo 1')
-  expect(undone).toMatch(/^Run 2 took back run 1 in /)
-  expect(undone).toMatch(/fillrate undo 2 +writes it again/)
+  expect(undone).toMatch(/^Run 2 undid run 1 in /)
+  expect(undone).toMatch(/fillrate undo 2 +writes the values again/)
   expect(await contacts()).toBe(before)
 
   const again = await fillrate('undo 2')
-  expect(again).toMatch(/^Run 3 took back the undo that was run 2 in /)
+  expect(again).toMatch(/^Run 3 undid undo run 2 in /)
   expect(await contacts()).toBe(after)
 
   await database.pool.query(`update crm.contacts set title = 'Chief' where id = 8`)
@@ -73,24 +74,24 @@ test('a run is taken back, and forth, and back but for what somebody has typed',
   expect(await contacts()).toBe(before)
 })
 
-test('what was undone is written again when that is asked for, without a call', async () => {
-  const asked = calls()
+test('retry --state undone writes undone rows again without a call', async () => {
+  const callsBefore = calls()
   expect(await here('run --route sync')).toContain('Nothing to do')
   expect(await contacts()).toBe(before)
   expect(await here('retry --state undone --dry-run')).toContain('40 rows would be due')
-  expect(await here('retry --state undone')).toMatch(/40 rows are due[\s\S]*To ask +nothing/)
-  expect(await here('run --route sync')).toMatch(/36 answered before \+ 0 asked/)
-  expect(calls()).toBe(asked)
+  expect(await here('retry --state undone')).toMatch(/40 rows are due[\s\S]*To look up +none/)
+  expect(await here('run --route sync')).toMatch(/36 stored \+ 0 requested/)
+  expect(calls()).toBe(callsBefore)
   expect(await scalar(database.pool, 'select count(*)::int from crm.contacts where phone is null')).toBe(0)
 })
 
-test('after a change of the outputs, remap shows what it would write, writes it without a call, and is taken back', async () => {
+test('after a change of the outputs, remap previews, writes without a call, and can be undone', async () => {
   const { pool } = database
   await pool.query('alter table crm.contacts add department text')
   const { outputs } = crmConfig.sources.contacts
   await cli.configure(withContacts({ outputs: { ...outputs, department: 'department' } }))
   const was = await contacts()
-  const asked = calls()
+  const callsBefore = calls()
 
   const plan = await here('remap contacts --dry-run')
   const [first] = (
@@ -111,13 +112,13 @@ test('after a change of the outputs, remap shows what it would write, writes it 
   expect(await scalar(pool, `select department from crm.contacts where id = ${first?.key}`)).toBe(
     first?.department,
   )
-  expect(await here('remap contacts')).toContain('in which nothing changes')
-  expect(calls()).toBe(asked)
+  expect(await here('remap contacts')).toContain('unchanged')
+  expect(calls()).toBe(callsBefore)
   await here(`undo ${run}`)
   expect(await contacts()).toBe(was)
 })
 
-test('mistakes are told in one message, and change nothing', async () => {
+test('a mistake is reported in one message, and changes nothing', async () => {
   const was = await contacts()
   expect(await here('undo 99', 2)).toMatch(/RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/)
   expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)

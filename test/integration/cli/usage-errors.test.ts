@@ -25,7 +25,7 @@ const withSource = (changes: object): object => ({
   sources: { contacts: { ...contacts, ...changes } },
 })
 
-/** One clear message that names the place, exit code 2, no stack, nothing written, nothing asked. */
+/** Expects one message that names the place, exit code 2, no stack, no writes and no calls. */
 async function expectRefused(ended: Ended, ...named: (string | RegExp)[]): Promise<void> {
   expect(ended.stderr).not.toMatch(/^\s+at /m)
   for (const name of named) expect(ended.stderr).toMatch(name)
@@ -38,7 +38,7 @@ async function expectRefused(ended: Ended, ...named: (string | RegExp)[]): Promi
   expect(rows[0]).toEqual({ rows: 0, written: 0 })
 }
 
-describe('one clear message, the place named, exit 2, nothing written', () => {
+describe('a mistake gives one message with its place, exit code 2, and writes nothing', () => {
   test.each([
     ['a table that is not there', { table: 'crm.contact' }, [/contacts/, /crm\.contact\b/]],
     ['a column that is not there', { outputs: { titel: 'title' } }, [/titel/, /title/]],
@@ -50,36 +50,36 @@ describe('one clear message, the place named, exit 2, nothing written', () => {
     await expectRefused(await cli.run('run'), ...named)
   })
 
-  test('a cron text that is none', async () => {
+  test('an invalid cron expression', async () => {
     await cli.configure({ ...crmConfig, schedule: [{ cron: '0 25 * * *', sources: ['contacts'] }] })
     await expectRefused(await cli.run('run'), /schedule\[0\]/, /0 25/)
   })
 
-  test('JSON that is broken', async () => {
+  test('invalid JSON', async () => {
     await cli.configure('{ "sources": { "contacts": { "kind": "person", } } }')
     await expectRefused(await cli.run('run'), /fillrate\.config\.json:1/)
   })
 
-  test('a database that does not answer, without its password', async () => {
+  test('an unreachable database, without its password', async () => {
     await cli.configure(crmConfig)
     const ended = await cli.runWith({ DATABASE_URL: 'postgres://crm:s3cret@127.0.0.1:1/crm' }, 'run')
     await expectRefused(ended, /DATABASE_URL|127\.0\.0\.1:1/)
     expect(ended.stderr + ended.stdout).not.toContain('s3cret')
   })
 
-  test('a database address that is none', async () => {
+  test('an invalid database URL', async () => {
     await cli.configure(crmConfig)
     const ended = await cli.runWith({ DATABASE_URL: 'mysql://crm:s3cret@127.0.0.1/crm' }, 'run')
     await expectRefused(ended, /DATABASE_URL/)
     expect(ended.stderr + ended.stdout).not.toContain('s3cret')
   })
 
-  test('a key that is missing', async () => {
+  test('a missing key', async () => {
     await cli.configure(crmConfig)
     await expectRefused(await cli.runWith({ FILLRATE_API_KEY: undefined }, 'run'), /FILLRATE_API_KEY/)
   })
 
-  test('a source that is not configured, a flag and a command that are not there', async () => {
+  test('an unknown source, option and command', async () => {
     await cli.configure(crmConfig)
     await expectRefused(await cli.run('run', 'contact'), /contact/, /contacts/)
     await expectRefused(await cli.run('run', '--bugdet', '5'), /--bugdet/, /--budget/)
@@ -87,7 +87,7 @@ describe('one clear message, the place named, exit 2, nothing written', () => {
   })
 })
 
-test('a key that the service refuses stops the run with a message, and nothing is written', async () => {
+test('a key that the service rejects stops the run with a message, and nothing is written', async () => {
   await cli.configure(crmConfig)
   const ended = await cli.runWith({ FILLRATE_API_KEY: 'not-the-key-of-anybody' }, 'run')
   expect(ended.stderr).toMatch(/FILLRATE_API_KEY/)

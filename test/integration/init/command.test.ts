@@ -95,7 +95,7 @@ describe('on a terminal', () => {
     expect(stdout).toMatch(
       /1 +crm\.contacts .* people[\s\S]*2 +crm\.accounts .* companies[\s\S]*Which sources\?/,
     )
-    expect(stdout).toMatch(/Take contacts\? \[Y\/n\] [\s\S]*Take accounts\? \[Y\/n\] /)
+    expect(stdout).toMatch(/Add contacts\? \[Y\/n\] [\s\S]*Add accounts\? \[Y\/n\] /)
     const text = await prompt.read('fillrate.config.ts')
     expect(text).toContain('accounts: {')
     expect(text).not.toContain('contacts: {')

@@ -194,7 +194,7 @@ describe('no secret is ever shown', () => {
   ]
   test.each(errors)('%s', (_, error) => {
     const shown = renderError(error, { ...view, stack: true })
-    const told = shown.text + JSON.stringify(shown.json)
-    for (const secret of secrets) expect(told).not.toContain(secret)
+    const output = shown.text + JSON.stringify(shown.json)
+    for (const secret of secrets) expect(output).not.toContain(secret)
   })
 })

@@ -34,8 +34,8 @@ test('JSON lines for a program', () => {
 
 test('what is below the level is left out', () => {
   const { text, output } = intoFile()
-  createLog({ level: 'warn', format: 'short', output, mask }).info('not told')
-  createLog({ level: 'silent', format: 'short', output, mask }).fatal('not told')
+  createLog({ level: 'warn', format: 'short', output, mask }).info('not logged')
+  createLog({ level: 'silent', format: 'short', output, mask }).fatal('not logged')
   expect(text()).toBe('')
 })
 
@@ -58,7 +58,7 @@ test.each(['short', 'json'] as const)(
 test('a stack is there at debug, and only there', () => {
   const at = (level: 'debug' | 'info'): string => {
     const { text, output } = intoFile()
-    createLog({ level, format: 'short', output, mask }).error({ err: new Error('broke') }, 'told')
+    createLog({ level, format: 'short', output, mask }).error({ err: new Error('broke') }, 'logged')
     return text()
   }
   expect(at('debug')).toMatch(/^\s+at /m)
