@@ -62,7 +62,7 @@ export class RevertQueue {
     }
   }
 
-  /** Retries what was deferred, until there is no more progress for a while. */
+  /** Retries what was deferred, until nothing has progressed for a while. */
   async retryLocked(signal: AbortSignal): Promise<void> {
     const { leftWaitMs } = this.#options.policy
     let count = this.#deferredCount
