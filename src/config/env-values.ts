@@ -87,6 +87,17 @@ function describeSecretProblem(secret: string, sendable: boolean): string | null
   return /^[\x21-\x7e]+$/.test(secret) ? null : 'with characters that a header cannot hold'
 }
 
+/** Schemes that an error may show; any other could be part of a password. */
+const KNOWN_SCHEMES: ReadonlySet<string> = new Set([
+  'http',
+  'https',
+  'mysql',
+  'mariadb',
+  'mssql',
+  'mongodb',
+  'redis',
+])
+
 const EXPECTED_DATABASE_URL = "a URL such as 'postgres://user:password@localhost:5432/crm'"
 
 /** A Postgres URL, unchanged. Errors do not show it, since it may hold a password. */
@@ -101,7 +112,8 @@ export function parseDatabaseUrl(text: string): EnvValue<string> {
     'In the user name and the password, write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25.'
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase()
   if (scheme === undefined) return reject('a text that is not a URL')
-  if (scheme !== 'postgres' && scheme !== 'postgresql') return reject(`a ${scheme}:// URL`)
+  if (scheme !== 'postgres' && scheme !== 'postgresql')
+    return reject(KNOWN_SCHEMES.has(scheme) ? `a ${scheme}:// URL` : 'a URL with another scheme')
   const url = URL.parse(text)
   if (url === null || /\s/.test(text)) return reject('a URL that cannot be read', encode)
   // The first / ? or # ends the host, so an unescaped one in the password leaves its @ behind.
