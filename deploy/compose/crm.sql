@@ -1,4 +1,4 @@
--- A CRM to look at: made-up people and companies with gaps, typed values that must stay, and addresses that are none.
+-- A sample CRM: fictitious people and companies with gaps, typed values that must stay, and invalid addresses.
 create schema crm;
 
 create table crm.accounts (
@@ -37,7 +37,7 @@ select 1 + n % 600,
        (array['Hansen', 'Okafor', 'Silva', 'Tanaka', 'Weber', 'Novak', 'Lund'])[1 + n % 7],
        case when n % 40 = 0 then 'not an address'
             when n % 15 = 0 then null
-            -- Every tenth is in the CRM twice.
+            -- Every tenth person is in the CRM twice.
             when n % 10 = 1 then 'Person' || (n - 1) || '@Example.com'
             else 'person' || n || '@example.com' end,
        case when n % 6 = 0 then 'typed by hand' end,

@@ -1,6 +1,6 @@
 import { defineConfig } from 'fillrate'
 
-/** For docker-compose.yml: the CRM of crm.sql. */
+/** The configuration of docker-compose.yml, for the CRM of crm.sql. */
 export default defineConfig({
   sources: {
     accounts: {

@@ -91,14 +91,14 @@ function fields({ properties = {}, required = [] }: Schema): string {
     ['field', 'value', 'meaning'],
     Object.entries(properties).map(([name, schema]) => [
       `\`${name}\`${required.includes(name) ? ', required' : ''}`,
-      valueOf(name, schema),
+      describeValue(name, schema),
       schema.description ?? DESCRIPTIONS[name] ?? '',
     ]),
   )
 }
 
 /** The valid values, in words. */
-function valueOf(name: string, schema: Schema): string {
+function describeValue(name: string, schema: Schema): string {
   if (name === 'kind') return '`person` or `company`'
   if (name === 'field') return 'see below'
   if (name === 'matches') return 'a regular expression, as such or as text'
@@ -107,10 +107,10 @@ function valueOf(name: string, schema: Schema): string {
   if (schema.const !== undefined) return `\`${String(schema.const)}\``
   if (values !== undefined) return values.map((one) => `\`${String(one)}\``).join(', ')
   const any = anyOf ?? oneOf
-  if (any !== undefined) return any.map((one) => valueOf('', one)).join(', or ')
+  if (any !== undefined) return any.map((one) => describeValue('', one)).join(', or ')
   if (type === 'array')
     return schema.items?.properties === undefined
-      ? `a list of ${valueOf('', schema.items ?? {}).replace(/^an? /, '')}s`
+      ? `a list of ${describeValue('', schema.items ?? {}).replace(/^an? /, '')}s`
       : 'a list of objects'
   if (type === 'boolean') return '`true` or `false`'
   if (type === 'object') return 'an object'

@@ -1,4 +1,4 @@
-/** Text as a cell of a table holds it, or as a paragraph: what would be markup is none. */
+/** Escapes text for a Markdown table cell or paragraph. */
 export const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('<', '&lt;')
 
 export function table(head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
