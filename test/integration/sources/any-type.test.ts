@@ -17,7 +17,7 @@ import { prepare, type Writing } from './writing.ts'
 
 let database: TestDatabase
 
-/** The settings that change how Postgres writes values, each to what is not its default. */
+/** Settings that change how Postgres writes values, each set to a non-default. */
 const SETTINGS = `
   alter database "%" set DateStyle = 'SQL, DMY'; alter database "%" set extra_float_digits = 0;
   alter database "%" set IntervalStyle = 'sql_standard'; alter database "%" set bytea_output = 'escape'`
@@ -34,7 +34,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** A new table `people` of these columns, beside its key and the email. */
+/** Creates a table `people` with these columns, a key and an email. */
 async function table(columns: string, rows: string): Promise<void> {
   await database.pool.query(
     `drop table if exists people cascade; create table people (id int primary key, email text, ${columns}); ${rows}`,
@@ -63,7 +63,7 @@ const undo = (source: Source, rows: readonly UndoRow[]): Promise<UndoResult[]> =
 const toUndo = ({ key, before, after }: WriteResult | UndoResult): UndoRow[] =>
   before && after ? [{ key, before, after }] : []
 
-/** Every row to the last byte, whatever the session is set to. */
+/** Every row to the last byte, whatever the session's settings. */
 async function bytes(from = 'people'): Promise<string[]> {
   const client = await database.pool.connect()
   try {
@@ -78,7 +78,7 @@ async function bytes(from = 'people'): Promise<string[]> {
   }
 }
 
-/** Column type, what it holds, what the record has. */
+/** Column type, its value, the record's value. */
 const SHAPES: [type: string, held: string, value: unknown][] = [
   ['text[]', `'{{a,b},{c,d}}'`, ['x', 'y']],
   ['text[]', `'[0:1]={a,"b c"}'`, ['NULL', '', 'x,"y']],
@@ -128,7 +128,7 @@ const SHAPES: [type: string, held: string, value: unknown][] = [
 ]
 
 describe('undo and its undo, to the byte', () => {
-  test('of every type of column, one beside the other', async () => {
+  test('with every column type in one table', async () => {
     const names = SHAPES.map((_, n) => `c${n}`)
     await table(
       SHAPES.map(([type], n) => `c${n} ${type}`).join(', '),
@@ -145,8 +145,8 @@ describe('undo and its undo, to the byte', () => {
     const after = await bytes()
     let rows = written.flatMap(toUndo)
     for (const expected of [before, after, before]) {
-      const rehearsed = await inTransaction(database.db, (tx) => previewRestore(tx, source, rows))
-      expect(rehearsed.map((one) => [one.outcome, one.keptColumns])).toEqual(rows.map(() => ['restored', []]))
+      const preview = await inTransaction(database.db, (tx) => previewRestore(tx, source, rows))
+      expect(preview.map((one) => [one.outcome, one.keptColumns])).toEqual(rows.map(() => ['restored', []]))
       const results = await undo(source, rows)
       expect(results.map((one) => [one.outcome, one.reason, one.keptColumns])).toEqual(
         rows.map(() => ['restored', null, []]),
@@ -156,7 +156,7 @@ describe('undo and its undo, to the byte', () => {
     }
   })
 
-  test('in a session of another zone, and tracked follows what was written there', async () => {
+  test('in a session of another time zone, and tracked recognizes what was written there', async () => {
     await table('at timestamptz[], span tstzrange', `insert into people values (1, 'a', null, null);`)
     const source = await open(['at', 'span'].map((column) => output(column, column, { policy: 'tracked' })))
     const before = await bytes()
@@ -208,7 +208,7 @@ describe('undo and its undo, to the byte', () => {
     expect(await bytes()).toEqual(before)
   })
 
-  test('where a column has become text or json since', async () => {
+  test('after a column has become text or json', async () => {
     await table(
       'n numeric, j jsonb, s jsonb',
       `insert into people values (1, 'a', 12.50, '{"b": 1}', '"was"');`,
@@ -227,7 +227,7 @@ describe('undo and its undo, to the byte', () => {
     expect(await bytes()).toEqual([String.raw`(1,a,12.50,"{""b"": 1}","""was""")`])
   })
 
-  test('one old value that no longer fits ends nothing but its own row', async () => {
+  test('one old value that no longer fits rejects only its own row', async () => {
     await table(
       'h ext.hstore, v text',
       `insert into people select n, 'a', case n when 7 then 'a=>1' end::ext.hstore from generate_series(1, 20) n;`,
@@ -246,7 +246,7 @@ describe('undo and its undo, to the byte', () => {
     expect(outcomes[6]).toBe('rejected')
   })
 
-  test('what an AFTER trigger made of the row is what was written, and undo takes it back', async () => {
+  test('records the row as an AFTER trigger has changed it, and undoes that', async () => {
     await table(
       'v text',
       `insert into people values (1, 'a', null);
@@ -266,7 +266,7 @@ describe('undo and its undo, to the byte', () => {
   })
 })
 
-describe('one row’s error is that row’s alone', () => {
+describe('an error of one row rejects only that row', () => {
   const values: [what: string, type: string, bad: unknown, good: unknown, sql: string | null][] = [
     ['ltree reads with 42601', 'ext.ltree', 'Sales & Marketing', 'Sales', null],
     ['hstore reads with XX000', 'ext.hstore', 'not hstore', 'k=>v', null],
@@ -283,7 +283,7 @@ describe('one row’s error is that row’s alone', () => {
     expect(results[16]).toMatchObject({ outcome: 'rejected', before: null })
   })
 
-  test('what a try without any row gives too ends the batch', async () => {
+  test('an error that occurs without any row ends the batch', async () => {
     await table('v text', `insert into people values (1, 'a');`)
     const source = await open([always('v')])
     await database.pool.query('alter table people rename v to w')
@@ -292,7 +292,7 @@ describe('one row’s error is that row’s alone', () => {
 })
 
 describe('keys', () => {
-  test('are compared by the operators of their own index, wherever their extension is', async () => {
+  test('are compared with the operators of their index, whatever schema their extension is in', async () => {
     await database.pool.query(`
       create table places (k ext.citext primary key, email text, v text);
       insert into places select case when g % 2 = 0 then upper('k' || md5(g::text)) else 'k' || md5(g::text) end, 'cs' || g
@@ -333,7 +333,7 @@ describe('keys', () => {
     },
   )
 
-  test('that no longer cast to the key’s type are those of rows that are gone', async () => {
+  test('that no longer cast to the key’s type count as missing rows', async () => {
     await table('v text', `insert into people values (1, 'a'), (2, 'b');`)
     const old = await open([always('v')])
     const batch = await prepare(database, old, ['1', '2'], { v: 'x' })
@@ -347,7 +347,7 @@ describe('keys', () => {
     expect(await undo(source, one ? toUndo(one) : [])).toMatchObject([{ outcome: 'row_missing' }])
   })
 
-  test('that stand in a table and in one that inherits from it blame the table, not the joins', async () => {
+  test('in a table and in one that inherits from it are reported for the table, not the joins', async () => {
     await table(
       'v text',
       `insert into people values (1, 'a', null); create table staff () inherits (people); insert into staff values (1, 'b', null);`,
@@ -362,7 +362,7 @@ describe('keys', () => {
     })
   })
 
-  test('a column with a name of Fillrate’s own is read and written, or told as what it is', async () => {
+  test('a column with a name that Fillrate uses is read and written, or reported', async () => {
     await table('"~key" text, v text', `insert into people values (1, 'a', 'k', null);`)
     expect(await write(await open([always('v')]), ['1'], { v: 'x' })).toMatchObject([{ outcome: 'written' }])
     await table('"~i" text, v text', '')
@@ -373,7 +373,7 @@ describe('keys', () => {
 })
 
 describe('values', () => {
-  test('too long for a type that cuts without a word are left out, or cut where that is wished', async () => {
+  test('too long for a type that truncates silently are skipped, or truncated if configured', async () => {
     await table('c "char", n name, b bit(4), v varbit(3)', `insert into people values (1, 'a'), (2, 'b');`)
     const columns = ['c', 'n', 'b', 'v']
     const record = { c: 'VP', n: 'é'.repeat(32), b: '101011', v: '1010' }
@@ -393,7 +393,7 @@ describe('values', () => {
     expect(rows).toEqual([{ c: 'V', n: 'é'.repeat(31), b: '1010', v: '101' }])
   })
 
-  test('a json text that Postgres can’t read as jsonb is left alone, and is no blank', async () => {
+  test('a json text that Postgres cannot convert to jsonb is left alone, and is not blank', async () => {
     await table(
       'j json',
       String.raw`insert into people values (1, 'a', '"a\u0000b"'), (2, 'b', '{"\u0000": 1}'), (3, 'c', '""');`,
@@ -414,7 +414,7 @@ describe('values', () => {
     expect(await bytes()).toEqual(before)
   })
 
-  test('a key inside a json column is refused: what its text holds besides would be rewritten', async () => {
+  test('a key inside a json column is rejected: the rest of its text would be rewritten', async () => {
     await table('j json', '')
     await expect(open([output('j.dep', 'department')])).rejects.toMatchObject({
       problems: [{ place: 'outputs.j.dep', expected: expect.stringContaining('jsonb') as string }],

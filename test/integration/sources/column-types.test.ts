@@ -28,7 +28,7 @@ afterAll(async () => {
 
 let next = 1
 
-/** A new row, one value written to one of its columns: what the column then holds, as text, or why not. */
+/** Writes one value to a column of a new row. Returns what the column then holds, as text, or why it was rejected. */
 async function writeTo(column: string, value: unknown, options = {}) {
   const key = String(next++)
   await database.pool.query(`insert into typed (id, email) values ($1, 'a')`, [key])
@@ -114,14 +114,14 @@ describe('a value is written in the column’s own type', () => {
     ['c_domain', 'bad', 'check constraint short_check does not allow the value'],
     ['c_percent', 101, 'check constraint percent_check does not allow the value'],
     ['c_inet', 'nowhere', 'invalid input syntax for type inet (22P02)'],
-  ])('%s refuses %j by itself', async (column, value, reason) => {
+  ])('%s rejects %j in the database', async (column, value, reason) => {
     expect(await writeTo(column, value)).toMatchObject({
       held: null,
       result: { outcome: 'rejected', reason },
     })
   })
 
-  test('a value that is written past the fitting is never cut without a word', async () => {
+  test('a value that skips coercion is never truncated silently', async () => {
     const { result } = await writeTo('c_domain', 'longer', { sql: '$value' })
     expect(result).toMatchObject({
       outcome: 'unchanged',

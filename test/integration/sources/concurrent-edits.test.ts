@@ -40,8 +40,8 @@ beforeEach(async () => {
 const record = { title: 'CTO', phone: '+4712345678', department: 'IT' }
 
 /**
- * A person edits a row in a transaction that is still open: our write leaves it, and writes the other. Then the person
- * commits, and the row is written again with what was prepared before.
+ * A user edits a row in an open transaction: our write skips it and writes the other one. Then the user commits, and the
+ * row is written again with what was prepared before.
  */
 async function writeWhile(edit: string, edited = '1'): Promise<WriteResult[]> {
   const batch = await prepare(database, source, ['1', '2'], record)
@@ -63,7 +63,7 @@ async function writeWhile(edit: string, edited = '1'): Promise<WriteResult[]> {
 const people = async (): Promise<unknown[]> =>
   (await database.pool.query('select id, title, phone, attributes from people order by id')).rows
 
-test('a value typed in a transaction that was open when the row was to be written stays', async () => {
+test('a value entered in a transaction that was open during the write stays', async () => {
   const results = await writeWhile(
     `update people set title = 'Typed', phone = '1', attributes = attributes || '{"typed": 2}' where id = 1`,
   )
@@ -83,12 +83,12 @@ test('a row whose own input changes meanwhile is not written', async () => {
   expect((await people())[0]).toMatchObject({ title: null, phone: null, attributes: { kept: 1 } })
 })
 
-test('a row that is given to another account meanwhile asks another question', async () => {
+test('a row whose joined account changes meanwhile is not written', async () => {
   const results = await writeWhile(`update people set account_id = 2 where id = 1`)
   expect(results).toMatchObject([{ outcome: 'inputs_changed' }, { outcome: 'written' }])
 })
 
-test('a row deleted, or taken out of the source, meanwhile is gone', async () => {
+test('a row that is deleted or leaves the source meanwhile is missing', async () => {
   expect(await writeWhile(`update people set deleted = true where id = 1`)).toMatchObject([
     { outcome: 'row_missing' },
     { outcome: 'written' },
@@ -96,7 +96,7 @@ test('a row deleted, or taken out of the source, meanwhile is gone', async () =>
   expect(await writeWhile(`delete from people where id = 2`, '2')).toMatchObject([{ outcome: 'row_missing' }])
 })
 
-test('a row that refers to a locked one can be inserted meanwhile', async () => {
+test('a row that references a locked one can be inserted meanwhile', async () => {
   await database.pool.query(
     `drop table if exists notes; create table notes (person int references people, note text)`,
   )
@@ -109,7 +109,7 @@ test('a row that refers to a locked one can be inserted meanwhile', async () => 
   await database.pool.query('drop table notes')
 })
 
-test('two writers of the same rows leave the first one’s values, and neither waits for the other', async () => {
+test('of two writers of the same rows the first one wins, and neither waits for the other', async () => {
   const first = await prepare(database, source, ['1', '2'], record)
   const second = await prepare(database, source, ['2', '1'], { ...record, title: 'CEO' })
   await transact(database, async (tx) => {

@@ -37,7 +37,7 @@ describe('a page that fails', () => {
     return problems?.problems.map(({ place, found }) => `${place}: ${found}`)
   }
 
-  test('names the key for which the joins give two rows', async () => {
+  test('names the key that the joins give two rows for', async () => {
     expect(await reason({ email: 't.email' }, 'left join accounts a on a.person = t.id')).toEqual([
       'joins: more than one row for key 777',
     ])
@@ -49,7 +49,7 @@ describe('a page that fails', () => {
     ).toEqual(['inputs.name: more than one row returned by a subquery used as an expression, for key 777'])
   })
 
-  test('names the key and the input that can’t be computed', async () => {
+  test('names the key and the input that cannot be evaluated', async () => {
     const email = `(select max(code)::int from accounts where person = t.id and t.id > 800)`
     expect(await reason({ email })).toEqual([
       'inputs.email: invalid input syntax for type integer: "x", for key 888',
@@ -63,31 +63,31 @@ describe('a page that fails', () => {
   })
 })
 
-describe('inspection', () => {
+describe('describeSource', () => {
   const places = async (options: Parameters<typeof mapping>[0]): Promise<string[]> =>
     (await describeSource(database.db, await openSource(database.db, mapping(options)))).map(
       ({ place, found, todo }) => `${place}: ${found} → ${todo}`,
     )
 
-  test('has nothing to say of a source that is well made', async () => {
+  test('reports nothing for a sound source', async () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 
-  test('tells joins that keep the key’s index from being followed', async () => {
+  test('reports joins that prevent using the key’s index', async () => {
     expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
       expect.stringMatching(/^joins: each page reads or sorts the whole table/),
     ])
   })
 
-  test('tells a condition that nothing meets, a change time without an index and an enum without a map', async () => {
+  test('reports a condition that no row meets, a changedAt without an index and an enum without a map', async () => {
     expect(
       await places({
-        where: "t.title = 'nobody'",
+        where: "t.title = 'missing'",
         changedAt: 't.updated_at',
         outputs: [output('stage', 'seniority')],
       }),
     ).toEqual([
-      expect.stringMatching(/^where: t\.title = 'nobody'\na condition that no row meets/),
+      expect.stringMatching(/^where: t\.title = 'missing'\na condition that no row meets/),
       expect.stringMatching(
         /^changedAt: .* → create index concurrently on "public"\."people" \(updated_at\)$/,
       ),

@@ -1,6 +1,6 @@
 import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
 
-/** An output with every default filled in, as the configuration gives it. */
+/** An output with all defaults, as from the configuration. */
 export const output = (
   column: string,
   field: string,
@@ -19,7 +19,7 @@ export const output = (
   ...options,
 })
 
-/** A mapping of `people` with every default filled in. */
+/** A mapping of `people` with all defaults. */
 export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => ({
   name: 'people',
   kind: 'person',

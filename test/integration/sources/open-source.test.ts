@@ -40,8 +40,8 @@ async function problems(options: Partial<SourceMapping>): Promise<readonly Sourc
   return error.problems
 }
 
-describe('a mapping that fits', () => {
-  test('is opened with its real types, off the search path, in mixed case', async () => {
+describe('a valid mapping', () => {
+  test('is opened with its real types, outside the search path, in mixed case', async () => {
     const source = await openSource(
       database.db,
       contacts({
@@ -71,7 +71,7 @@ describe('a mapping that fits', () => {
     ])
   })
 
-  test('may be opened inside a transaction, which a problem does not spoil', async () => {
+  test('may be opened in a transaction, which a problem does not abort', async () => {
     await database.db.transaction().execute(async (tx) => {
       await expect(openSource(tx, contacts({ where: 't.nothing' }))).rejects.toThrow(SourceProblems)
       await expect(openSource(tx, contacts())).resolves.toMatchObject({ name: 'contacts' })
@@ -92,14 +92,14 @@ describe('a table', () => {
     expect((await problems({ table }))[0]?.todo).toContain(todo)
   })
 
-  test('a view is refused', async () => {
+  test('a view is rejected', async () => {
     expect(await problems({ table: 'crm.people' })).toMatchObject([
       { place: 'table', found: `'crm.people', a view` },
     ])
   })
 })
 
-test('a database that can’t hold every letter is refused', async () => {
+test('a database that cannot store every character is rejected', async () => {
   const name = `latin_${database.url.slice(-12)}`
   await database.pool.query(`create database ${name} encoding 'LATIN1' template template0 locale 'C'`)
   const url = new URL(database.url)
@@ -149,7 +149,7 @@ describe('outputs', () => {
     ['search', 'a generated column', ''],
     ['email', `the column that the input 'email' is read from`, ''],
     ['plain.x', `a key inside 'plain', which is text`, 'attributes'],
-  ])('%s is refused', async (column, found, todo) => {
+  ])('%s is rejected', async (column, found, todo) => {
     const [problem, ...more] = await problems({ outputs: [output(column, 'title')] })
     expect(more).toEqual([])
     expect(problem?.place).toBe(`outputs.${column}`)
@@ -166,19 +166,19 @@ describe('outputs', () => {
     },
   )
 
-  test('a key that an input is read from is refused, its siblings are not', async () => {
+  test('a json key that an input is read from is rejected, its siblings are not', async () => {
     const inputs = { email: `t.attributes ->> 'email'` }
     expect(await problems({ inputs, outputs: [output('attributes.email', 'email')] })).toHaveLength(1)
     await openSource(database.db, contacts({ inputs, outputs: [output('attributes.phone', 'phone')] }))
   })
 
-  test('one of several columns that make an input may be filled', async () => {
+  test('one of several columns of an input may be filled', async () => {
     const inputs = { name: `concat_ws(' ', t."firstName", t.plain)`, company: 't.email' }
     const opened = openSource(database.db, contacts({ inputs, outputs: [output('firstName', 'name.first')] }))
     await expect(opened).resolves.toMatchObject({ outputs: [{ attribute: 'firstName' }] })
   })
 
-  test('the same cell twice, and a part of another, are refused', async () => {
+  test('the same cell twice, and a part of another, are rejected', async () => {
     expect(
       await problems({
         outputs: [
@@ -196,7 +196,7 @@ describe('outputs', () => {
     ])
   })
 
-  test('values that a map gives and the column can’t hold are refused', async () => {
+  test('map values that the column cannot hold are rejected', async () => {
     expect(
       await problems({
         outputs: [
@@ -218,7 +218,7 @@ describe('outputs', () => {
   })
 })
 
-test('a condition of a run is looked at before the run begins', async () => {
+test('the condition of a run is checked before the run starts', async () => {
   const source = await openSource(database.db, contacts())
   await expect(checkWhere(database.db, source, 't.plain is null -- yet')).resolves.toBeUndefined()
   await expect(checkWhere(database.db, source, 't.plian is null')).rejects.toThrow(
@@ -227,7 +227,7 @@ test('a condition of a run is looked at before the run begins', async () => {
   await expect(checkWhere(database.db, source, 'true) or (true')).rejects.toThrow(/closes nothing/)
 })
 
-describe('an expression that the database refuses is shown with a caret at the place', () => {
+describe('an expression that the database rejects is shown with a caret', () => {
   test.each<[string, Partial<SourceMapping>, string]>([
     [
       'joins',
@@ -283,7 +283,7 @@ describe('an expression that the database refuses is shown with a caret at the p
     expect(problem?.found).toContain(found)
   })
 
-  test('all of them at once, with what else is wrong', async () => {
+  test('all at once, with other problems', async () => {
     const places = (
       await problems({
         key: ['email'],
@@ -305,7 +305,7 @@ describe('an expression that the database refuses is shown with a caret at the p
     ])
   })
 
-  test('a touched column whose type does not take the expression', async () => {
+  test('a touched column of another type than its expression', async () => {
     expect(await problems({ touch: { updated_at: '$confidence' } })).toMatchObject([
       {
         place: 'outputs',
@@ -314,7 +314,7 @@ describe('an expression that the database refuses is shown with a caret at the p
     ])
   })
 
-  test('the message is fit for a terminal', async () => {
+  test('the message is formatted for a terminal', async () => {
     const error: unknown = await openSource(database.db, contacts({ where: 't.emial is null' })).catch(
       (e: unknown) => e,
     )
@@ -330,7 +330,7 @@ describe('an expression that the database refuses is shown with a caret at the p
 })
 
 describe('privileges', () => {
-  test('that are missing are named, and those that suffice do', async () => {
+  test('that are missing are named; the required ones are enough', async () => {
     const role = `clerk_${database.url.slice(-12)}`
     await database.pool.query(`
       create role ${role} login password 'x';

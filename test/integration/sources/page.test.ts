@@ -53,7 +53,7 @@ async function everyPage(source: Source, limit: number): Promise<string[]> {
 }
 
 describe('a page', () => {
-  test('gives keys, inputs, their hash and what is lacking, in key order', async () => {
+  test('has keys, inputs, their hash and whether cells are lacking, in key order', async () => {
     await execute(`insert into accounts values (1, 'Acme', 'acme.no')`)
     await execute(
       `insert into people (id, email, title, account_id) values (2, null, '', 1), (1, ' A@x.no', 'CTO', null)`,
@@ -111,7 +111,7 @@ describe('a page', () => {
     expect(hashes.size).toBe(6)
   })
 
-  test('obeys the source’s condition, the run’s, and the time of the last change', async () => {
+  test('applies the source’s condition, the run’s, and the time of the last change', async () => {
     await execute(`insert into people (id, email, updated_at, deleted) values
       (1, 'a', '2026-01-01', false), (2, 'b', '2026-01-03', true), (3, 'c', '2026-01-03', false), (4, 'd', null, false)`)
     const source = await openSource(
@@ -138,7 +138,7 @@ describe('a page', () => {
     },
   )
 
-  test('tells the rows that lack something by each policy', async () => {
+  test('finds the rows that lack a value, by each policy', async () => {
     await execute(`insert into people (id, email, title, phone, attributes) values
       (1, 'a', 'x', '1', '{"d": 1}'), (2, 'b', 'x', '1', null), (3, 'c', 'x', '1', '"text"'), (4, 'd', 'x', ' ', '{"d": 1}')`)
     const lacking = async (
@@ -168,7 +168,7 @@ describe('pages', () => {
     ['varchar(17)', 'id varchar(17)', `('k' || n || '"''\\ é')`],
     ['text', 'id text', `(chr(64 + n) || 'x')`],
     ['char(5)', 'id char(5)', '(n::text)'],
-  ])('of a key of type %s give every row once', async (_, column, value) => {
+  ])('of a key of type %s have every row once', async (_, column, value) => {
     await execute(
       `drop table if exists keyed; create table keyed (${column} primary key, email text, title text)`,
     )
@@ -188,7 +188,7 @@ describe('pages', () => {
     expect(rows.map((row) => row.key).toSorted()).toEqual(some.toSorted())
   })
 
-  test('of a composite key follow its index, in whatever order it is configured', async () => {
+  test('of a composite key follow its index, whatever the configured order', async () => {
     await execute(`
       drop table if exists keyed;
       create table keyed (tenant text, "No" int, email text, title text, primary key (tenant, "No"));
@@ -202,7 +202,7 @@ describe('pages', () => {
     }
   })
 
-  test('of a key that holds a time are the same in every session', async () => {
+  test('of a key with a time are the same in every session', async () => {
     await execute(`
       drop table if exists keyed;
       create table keyed (day date, at timestamptz, email text, title text, primary key (day, at));
@@ -233,7 +233,7 @@ describe('pages', () => {
     expect(results.every((result) => result.outcome === 'written')).toBe(true)
   })
 
-  test('of a nullable unique key leave out the rows that it does not name', async () => {
+  test('of a nullable unique key skip rows without a key', async () => {
     await execute(`drop table if exists keyed; create table keyed (code text unique, email text, title text)`)
     await execute(`insert into keyed values ('a'), (null), ('b'), (null)`)
     const source = await openSource(database.db, mapping({ table: 'keyed', key: ['code'] }))
@@ -263,8 +263,8 @@ describe('pages', () => {
   })
 })
 
-describe('a key for which the joins give two rows', () => {
-  test('fails the page and is named, also where the page would end between them', async () => {
+describe('a key with two rows from the joins', () => {
+  test('fails the page and is named, even if the page would end between them', async () => {
     await execute(`
       insert into people (id, email) values (1, 'a'), (7, 'b'), (8, 'c');
       alter table accounts add column person int;
@@ -285,7 +285,7 @@ describe('a key for which the joins give two rows', () => {
   })
 })
 
-test('coverage counts the eligible rows and those that are not blank', async () => {
+test('countFilled counts the eligible rows and those that are not blank', async () => {
   await execute(`insert into people (id, email, title, attributes, deleted) values
     (1, 'a', 'x', '{"d": "y"}', false), (2, 'b', ' ', '{"d": null}', false), (3, 'c', null, null, false), (4, 'd', 'x', null, true)`)
   const source = await openSource(

@@ -47,7 +47,7 @@ const open = (
   ],
 ) => openSource(database.db, mapping({ outputs }))
 
-describe('a row that the database refuses is rejected with its reason', () => {
+describe('a row that the database rejects has a reason', () => {
   test.each([
     ['unique', { slug: 'taken' }, 'unique conflict on one_slug: another row holds that value'],
     ['check', { level: 11 }, 'check constraint level_is_small does not allow the value'],
@@ -73,7 +73,7 @@ describe('a row that the database refuses is rejected with its reason', () => {
     ])
   })
 
-  test('a value that its own expression can’t cast, without the value itself', async () => {
+  test('a value that its expression cannot cast, without the value itself', async () => {
     const source = await open([output('level', 'level', { sql: '$value::int' })])
     const results = await write(database, source, ['1', '2'], (key: string) => ({
       level: key === '1' ? 'a@b.no' : '2',
@@ -85,7 +85,7 @@ describe('a row that the database refuses is rejected with its reason', () => {
   })
 })
 
-test('the second of two rows of a batch that want one unique value is rejected', async () => {
+test('the second of two rows of a batch with the same unique value is rejected', async () => {
   const results = await write(database, await open(), ['1', '2', '3'], { slug: 'same' })
   expect(results.map((result) => result.outcome).toSorted()).toEqual(['rejected', 'rejected', 'written'])
 })
@@ -112,7 +112,7 @@ test('10 bad rows in 1,000 are found in fewer than 60 statements, and 990 writte
   expect(rows).toEqual([{ n: 990 }])
 })
 
-test('the transaction goes on after a refusal, and what it did before stays', async () => {
+test('the transaction continues after a rejected row, and its earlier work stays', async () => {
   const source = await open()
   const batch = await prepare(database, source, ['1'], { level: 11 })
   await transact(database, async (tx) => {
@@ -123,7 +123,7 @@ test('the transaction goes on after a refusal, and what it did before stays', as
   expect(rowCount).toBe(1)
 })
 
-test('what says nothing of a row is thrown: a column that is no more', async () => {
+test('an error that concerns no row is thrown: a dropped column', async () => {
   const source = await open()
   const batch = await prepare(database, source, ['1', '2'], { title: 'x', level: 1 })
   await database.pool.query('alter table people rename column level to rank')

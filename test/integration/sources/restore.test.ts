@@ -124,7 +124,7 @@ test('an undo restores the table to the byte, and can itself be undone, again an
   )
 })
 
-test('a cell that somebody has changed since stays, and is named', async () => {
+test('a cell that was changed since stays, and is named', async () => {
   await database.pool.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
   const source = await open()
   const written = (await write(database, source, ['1', '2', '3'], { title: 'CTO', level: 5 })) as UndoRow[]
@@ -146,7 +146,7 @@ test('a cell that somebody has changed since stays, and is named', async () => {
   ])
 })
 
-test('what the database refuses to take back is told row by row', async () => {
+test('an undo that the database rejects is reported row by row', async () => {
   await database.pool.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 2)`)
   const source = await open('always')
   const written = (await write(database, source, ['1', '2'], { level: 5 })) as UndoRow[]
@@ -159,7 +159,7 @@ test('what the database refuses to take back is told row by row', async () => {
   ])
 })
 
-test('columns that are no more are told, the others restored', async () => {
+test('dropped columns are reported, the others restored', async () => {
   await database.pool.query(`insert into people (id, email) values (1, 'a')`)
   const source = await open()
   const written = (await write(database, source, ['1'], { title: 'CTO', level: 5 })) as UndoRow[]

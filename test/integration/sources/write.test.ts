@@ -28,7 +28,7 @@ const rows = async (columns: string): Promise<unknown[]> =>
 const versions = () => rows('id, xmin::text as version')
 
 describe('a batch', () => {
-  test('is written by one statement, which tells what the cells held and hold', async () => {
+  test('is written by one statement, which returns the values before and after', async () => {
     await execute(
       `insert into people (id, email, title, phone) values (1, 'a', null, ''), (2, 'b', 'Typed', '1')`,
     )
@@ -101,7 +101,7 @@ describe('a batch', () => {
     expect(await versions()).toEqual(before)
   })
 
-  test('leaves alone a row whose inputs are no longer those that were asked with', async () => {
+  test('skips a row whose inputs have changed since the lookup', async () => {
     await execute(`insert into people (id, email) values (1, 'a')`)
     const source = await openSource(database.db, mapping())
     const batch = await prepare(database, source, ['1'], { title: 'CTO' })
@@ -111,7 +111,7 @@ describe('a batch', () => {
     expect(await rows('title')).toEqual([{ title: null }])
   })
 
-  test('tells rows that were deleted or have left the source', async () => {
+  test('reports rows that were deleted or have left the source', async () => {
     await execute(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
     const source = await openSource(database.db, mapping({ where: 't.level = 1' }))
     const batch = await prepare(database, source, ['1', '2', '3'], { title: 'CTO' })
@@ -124,7 +124,7 @@ describe('a batch', () => {
     ])
   })
 
-  test('can be rehearsed: nothing is locked or written, and the same is told', async () => {
+  test('can be previewed: nothing is locked or written, and the results are the same', async () => {
     await execute(`insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'Typed')`)
     const outputs = [output('title', 'title'), output('attributes.x', 'title')]
     const source = await openSource(database.db, mapping({ outputs, where: 't.id < 3' }))
@@ -132,11 +132,11 @@ describe('a batch', () => {
     const before = await versions()
     const holder = await database.pool.connect()
     await holder.query('begin; select from people for update')
-    const rehearsed = await transact(database, (tx) => previewWrites(tx, source, batch))
+    const preview = await transact(database, (tx) => previewWrites(tx, source, batch))
     await holder.query('rollback')
     holder.release()
     expect(await versions()).toEqual(before)
-    expect(rehearsed).toEqual(await transact(database, (tx) => writeBatch(tx, source, batch)))
+    expect(preview).toEqual(await transact(database, (tx) => writeBatch(tx, source, batch)))
   })
 
   test('may be empty', async () => {
@@ -178,7 +178,7 @@ describe('policies', () => {
     ])
   })
 
-  test('tracked overwrites what Fillrate wrote, and nothing that was changed since', async () => {
+  test('tracked overwrites what Fillrate wrote, unless it was changed since', async () => {
     await execute(`insert into people (id, email, title, level) values (1, 'a', 'CTO', 5)`)
     const outputs = [
       output('title', 'title', { policy: 'tracked' }),
@@ -208,7 +208,7 @@ describe('policies', () => {
     ])
   })
 
-  test('what was written as a time is known again in a session of another zone', async () => {
+  test('a written time is recognized in a session of another time zone', async () => {
     await execute(`insert into people (id, email) values (1, 'a')`)
     const outputs = [output('updated_at', 'last_updated', { policy: 'tracked' })]
     const source = await openSource(database.db, mapping({ outputs }))
@@ -228,7 +228,7 @@ describe('policies', () => {
     expect(results).toMatchObject([{ outcome: 'written', after: { updated_at: '2026-03-01T00:00:00Z' } }])
   })
 
-  test('always overwrites; a field that the record lacks erases nothing', async () => {
+  test('always overwrites; a missing field erases nothing', async () => {
     await execute(`insert into people (id, email, title, country) values (1, 'a', 'Typed', 'NO')`)
     const outputs = [
       output('title', 'title', { policy: 'always' }),
@@ -292,7 +292,7 @@ describe('keys inside a jsonb column', () => {
     expect(await rows('attributes')).toEqual([{ attributes: expected }])
   })
 
-  test('leave a column alone that is no object, whatever the policy', async () => {
+  test('leave a column alone that is not an object, whatever the policy', async () => {
     await execute(`insert into people (id, email, attributes) values (1, 'a', '"text"'), (2, 'b', '[1]')`)
     const always = outputs.map((one) => ({ ...one, policy: 'always' as const }))
     const source = await openSource(database.db, mapping({ outputs: always }))
@@ -304,7 +304,7 @@ describe('keys inside a jsonb column', () => {
     expect(await rows('attributes')).toEqual([{ attributes: 'text' }, { attributes: [1] }])
   })
 
-  test('can be touched, and quoted names hold dots', async () => {
+  test('can be touched; quoted names may contain dots', async () => {
     await execute(`alter table people add column "a.b" text; alter table people add column "odd ""x""" jsonb`)
     await execute(`insert into people (id, email, attributes) values (1, 'a', '{"x":1}')`)
     const source = await openSource(
@@ -326,7 +326,7 @@ describe('keys inside a jsonb column', () => {
 })
 
 describe('expressions', () => {
-  test('are given the value as text, as json or as a number, and the confidence', async () => {
+  test('get the value as text, json or number, and the confidence', async () => {
     await execute(`create table if not exists domains (id int primary key, name text)`)
     await execute(`truncate domains; insert into domains values (7, 'x.no')`)
     await execute(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
@@ -356,7 +356,7 @@ describe('expressions', () => {
     ])
   })
 
-  test('may give a text that is too long: left out, or cut where that is wished', async () => {
+  test('may give a text that is too long: skipped, or truncated if configured', async () => {
     await execute(`insert into people (id, email) values (1, 'a')`)
     const long = output('phone', 'title', { sql: `repeat($value, 5)` })
     const source = await openSource(database.db, mapping({ outputs: [long] }))
@@ -370,7 +370,7 @@ describe('expressions', () => {
     ])
   })
 
-  test('run once a row, and only for rows that are written', async () => {
+  test('run once per row, and only for rows that are written', async () => {
     await execute(`drop sequence if exists calls; create sequence calls`)
     await execute(
       `insert into people (id, email, level) select n, 'a', case when n > 90 then 0 end from generate_series(1, 100) n`,
@@ -390,7 +390,7 @@ describe('expressions', () => {
 })
 
 describe('names', () => {
-  test('without their table, and those that the statement might use itself, mean the user’s columns', async () => {
+  test('without a table, and names that the statement uses itself, refer to the user’s columns', async () => {
     await execute(`
       drop table if exists odd, companies;
       create table companies (company_id int primary key, legal_name text);

@@ -11,7 +11,7 @@ export interface Writing {
   readonly confidence?: number
 }
 
-/** Rows read and a record fitted to them, as the pipeline does before it writes. */
+/** Reads rows and coerces a record for them, as the pipeline does before it writes. */
 export async function prepare(
   database: TestDatabase,
   source: Source,
@@ -33,7 +33,7 @@ export async function prepare(
   )
 }
 
-/** Writes one record, or one made of the key, to rows. */
+/** Writes one record to rows, or a record computed from each key. */
 export async function write(
   database: TestDatabase,
   source: Source,

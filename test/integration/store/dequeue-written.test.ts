@@ -12,7 +12,7 @@ afterAll(() => database.drop())
 
 const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.example' } } as const
 
-test('an answered lookup stays unwritten for a row that is picked while its other rows are written', async () => {
+test('a lookup stays queued for a row that is picked while its other rows are written', async () => {
   const { db, pool } = database
   const { rows: runs } = await pool.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
@@ -30,7 +30,7 @@ test('an answered lookup stays unwritten for a row that is picked while its othe
   )
   await pool.query('insert into fillrate.write_back_queue (lookup_id) values ($1)', [id])
 
-  // The pick has its row in, but is not committed; the write-back of the lookup's other rows ends meanwhile.
+  // The pick has inserted its row and not committed; meanwhile, the write-back of the lookup's other rows finishes.
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {

@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('reasons are counted once each, whatever the confidence was; a miss is none', async () => {
+test('groups reasons, whatever the confidence was; a miss is not a failure', async () => {
   expect(await countFailureReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'contacts', state: 'failed', reason: 'reason 4', rows: 10 },
@@ -36,12 +36,12 @@ test('reasons are counted once each, whatever the confidence was; a miss is none
   ).toHaveLength(2)
 })
 
-test('the latest come first', async () => {
+test('lists the latest first', async () => {
   const rows = await latestFailures(database.db, all, 3)
   expect(rows.map((row) => row.key)).toEqual(['99', '98', '97'])
 })
 
-test('pages hold each failed row once, in order, and no more than the limit', async () => {
+test('pages have each failed row once, in order, up to the limit', async () => {
   const keysOf = async (source: string | null, limit: number | null): Promise<string[]> => {
     const keys: string[] = []
     for await (const page of iterateFailures(database.db, { source, states: null }, limit, 7)) {
@@ -55,10 +55,10 @@ test('pages hold each failed row once, in order, and no more than the limit', as
   expect(new Set(every).size).toBe(60)
   expect(await keysOf('contacts', null)).toEqual(every.filter((key) => key.startsWith('contacts')))
   expect(await keysOf(null, 10)).toEqual(every.slice(0, 10))
-  expect(await keysOf('nobody', null)).toEqual([])
+  expect(await keysOf('missing', null)).toEqual([])
 })
 
-test('cells that were left out are counted by column and reason, but for those that a record lacks', async () => {
+test('counts skipped cells by column and reason, except those that a record lacks', async () => {
   await database.pool.query(`
     update fillrate.rows set notes = '{"cells": [{"column": "title", "reason": "absent"}, {"column": "phone", "reason": "too_long"}]}'
      where state = 'enriched';
@@ -70,6 +70,6 @@ test('cells that were left out are counted by column and reason, but for those t
   expect(await countSkippedCells(database.db, 'accounts')).toHaveLength(1)
 })
 
-test('the sources that rows were picked from', async () => {
+test('lists the sources that have rows', async () => {
   expect(await listSourceNames(database.db)).toEqual(['accounts', 'contacts'])
 })

@@ -28,7 +28,7 @@ test('migrating twice does nothing the second time', async () => {
   expect(await pendingMigrations(database.db)).toEqual([])
 })
 
-test('several processes that migrate at once create the schema once', async () => {
+test('several processes that migrate at once create one schema', async () => {
   await database.pool.query('drop schema fillrate cascade')
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
   try {
@@ -52,7 +52,7 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
   }
 })
 
-describe('beside a newer version', () => {
+describe('with a newer schema', () => {
   const NEWER = ['0000_of_a_branch', '9999_of_a_newer_version']
   beforeAll(() =>
     database.pool.query(
@@ -62,12 +62,12 @@ describe('beside a newer version', () => {
   )
   afterAll(() => database.pool.query('delete from fillrate.migrations where name = any($1)', [NEWER]))
 
-  test('an older one finds nothing to migrate, and nothing missing', async () => {
+  test('an older version finds nothing to migrate and nothing missing', async () => {
     expect(await migrate(database.db)).toEqual([])
     expect(await pendingMigrations(database.db)).toEqual([])
   })
 
-  test('what it still lacks itself is applied', async () => {
+  test('its own missing migrations are applied', async () => {
     const migrations = async () => ({
       ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
       '9998_lacking': { up: async () => {} },
@@ -76,7 +76,7 @@ describe('beside a newer version', () => {
     await database.pool.query(`delete from fillrate.migrations where name = '9998_lacking'`)
   })
 
-  test('a program that migrates by itself opens', async () => {
+  test('a program that migrates on start opens', async () => {
     await createCrm(database.pool, 1)
     const fillrate = await createFillrate({
       config: crmConfig,
@@ -88,7 +88,7 @@ describe('beside a newer version', () => {
   })
 })
 
-describe('a migration that has to lock a table which others hold', () => {
+describe('a migration that must lock a table in use', () => {
   const migrations = async () => ({
     ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
     '9998_locks': {
@@ -105,10 +105,10 @@ describe('a migration that has to lock a table which others hold', () => {
   })
   afterEach(() => holder.end())
 
-  test('says who, lets others through meanwhile, and goes on when they have ended', async () => {
-    const told = Promise.withResolvers<readonly string[]>()
-    const migrated = migrate(database.db, { migrations, onBlocked: told.resolve })
-    const [blocker, ...more] = await told.promise
+  test('names the blockers, lets others through meanwhile, and continues when they finish', async () => {
+    const reported = Promise.withResolvers<readonly string[]>()
+    const migrated = migrate(database.db, { migrations, onBlocked: reported.resolve })
+    const [blocker, ...more] = await reported.promise
     expect(more).toEqual([])
     expect(blocker).toMatch(
       /^process \d+ of Postgres \(pg_dump, role .+, in a transaction for \d+ s: lookups\)$/,
@@ -121,7 +121,7 @@ describe('a migration that has to lock a table which others hold', () => {
       delete from fillrate.migrations where name = '9998_locks'`)
   })
 
-  test('is given up in the end, with nothing changed and what to do', async () => {
+  test('gives up in the end with a remedy, and changes nothing', async () => {
     await expect(migrate(database.db, { migrations, patienceMs: 0 })).rejects.toThrow(
       /held by process \d+ of Postgres \(pg_dump.*Nothing was changed\..*run `fillrate migrate` again/,
     )
@@ -132,7 +132,7 @@ describe('a migration that has to lock a table which others hold', () => {
   })
 })
 
-test('a role that may create no schema migrates where it was given one', async () => {
+test('a role that cannot create a schema migrates an existing one', async () => {
   const role = `migrates_${randomUUID().slice(0, 8)}`
   await database.pool.query(`drop schema fillrate cascade; create role ${role} login password 'x'`)
   await database.pool.query(`create schema fillrate authorization ${role}`)
@@ -147,7 +147,7 @@ test('a role that may create no schema migrates where it was given one', async (
   }
 })
 
-test('a schema from before the first release is left alone, with what to do and exit code 2', async () => {
+test('a schema from before the first release is left alone, with a remedy and exit code 2', async () => {
   await database.pool.query(`
     drop schema fillrate cascade;
     create schema fillrate;

@@ -1,9 +1,8 @@
-import * as followed from '../../../src/store/changed-rows.ts'
+import * as changedRows from '../../../src/store/changed-rows.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
-import * as remap from '../../../src/store/requeue-rows.ts'
-import * as retry from '../../../src/store/requeue-rows.ts'
+import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { randomUUID } from 'node:crypto'
@@ -14,7 +13,7 @@ import { type Tx, inTransaction } from '../../../src/store/transaction.ts'
 import { hasRequeuedRows, hasWaitingRows } from '../../../src/store/run-progress.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
 
-/** Rows that were written long ago, and rows that wait: their lookups have the highest identifiers. */
+/** Rows that were written long ago, and waiting rows, whose lookups have the highest ids. */
 const WRITTEN = 20_000
 const WAITING = 100
 const PENDING = 100
@@ -38,31 +37,31 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** By this connection, since it last told the server. */
-async function lookedAtSoFar(tx: Tx): Promise<number> {
-  const { rows: told } = await sql<{ looked: number }>`
-    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as looked
+/** Of this connection, since its last report to the server's statistics. */
+async function tuplesReadSoFar(tx: Tx): Promise<number> {
+  const { rows: reported } = await sql<{ reads: number }>`
+    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as reads
       from pg_stat_xact_user_tables where schemaname = 'fillrate'`.execute(tx)
-  return told[0]?.looked ?? 0
+  return reported[0]?.reads ?? 0
 }
 
-/** How many rows of our tables a step looked at, whatever it did. It is rolled back. */
-async function lookedAt(step: (tx: Tx) => Promise<unknown>): Promise<number> {
+/** The number of rows of our tables that a step reads. It is rolled back. */
+async function countTuplesRead(step: (tx: Tx) => Promise<unknown>): Promise<number> {
   const rolledBack = new Error('rolled back')
-  let looked = 0
+  let reads = 0
   await inTransaction(database.db, async (tx) => {
-    const before = await lookedAtSoFar(tx)
+    const before = await tuplesReadSoFar(tx)
     await step(tx)
-    looked = (await lookedAtSoFar(tx)) - before
+    reads = (await tuplesReadSoFar(tx)) - before
     throw rolledBack
   }).catch((error: unknown) => {
     if (error !== rolledBack) throw error
   })
-  return looked
+  return reads
 }
 
 const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
-const settled: writeBackQueue.FinishedRow[] = keys.map((key) => ({
+const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
   state: 'enriched',
   reason: null,
@@ -73,27 +72,27 @@ const settled: writeBackQueue.FinishedRow[] = keys.map((key) => ({
 }))
 const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
 
-// A step that looks at the whole of a table costs nothing in a test and an hour in a table of millions.
+// A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
 describe.each([
   ['just filled, with no statistics', []],
   ['analyzed', ['lookups', 'rows', 'write_back_queue']],
-])('in tables that are %s, no step looks at more than it works on', (_, analyzed) => {
+])('in tables that are %s, no step reads more than it works on', (_, analyzed) => {
   beforeAll(async () => {
     for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)
   })
 
   test.each<[string, (tx: Tx) => Promise<unknown>]>([
-    ['claim what is answered', (tx) => writeBackQueue.claimForWriteBack(tx, 'contacts', 1_000)],
-    ['settle', (tx) => writeBackQueue.finishRows(tx, 'contacts', settled)],
-    ['clear what is written', (tx) => writeBackQueue.dequeueWritten(tx, keys.map(Number))],
-    ['clear what nobody wants', (tx) => writeBackQueue.dequeueOrphaned(tx, 1_000)],
-    ['lease', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
+    ['claim rows for write-back', (tx) => writeBackQueue.claimForWriteBack(tx, 'contacts', 1_000)],
+    ['finish rows', (tx) => writeBackQueue.finishRows(tx, 'contacts', finished)],
+    ['dequeue written lookups', (tx) => writeBackQueue.dequeueWritten(tx, keys.map(Number))],
+    ['dequeue orphaned lookups', (tx) => writeBackQueue.dequeueOrphaned(tx, 1_000)],
+    ['lease lookups', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
     [
-      'lease and store answers',
+      'lease lookups and store results',
       async (tx) => {
         const leased = await leases.leaseLookups(tx, { ...options, token: randomUUID() })
         const now = new Date()
-        const answers = leased.map(({ id, token }): leases.LookupResult => ({
+        const results = leased.map(({ id, token }): leases.LookupResult => ({
           id,
           token,
           state: 'found',
@@ -106,22 +105,22 @@ describe.each([
           record: { title: 'Engineer' },
           confidence: 1,
         }))
-        const { unstored } = await leases.completeLookups(tx, answers)
+        const { unstored } = await leases.completeLookups(tx, results)
         expect(unstored).toEqual([])
       },
     ],
     [
-      'store what a delivery answered',
+      'store results of a delivery',
       async (tx) => {
         const ids = Array.from({ length: PENDING }, (_, n) => WRITTEN + WAITING + 1 + n)
         const result = { reason: null, attempts: 1, notBefore: null, confidence: 1, job: randomUUID() }
         const at = { resolvedAt: new Date(), refreshAt: new Date() }
-        const answers = ids.map((id) => ({ id, state: 'found' as const, record: {}, ...result, ...at }))
-        expect(await completeFromDelivery(tx, answers)).toBe(PENDING)
+        const results = ids.map((id) => ({ id, state: 'found' as const, record: {}, ...result, ...at }))
+        expect(await completeFromDelivery(tx, results)).toBe(PENDING)
       },
     ],
     [
-      'make a job',
+      'create a job',
       async (tx) => {
         const made = await jobs.createJobs(tx, {
           run: 1,
@@ -134,29 +133,26 @@ describe.each([
         expect(made).toHaveLength(1)
       },
     ],
-    ['look whether there is a job to make', (tx) => jobs.findSubmittable(tx, 1, 50)],
-    ['find what was left behind', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
-    ['find what was sent back', (tx) => rows.listRequeuedRows(tx, 'contacts', 1, '', 1_000)],
-    ['find what is due', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
-    ['look whether a row waits', (tx) => hasWaitingRows(tx, 1)],
-    ['look whether a row was sent back', (tx) => hasRequeuedRows(tx, 1, ['contacts'])],
-    ['adopt', (tx) => lookups.adoptLookups(tx, 1, [1], 1_000)],
+    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, 1, 50)],
+    ['list abandoned rows', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
+    ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', 1, '', 1_000)],
+    ['list due rows', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
+    ['check for waiting rows', (tx) => hasWaitingRows(tx, 1)],
+    ['check for requeued rows', (tx) => hasRequeuedRows(tx, 1, ['contacts'])],
+    ['adopt lookups', (tx) => lookups.adoptLookups(tx, 1, [1], 1_000)],
     [
       'make rows due',
       (tx) =>
-        retry.makeRowsDue(
+        requeueRows.makeRowsDue(
           tx,
           'contacts',
           keys.map((key) => ({ key, lookup: Number(key) })),
         ),
     ],
-    [
-      'look whether there is something to write again',
-      (tx) => remap.hasRowsToWrite(tx, 'contacts', 1, { left: true }),
-    ],
-    ['look whether a sync has something to ask', (tx) => followed.hasPendingLookups(tx, 1)],
-    ['return what has expired', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
+    ['check for rows to write again', (tx) => requeueRows.hasRowsToWrite(tx, 'contacts', 1, { left: true })],
+    ['check for pending lookups of live sync', (tx) => changedRows.hasPendingLookups(tx, 1)],
+    ['release expired lookups', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
   ])('%s', async (_name, step) => {
-    expect(await lookedAt(step)).toBeLessThan(10 * WAITING)
+    expect(await countTuplesRead(step)).toBeLessThan(10 * WAITING)
   })
 })

@@ -1,4 +1,4 @@
-import * as callers from '../../../src/store/leases.ts'
+import * as leases from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -29,23 +29,23 @@ const status: RateStatus = {
   sharedKey: false,
 }
 
-test('who does not hold the turn can neither note nor tell', async () => {
-  const turn = { scope, token: crypto.randomUUID() }
-  expect(await rateLimits.saveExhausted(database.db, turn, limit, 60_000)).toBe(false)
-  await rateLimits.saveRateStatus(database.db, turn, status)
+test('only the leader can save exhaustion and status', async () => {
+  const lease = { scope, token: crypto.randomUUID() }
+  expect(await rateLimits.saveExhausted(database.db, lease, limit, 60_000)).toBe(false)
+  await rateLimits.saveRateStatus(database.db, lease, status)
   expect(await rateLimits.exhaustedFor(database.db, scope)).toBe(0)
   expect((await rateLimits.readRateStatuses(database.db)).size).toBe(0)
 })
 
-test('who holds it can; the next caller reads how long to wait, and status whether it still calls', async () => {
+test('the next leader reads how long to wait, and status whether the leader is live', async () => {
   const { db } = database
-  const turn = { scope, token: crypto.randomUUID() }
-  await callers.acquireLease(db, scope, turn.token, 'somebody', 60_000)
-  expect(await rateLimits.saveExhausted(db, turn, limit, 60_000)).toBe(true)
+  const lease = { scope, token: crypto.randomUUID() }
+  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  expect(await rateLimits.saveExhausted(db, lease, limit, 60_000)).toBe(true)
   const wait = await rateLimits.exhaustedFor(db, scope)
   expect(wait).toBeGreaterThan(30_000)
   expect(wait).toBeLessThanOrEqual(60_000)
-  await rateLimits.saveRateStatus(db, turn, status)
+  await rateLimits.saveRateStatus(db, lease, status)
   expect((await rateLimits.readRateStatuses(db)).get(scope)).toMatchObject({ ...status, isLive: true })
 
   expect(await readLeaderStatus(db, scope, 0)).toMatchObject({
@@ -56,25 +56,25 @@ test('who holds it can; the next caller reads how long to wait, and status wheth
   })
   expect(await readLeaderStatus(db, 'another scope', 0)).toBe(null)
 
-  expect(await rateLimits.saveExhausted(db, turn, limit, null)).toBe(true)
+  expect(await rateLimits.saveExhausted(db, lease, limit, null)).toBe(true)
   expect(await rateLimits.exhaustedFor(db, scope)).toBe(0)
-  await callers.releaseLease(db, scope, turn.token)
+  await leases.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
   expect(await readLeaderStatus(db, scope, 0)).toBe(null)
 })
 
-test('a limit of more than 2^31 calls, and a window of 30 days, are kept', async () => {
+test('a limit of more than 2^31 calls and a window of 30 days are stored', async () => {
   const { db } = database
   const scope = 'api.example large'
-  const turn = { scope, token: crypto.randomUUID() }
+  const lease = { scope, token: crypto.randomUUID() }
   const large = { limit: 3_000_000_000, windowMs: 30 * 86_400_000 }
   await rateLimits.saveRateLimit(db, scope, { ...large, observedAt: 1_700_000_000_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
-  await callers.acquireLease(db, scope, turn.token, 'somebody', 60_000)
-  expect(await rateLimits.saveExhausted(db, turn, large, 60_000)).toBe(true)
+  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  expect(await rateLimits.saveExhausted(db, lease, large, 60_000)).toBe(true)
 })
 
-test('a window that a later run could not make out is still known, while the limit is the same', async () => {
+test('a window length that a later run could not measure stays known while the limit is the same', async () => {
   const { db } = database
   const scope = 'api.example short'
   await rateLimits.saveRateLimit(db, scope, { limit: 60, windowMs: 3_000, observedAt: 1_000 })

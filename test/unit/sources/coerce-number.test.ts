@@ -5,7 +5,7 @@ import { coerceFloat, coerceInteger, coerceNumeric } from '../../../src/sources/
 const reason = (fitting: { ok: boolean; reason?: string; value?: unknown }): unknown =>
   fitting.ok ? fitting.value : fitting.reason
 
-describe('whole numbers', () => {
+describe('integers', () => {
   test.each<[unknown, 16 | 32 | 64, unknown]>([
     [32767, 16, 32767],
     [32768, 16, 'out_of_range'],
@@ -33,7 +33,7 @@ describe('whole numbers', () => {
     expect(reason(coerceInteger(value, bits))).toBe(expected)
   })
 
-  test('all of the range and nothing else', () => {
+  test('accepts the full range and nothing else', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 66n), max: 2n ** 66n }), (value) => {
         const fits = value >= -(2n ** 63n) && value < 2n ** 63n
@@ -74,7 +74,7 @@ describe('numeric(precision, scale)', () => {
     expect(reason(coerceNumeric(value, precision, scale))).toBe(expected)
   })
 
-  test('agrees with arithmetic on whole numbers', () => {
+  test('agrees with integer arithmetic', () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 12n), max: 10n ** 12n }),

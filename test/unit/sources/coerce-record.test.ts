@@ -9,7 +9,7 @@ interface Given extends Partial<OutputMapping> {
   readonly valueType?: 'text' | 'number'
 }
 
-/** A source with outputs alone: all that fitting looks at. */
+/** A source with outputs only, which is all that coercion reads. */
 function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): Source {
   const resolved = Object.entries(outputs).map(([column, { fit, valueType, ...options }]) => ({
     column,
@@ -40,8 +40,8 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
   return { name: 'people', mapping: { minConfidence }, outputs: resolved } as unknown as Source
 }
 
-describe('a record', () => {
-  test('is read by dotted paths, own fields only', () => {
+describe('coerceRecord', () => {
+  test('reads dotted paths, own fields only', () => {
     const outputs = source({
       a: { field: 'company.name' },
       b: { field: 'x.y' },
@@ -70,13 +70,13 @@ describe('a record', () => {
     expect(coerceRecord(source({ title: {} }), { title }, 1).values).toEqual({ title: String(title) })
   })
 
-  test.each([[null], ['text'], [[]], [7]])('that is %j gives nothing', (record) => {
+  test.each([[null], ['text'], [[]], [7]])('finds nothing in the record %j', (record) => {
     expect(coerceRecord(source({ title: {} }), record, null).skipped).toEqual([
       { column: 'title', reason: 'absent' },
     ])
   })
 
-  test('is freed of what Postgres can’t store', () => {
+  test('removes what Postgres cannot store', () => {
     const outputs = source({ title: {}, json: { fit: { kind: 'jsonb' } } })
     expect(coerceRecord(outputs, { title: 'a\0b\ud800', json: { 'k\0': ['\udfff'] } }, 1).values).toEqual({
       title: 'ab',
@@ -101,7 +101,7 @@ describe('confidence', () => {
 })
 
 describe('map and matches', () => {
-  test('an unmapped value is skipped, in an array left out', () => {
+  test('an unmapped value is skipped, and dropped from an array', () => {
     const outputs = source({
       a: { field: 'seniority', map: { vp: 'VP', '7': 7 } },
       b: { field: 'tags', map: { x: 1, y: true }, fit: { kind: 'jsonb' } },
@@ -119,7 +119,7 @@ describe('map and matches', () => {
     })
   })
 
-  test('a value that does not match is skipped, each time alike', () => {
+  test('a value that does not match is skipped, on every call', () => {
     const outputs = source({ phone: { matches: { source: String.raw`^\+\d{8,15}$`, flags: 'g' } } })
     for (const [phone, ok] of [
       ['+4712345678', true],
@@ -131,8 +131,8 @@ describe('map and matches', () => {
   })
 })
 
-describe('what is left for the database', () => {
-  test('an output with sql is given the field as it came', () => {
+describe('what is left to the database', () => {
+  test('an output with sql gets the raw field', () => {
     const outputs = source({
       a: { field: 'tags', sql: '$json' },
       b: { field: 'n', sql: '$value * 2', valueType: 'number', fit: { kind: 'integer', bits: 16 } },
@@ -144,7 +144,7 @@ describe('what is left for the database', () => {
     })
   })
 
-  test('an array goes into a text as JSON where that is wished, whole or not at all', () => {
+  test('as: json writes an array to a text column as JSON, whole or not at all', () => {
     const outputs = source({
       a: { field: 'tags', as: 'json' },
       b: { field: 'tags', as: 'json', fit: { kind: 'text', maxLength: 8 }, tooLong: 'truncate' },
@@ -160,7 +160,7 @@ describe('what is left for the database', () => {
   })
 })
 
-test('one member that does not fit leaves its whole group out, and no other', () => {
+test('one member that does not fit skips its whole group, and no other', () => {
   const outputs = source({
     phone: { group: 'phone' },
     country: { group: 'phone', fit: { kind: 'text', maxLength: 2 } },

@@ -10,12 +10,12 @@ const fitted = (value: unknown, fit: Fit, tooLong: 'skip' | 'truncate' = 'skip')
 const text = (maxLength: number | null): Fit => ({ kind: 'text', maxLength })
 
 describe('text', () => {
-  test('is counted in characters, as Postgres counts', () => {
+  test('counts characters as Postgres does', () => {
     expect(fitted('a\u{1F600}é', text(3))).toBe('a\u{1F600}é')
     expect(fitted('a\u{1F600}éx', text(3))).toBe('too_long')
     expect(fitted('a\u{1F600}éx', text(2), 'truncate')).toBe('a\u{1F600}')
   })
-  test('is made of numbers and truths, and not of arrays or objects', () => {
+  test('accepts numbers and booleans, not arrays or objects', () => {
     expect([1.5, false, [1], {}, null].map((value) => fitted(value, text(null)))).toEqual([
       '1.5',
       'false',
@@ -24,7 +24,7 @@ describe('text', () => {
       'not_a_text',
     ])
   })
-  test('of a truncated cell never exceeds its length', () => {
+  test('never exceeds the column length when truncated', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 1, max: 20 }), (value, most) => {
         expect([...String(fitted(value, text(most), 'truncate'))].length).toBeLessThanOrEqual(most)
@@ -56,7 +56,7 @@ describe('times', () => {
     expect(fitted(value, { kind } as Fit)).toBe(expected)
   })
 
-  test('every moment is kept', () => {
+  test('every instant is preserved', () => {
     fc.assert(
       fc.property(
         fc.date({ min: new Date('0001-01-02'), max: new Date('9999-12-30'), noInvalidDate: true }),
@@ -68,7 +68,7 @@ describe('times', () => {
   })
 })
 
-describe('the rest', () => {
+describe('other types', () => {
   test.each<[Fit, unknown, unknown]>([
     [{ kind: 'boolean' }, ' YES ', true],
     [{ kind: 'boolean' }, 0, false],

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findFault, findJoinFault, renderExpression, withCaret } from '../../../src/sources/expression.ts'
 
-describe('an expression is refused', () => {
+describe('findFault rejects an expression', () => {
   test.each<[string, string, number]>([
     ['lower(t.email', "'(' is never closed", 5],
     ['lower(t.email))', "')' closes nothing that this text has opened", 14],
@@ -20,7 +20,7 @@ describe('an expression is refused', () => {
     expect(findFault(text, ['value', 'json'])).toEqual({ message, at })
   })
 
-  test('but not for what stands in a string, a quoted name or a comment', () => {
+  test('but ignores the content of strings, quoted names and comments', () => {
     expect(findFault(`';(' || ")" || $$;$x$$ /* ( */ -- ;)`, [])).toBeNull()
     expect(findFault('$value || $json', ['value', 'json'])).toBeNull()
   })
@@ -32,7 +32,7 @@ describe('joins', () => {
     'join b on true UNION select 1',
     'join b on true limit 1',
     'join b on $value',
-  ])('%s is refused', (joins) => {
+  ])('%s is rejected', (joins) => {
     expect(findJoinFault(joins)).not.toBeNull()
   })
   test.each([
@@ -40,13 +40,13 @@ describe('joins', () => {
     'left join lateral (select * from b where b.id = t.id order by 1 limit 1) b on true',
     `left join a on a."where" = 'limit' /* where */`,
     ', accounts a',
-  ])('%s is not', (joins) => {
+  ])('%s is accepted', (joins) => {
     expect(findJoinFault(joins)).toBeNull()
   })
 })
 
-describe('render', () => {
-  test('replaces placeholders in code only, and blanks comments out', () => {
+describe('renderExpression', () => {
+  test('replaces placeholders in code only, and blanks out comments', () => {
     const { sql } = renderExpression(
       `upper($value) || '$value' || "$value" || $$ $value $$ -- $value\n|| $json`,
       {
@@ -57,7 +57,7 @@ describe('render', () => {
     expect(sql).toBe(`upper(b.v) || '$value' || "$value" || $$ $value $$          \n|| b.j`)
   })
 
-  test('knows where each part of the SQL came from', () => {
+  test('maps each part of the SQL to its origin', () => {
     const text = 'f($value) /* é */ + nothing + $value'
     const { sql, origin } = renderExpression(text, { value: '("~b".v ->> $$x$$)' })
     expect(text.slice(origin(sql.indexOf('nothing')))).toBe('nothing + $value')
@@ -66,7 +66,7 @@ describe('render', () => {
     expect(origin(0)).toBe(0)
   })
 
-  test('can never leave the parentheses that a faultless text is put in', () => {
+  test('cannot leave its parentheses if the text has no fault', () => {
     const piece = fc.constantFrom(
       '(',
       ')',
@@ -96,7 +96,7 @@ describe('render', () => {
   })
 })
 
-test('a caret stands under its place, in the line that holds it', () => {
+test('withCaret puts a caret under the place, on its line', () => {
   expect(withCaret('one\n\ttwo three\nfour', 9)).toBe('\ttwo three\n\t    ^')
   expect(withCaret('one', 3)).toBe('one\n   ^')
 })

@@ -24,7 +24,7 @@ function followed(
   )
 }
 
-test('those that the inputs name, in whatever way', () => {
+test('includes the columns of the inputs, however they are written', () => {
   expect(followed({ inputs: { email: 't.email' } })).toEqual(['email'])
   expect(followed({ inputs: { email: 'lower(T.EMAIL)' } })).toEqual(['email'])
   expect(
@@ -32,7 +32,7 @@ test('those that the inputs name, in whatever way', () => {
   ).toEqual(['first_name', 'Last Name'])
 })
 
-test('those that joins and where name; of a joined table none', () => {
+test('includes the columns of joins and where, but none of a joined table', () => {
   const joins = 'left join accounts a on a.id = t.account_id'
   expect(followed({ inputs: { name: 't.first_name', company: 'a.title' }, joins })).toEqual([
     'first_name',
@@ -44,16 +44,16 @@ test('those that joins and where name; of a joined table none', () => {
   ])
 })
 
-test('what Fillrate writes itself is not looked at for where alone', () => {
+test('excludes a column that Fillrate writes and only where reads', () => {
   expect(followed({ inputs: { email: 't.email' }, where: 't.enriched_at is null' })).toEqual(['email'])
 })
 
-test('all of them where the row is named as a whole, or a function of it', () => {
+test('includes all columns if an expression uses the whole row or a function of it', () => {
   expect(followed({ inputs: { email: 'address_of(t)' } })).toEqual(columns)
   expect(followed({ inputs: { email: 't.address' } })).toEqual(columns)
 })
 
-test('where a column is generated, all that it may be made of', () => {
+test('includes everything that a generated column may be computed from', () => {
   expect(followed({ inputs: { email: 't.email' } }, ['email'])).toEqual([
     'id',
     'first_name',

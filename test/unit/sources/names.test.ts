@@ -14,7 +14,7 @@ describe('names', () => {
     expect(parseTableName(name)).toEqual({ schema, table })
   })
 
-  test('of a table can be read as they were shown', () => {
+  test('of tables: parse what formatTableName writes', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (schema, table) => {
         expect(parseTableName(formatTableName(schema, table))).toEqual({ schema, table })
@@ -22,7 +22,7 @@ describe('names', () => {
     )
   })
 
-  test('of cells come apart as they were put together', () => {
+  test('of cells: split what joinName joins', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 3 }), (parts) => {
         fc.pre(parts.every((part) => part.trim() === part && !part.includes('"')))
@@ -37,26 +37,26 @@ describe('names', () => {
     ['firstName', 'first_name'],
     ['titel', 'title'],
     ['colour', null],
-  ])('near %s is %s', (word, expected) => {
+  ])('the nearest name to %s is %s', (word, expected) => {
     expect(nearestWords(word, ['first_name', 'title', 'email'])[0] ?? null).toBe(expected)
   })
 })
 
-describe('what the database refuses', () => {
+describe('errors of the database', () => {
   const error = (code: string, message = '') => Object.assign(new Error(message), { code })
   test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000', '42501', '42703', 'XX000'])(
-    '%s may be a row’s fault',
+    '%s may concern a row',
     (code) => {
       expect(isRowError(error(code))).toBe(true)
     },
   )
   test.each(['08006', '40001', '40P01', '53300', '55P03', '57014', 'ECONNRESET'])(
-    '%s is no row’s fault',
+    '%s never concerns a row',
     (code) => {
       expect(isRowError(error(code))).toBe(false)
     },
   )
-  test('is told without the values', () => {
+  test('are described without the values', () => {
     expect(describeRowError(error('22P02', 'invalid input syntax for type integer: "a@b.no"'))).toBe(
       'invalid input syntax for type integer (22P02)',
     )

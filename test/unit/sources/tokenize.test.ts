@@ -7,7 +7,7 @@ const kinds = (text: string): string[] =>
     .tokens.filter((token) => token.kind !== 'space')
     .map((token) => `${token.kind} ${token.text}`)
 
-describe('scan', () => {
+describe('tokenize', () => {
   test.each<[string, string[]]>([
     [`t.email || 'a''b'`, ['word t', 'symbol .', 'word email', 'symbol |', 'symbol |', `string 'a''b'`]],
     [String.raw`E'it\'s' x`, [String.raw`string E'it\'s'`, 'word x']],
@@ -35,7 +35,7 @@ describe('scan', () => {
     ['a $x$ b $y$', 2],
     ['$$', 0],
     [`U&'x`, 0],
-  ])('tells where the unfinished part of %s begins', (text, at) => {
+  ])('finds the start of the unfinished part of %s', (text, at) => {
     expect(tokenize(text).unfinished?.start).toBe(at)
   })
 
@@ -61,7 +61,7 @@ describe('scan', () => {
     ),
     fc.string({ maxLength: 3, unit: 'binary' }),
   )
-  test('gives back every text, token by token, in its place', () => {
+  test('tokens joined give the text, each at its place', () => {
     fc.assert(
       fc.property(
         fc.array(piece).map((pieces) => pieces.join('')),

@@ -7,7 +7,7 @@ import {
   retryWhileUnavailable,
 } from '../../../src/store/connectivity.ts'
 
-/** Time passes only where the code under test sleeps. */
+/** Time passes only while the code under test sleeps. */
 const clock = vi.hoisted(() => ({ ms: 0 }))
 vi.mock('node:timers/promises', () => ({
   setTimeout: (ms: number) => {
@@ -20,7 +20,7 @@ beforeEach(() => {
   clock.ms = 0
 })
 
-/** Fails for so long, and then succeeds. */
+/** Fails for a while, then succeeds. */
 const failingFor = (ms: number, code: string) =>
   vi.fn<() => Promise<string>>(() =>
     clock.ms < ms
@@ -37,14 +37,14 @@ describe('an error of Postgres', () => {
       expect([isConflict(error), isTransient(error)]).toEqual([true, false])
     },
   )
-  test.each(['08006', '57P01', '53300', '25006', 'ECONNREFUSED'])('%s is an outage', (code) => {
+  test.each(['08006', '57P01', '53300', '25006', 'ECONNREFUSED'])('%s is transient', (code) => {
     const error = Object.assign(new Error('made on purpose'), { code })
     expect([isConflict(error), isTransient(error)]).toEqual([false, true])
   })
 })
 
-describe('what is tried again', () => {
-  test('is tried a bounded number of times where it meets other transactions, and not reported as an outage', async () => {
+describe('retryWhileUnavailable', () => {
+  test('retries conflicts a limited number of times, and does not report them as outages', async () => {
     const act = failingFor(HOUR, '40001')
     const onWait = vi.fn<() => void>()
     await expect(retryWhileUnavailable(act, { onWait })).rejects.toThrow('made on purpose')
@@ -52,14 +52,14 @@ describe('what is tried again', () => {
     expect(onWait).not.toHaveBeenCalled()
   })
 
-  test('is tried without a bound where it stores what is paid for, and while Postgres is away', async () => {
+  test('retries without limit to store paid results, and while Postgres is unavailable', async () => {
     const conflicts = Number.POSITIVE_INFINITY
     expect(await retryWhileUnavailable(failingFor(HOUR, '55P03'), { conflicts })).toBe('done')
     clock.ms = 0
     expect(await retryWhileUnavailable(failingFor(HOUR, 'ECONNREFUSED'), {})).toBe('done')
   })
 
-  test('is given up when its lease has ended by itself, so that a shutdown ends while Postgres is away', async () => {
+  test('gives up when the lease has expired by itself, so that a shutdown ends while Postgres is unavailable', async () => {
     const act = failingFor(HOUR, 'ECONNREFUSED')
     await releaseWithin(15_000, async () => void (await act()))
     expect(act.mock.calls.length).toBeGreaterThan(1)
@@ -69,7 +69,7 @@ describe('what is tried again', () => {
     )
   })
 
-  test('is given up some time after a shutdown began, and not before', async () => {
+  test('gives up some time after a shutdown started, and not before', async () => {
     const stop = new AbortController()
     const act = failingFor(HOUR, 'ECONNREFUSED')
     const giveUp = expiresAfterAbort(stop.signal, 10_000)
