@@ -182,10 +182,10 @@ async function writeLockedRows(
   run: number,
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
-  const { leftWaitMs } = deps.policy
+  const { lockedWaitMs } = deps.policy
   for (
     let lastProgressAt = performance.now();
-    !signal.aborted && performance.now() - lastProgressAt < leftWaitMs;
+    !signal.aborted && performance.now() - lastProgressAt < lockedWaitMs;
   ) {
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
     const { rows } = await step(() => writeBackBatch(deps, source))

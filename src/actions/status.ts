@@ -1,11 +1,11 @@
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
 import type { RowState } from '../domain/row.ts'
-import { countFilled as count, type FillCounts } from '../sources/fill-counts.ts'
+import { countFilled, type FillCounts } from '../sources/fill-counts.ts'
 import type { Source } from '../sources/source.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
-import * as measured from '../store/metrics.ts'
+import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -27,6 +27,11 @@ export interface Status {
   readonly paused: readonly pauses.PausedSource[]
 }
 
+/**
+ * Reads the status.
+ * @param sources names of the sources to report
+ * @param scope whose limit to report; null: none
+ */
 export async function readStatus(
   db: Database,
   sources: readonly string[],
@@ -134,7 +139,7 @@ export interface StatusReport extends Omit<Status, 'limit'> {
 export async function createStatusReport(
   db: Database,
   names: readonly string[],
-  fill_rate: StatusReport['fill_rate'],
+  fillRate: StatusReport['fill_rate'],
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await readStatus(db, names, null)
   const limits = (await readRateLimits(db)).map((one) => ({
@@ -144,7 +149,7 @@ export async function createStatusReport(
     observed_at: new Date(one.observedAt),
     status: one.status && toRateReport(one.status),
   }))
-  return { ...state, limits, fill_rate }
+  return { ...state, limits, fill_rate: fillRate }
 }
 
 /**
@@ -153,7 +158,7 @@ export async function createStatusReport(
  */
 export async function countFillRates(db: Database, source: Source): Promise<FillCounts | string> {
   try {
-    return await inTransaction(db, (tx) => count(tx, source), FILL_RATE_COUNT_TIMEOUT_MS)
+    return await inTransaction(db, (tx) => countFilled(tx, source), FILL_RATE_COUNT_TIMEOUT_MS)
   } catch (error) {
     if ((error as { code?: string }).code === QUERY_CANCELED)
       return `unknown: counting takes longer than ${FILL_RATE_COUNT_TIMEOUT_MS / 1_000} s`
@@ -166,7 +171,7 @@ export async function readLastFillRates(
   db: Database,
   source: Source,
 ): Promise<StatusReport['fill_rate'][string]> {
-  const lastSample = await measured.latestFillRateSample(db, source.name)
+  const lastSample = await metrics.latestFillRateSample(db, source.name)
   if (lastSample === null) return 'unknown: it is counted by runs, and there was none yet'
   const columns = source.outputs.map(({ column }) => ({ column, filled: lastSample.filled[column] ?? 0 }))
   return { eligible: lastSample.eligible, columns, measured_at: lastSample.at }

@@ -15,6 +15,7 @@ export function chooseSources(sources: ReadonlyMap<string, Source>, names: reado
   return [...new Set(names)].map((name) => chooseSource(sources, name))
 }
 
+/** @throws ConfigProblems if the source is not configured */
 export function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
   const source = sources.get(name)
   if (source) return source
@@ -37,9 +38,11 @@ export function requireBudget(
   return toBudgetLimit(budget)
 }
 
+/** @returns lookups; null for unlimited or none */
 export const toBudgetLimit = (budget: BudgetOption | null): number | null =>
   budget === 'unlimited' ? null : budget
 
+/** @throws ConfigProblems if bulk is requested although it is off */
 export function assertRoutePossible(
   route: RouteOption,
   bulk: { readonly isPossible: boolean; readonly todo: string | null },
@@ -48,6 +51,7 @@ export function assertRoutePossible(
     throw requestProblem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
 }
 
+/** @throws ConfigProblems if the environment does not set the value */
 export function requireSetting<T>(value: T | null, name: string, expected: string): T {
   if (value === null)
     throw requestProblem(name, 'not set', expected, 'set it in the environment or in a .env file')

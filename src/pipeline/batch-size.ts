@@ -16,9 +16,9 @@ export class BatchSize {
   #rows: number
 
   /** @param max rows of the largest batch */
-  constructor(most: number) {
-    this.#max = most
-    this.#rows = most
+  constructor(max: number) {
+    this.#max = max
+    this.#rows = max
   }
 
   /** Rows of the next batch. */
@@ -48,12 +48,12 @@ const batchSizes = new WeakMap<Source, BatchSize>()
 /**
  * The batch size of a source in this process, shared by everything that writes to it: it is the table that is slow.
  */
-export function sharedBatchSize(source: Source, most: number): BatchSize {
+export function sharedBatchSize(source: Source, max: number): BatchSize {
   const existing = batchSizes.get(source)
   if (existing !== undefined) return existing
-  const pace = new BatchSize(most)
-  batchSizes.set(source, pace)
-  return pace
+  const batchSize = new BatchSize(max)
+  batchSizes.set(source, batchSize)
+  return batchSize
 }
 
 /** Attempts at a single row before an error that its trigger raises each time counts as final. */

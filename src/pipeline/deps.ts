@@ -52,7 +52,7 @@ export interface RunPolicy extends FreshnessPolicy {
   /** Statement timeout on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number
   /** How long to wait for rows locked by other transactions when there is no other progress, in milliseconds. */
-  readonly leftWaitMs: number
+  readonly lockedWaitMs: number
 }
 
 /**
@@ -78,7 +78,7 @@ export const toPolicy = (config: Config): RunPolicy => ({
   refreshAfterMs: config.refreshAfterMs,
   retryNotFoundAfterMs: config.retryNotFoundAfterMs,
   sourceTimeoutMs: SOURCE_TIMEOUT_MS,
-  leftWaitMs: LOCKED_ROWS_WAIT_MS,
+  lockedWaitMs: LOCKED_ROWS_WAIT_MS,
 })
 
 /** The address that identifies the configured service. Null: none is configured. */
@@ -94,10 +94,10 @@ export async function registerService(
   address: string | null,
 ): Promise<number> {
   if (address === null) return services.findService(db, null)
-  const known = (await services.listServices(db)).map((one) => one.host)
-  if (known.length > 0 && !known.includes(address))
+  const knownHosts = (await services.listServices(db)).map((one) => one.host)
+  if (knownHosts.length > 0 && !knownHosts.includes(address))
     log.warn(
-      { service: address, before: known },
+      { service: address, before: knownHosts },
       'another service was used before; none of its responses are used',
     )
   return services.insertService(db, address)

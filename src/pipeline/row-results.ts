@@ -95,6 +95,7 @@ function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow):
   )
 }
 
+/** Whether the column is one of `touch`, and no output. */
 export const isTouchColumn = (source: Source, column: string): boolean =>
   source.touches.some((touch) => touch.column === column)
 

@@ -45,21 +45,21 @@ interface ClaimedBatch {
 }
 
 async function writeWithRetries(deps: Pick<Deps, 'db' | 'policy'>, source: Source): Promise<WriteBackResult> {
-  const pace = sharedBatchSize(source, ROWS_PER_TICK)
+  const batchSize = sharedBatchSize(source, ROWS_PER_TICK)
   for (let attempt = 1; ; attempt++) {
-    const limit = pace.rows
+    const limit = batchSize.rows
     const batch: ClaimedBatch = { claimed: [], fitted: [] }
     try {
       const { tookMs, ...result } = await writeClaimed(deps, source, limit, batch)
       const { length } = batch.claimed
-      if (length > 0) pace.onBatch(length, tookMs)
+      if (length > 0) batchSize.onBatch(length, tookMs)
       return { ...result, more: length >= limit / 2 && result.rows > 0 }
     } catch (error) {
       if (!(error instanceof TableBusyError)) throw error
       const [first, ...others] = batch.fitted
       if (error.isTableLock) return await deferRows(deps, source, batch.claimed, error)
       if (first === undefined || others.length > 0) {
-        pace.halve(batch.claimed.length)
+        batchSize.halve(batch.claimed.length)
         return { ...NOTHING_WRITTEN, more: true }
       }
       if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES) await sleep(20 * attempt * attempt)
@@ -150,10 +150,10 @@ async function writeToSource(
 async function deferRows(
   { db, policy }: Pick<Deps, 'db' | 'policy'>,
   source: Source,
-  left: readonly writeBackQueue.AnsweredRow[],
+  deferredRows: readonly writeBackQueue.AnsweredRow[],
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
-  const keys = left.map((row) => row.key)
+  const keys = deferredRows.map((row) => row.key)
   const reason = describeTableBusy(busy, policy.sourceTimeoutMs)
   await inTransaction(db, (tx) => writeBackQueue.postponeRows(tx, source.name, keys, reason))
   return { ...NOTHING_WRITTEN, deferred: keys.length }

@@ -13,7 +13,7 @@ import { cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop } from './loop.ts'
+import { runLoop, warnOfWait } from './loop.ts'
 
 /** Lookups per tick, before more urgent runs are considered again. */
 const LOOKUPS_PER_TICK = 5_000
@@ -65,8 +65,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   while (!signal.aborted) {
     const leadership = await retryWhileUnavailable(acquire, {
       signal,
-      onWait: (error, ms) =>
-        deps.log.warn({ step: 'call', reason: error.message, ms }, 'waiting for Postgres'),
+      onWait: warnOfWait(deps.log, { step: 'call' }),
     }).catch((error: unknown) => {
       if (signal.aborted) return null
       throw error

@@ -20,7 +20,7 @@ export interface RunSnapshot {
   /** How long to wait for deliveries (`--wait`), in milliseconds. */
   readonly waitMs: number
   /** How long to wait for locked rows, in milliseconds. */
-  readonly leftWaitMs: number
+  readonly lockedWaitMs: number
 }
 
 export type Completion = 'continue' | 'done' | 'timed_out'
@@ -49,7 +49,7 @@ export function decideCompletion(run: RunSnapshot): Completion {
   if (picking) return 'continue'
   if (isDown && ownWaiting > 0) return 'done'
   const payable = ownWaiting - unpayable - later - locked
-  if (locked > 0 && idleMs < Math.min(waitMs, run.leftWaitMs)) return 'continue'
+  if (locked > 0 && idleMs < Math.min(waitMs, run.lockedWaitMs)) return 'continue'
   if (payable <= 0 && others === 0) return 'done'
   const isWithinWait = idleMs < waitMs
   if (payable <= awaitingDelivery) return isWithinWait ? 'continue' : 'timed_out'

@@ -8,6 +8,7 @@ import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import type { RunCounters } from './counters.ts'
+import { warnOfWait } from './loop.ts'
 import type { Leftover } from './monitor.ts'
 import { createRunReport, type RunReport, type RunStatus } from './report.ts'
 
@@ -51,8 +52,7 @@ export async function finishRun(
   // dead.
   const retryOptions = {
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
-    onWait: (error: Error, ms: number): void =>
-      deps.log.warn({ step: 'end', reason: error.message, ms }, 'waiting for Postgres'),
+    onWait: warnOfWait(deps.log, { step: 'end' }),
   }
   const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
   const reason =

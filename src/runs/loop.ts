@@ -23,6 +23,12 @@ export interface LoopOptions {
   readonly fullTick?: number
 }
 
+/** Logs that an operation waits for Postgres: the `onWait` of `retryWhileUnavailable`. */
+export const warnOfWait =
+  (log: Logger, context: Readonly<Record<string, unknown>>) =>
+  (error: Error, ms: number): void =>
+    log.warn({ ...context, reason: error.message, ms }, 'waiting for Postgres')
+
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 1_000
 

@@ -4,6 +4,7 @@ import { LeaseLostError, Run, type RunState } from '../domain/run.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
+import { warnOfWait } from './loop.ts'
 import type { RunStatus } from './report.ts'
 
 export interface MaintenanceDeps extends Deps {
@@ -45,8 +46,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
   const finished = new AbortController()
   const lost = new AbortController()
   const heartbeat = extendUntilDone(deps, id, token, finished.signal, lost)
-  const onWait = (error: Error, ms: number): void =>
-    log.warn({ run: id, reason: error.message, ms }, 'waiting for Postgres')
+  const onWait = warnOfWait(log, { run: id })
   const stopping = AbortSignal.any([signal, lost.signal])
   const attempt: MaintenanceRun['attempt'] = (batch) =>
     retryWhileUnavailable(batch, { signal: stopping, onWait })

@@ -94,7 +94,7 @@ export async function monitorRun(
       if (error instanceof TableBusyError) {
         // Requeued rows wait behind a locked table just as rows to be written do.
         const idleMs = performance.now() - run.counters.lastProgressAt
-        if (idleMs >= Math.min(run.waitMs, deps.policy.leftWaitMs)) {
+        if (idleMs >= Math.min(run.waitMs, deps.policy.lockedWaitMs)) {
           await countFinished(deps, run, state)
           reportProgress(run, state)
           return { ...state, locked: state.waiting }
@@ -159,7 +159,7 @@ async function checkCompletion(
     isDown: state.outageMs !== null,
     idleMs,
     waitMs: run.waitMs,
-    leftWaitMs: deps.policy.leftWaitMs,
+    lockedWaitMs: deps.policy.lockedWaitMs,
     picking: false,
   })
   if (completion === 'continue')

@@ -149,8 +149,8 @@ export async function createRunReport(
 
 /** Replaces waiting rows by the states they would reach; the sum stays the same. */
 function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCounts): rows.RowStateCounts {
-  const known = Object.values(previewed).reduce((sum, count) => sum + count, 0)
-  const waiting = stored.waiting - known + previewed.waiting
+  const previewedCount = Object.values(previewed).reduce((sum, count) => sum + count, 0)
+  const waiting = stored.waiting - previewedCount + previewed.waiting
   const states = ROW_STATES.map((state) => [state, stored[state] + previewed[state]])
   return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }
 }

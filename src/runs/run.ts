@@ -18,6 +18,7 @@ import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
 import { finishRun, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
+import { warnOfWait } from './loop.ts'
 import { monitorRun } from './monitor.ts'
 import type { RunReport } from './report.ts'
 import { runEvery, Workers } from './workers.ts'
@@ -249,8 +250,7 @@ async function pickAll(
   observations: RunObservations,
   onPicked: (rows: number) => void,
 ): Promise<void> {
-  const onWait = (error: Error, ms: number): void =>
-    deps.log.warn({ step: 'pick', reason: error.message, ms }, 'waiting for Postgres')
+  const onWait = warnOfWait(deps.log, { step: 'pick' })
   for (const source of options.sources) {
     const pass = await retryWhileUnavailable(() => createPass(deps, source, options), { signal, onWait })
     const checkPaused = cached(() => isPaused(deps, source))

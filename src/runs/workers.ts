@@ -12,7 +12,7 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { runCallLoop } from './call-loop.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop } from './loop.ts'
+import { runLoop, warnOfWait } from './loop.ts'
 
 /** What a run gives to its workers. */
 export interface RunHandle {
@@ -166,7 +166,7 @@ export class Workers {
   #writer(
     source: Source,
     verb: string,
-    pace: { readonly wakeSignal: WakeSignal; readonly paceMs: number },
+    pacing: { readonly wakeSignal: WakeSignal; readonly paceMs: number },
   ): WorkerTask {
     const deps = this.#deps
     const name = `${verb} ${source.name}`
@@ -175,7 +175,7 @@ export class Workers {
       source: source.name,
       start: () =>
         runLoop({
-          ...pace,
+          ...pacing,
           name,
           log: deps.log,
           signal: this.#options.signal,
@@ -228,8 +228,7 @@ export class Workers {
       },
       {
         signal,
-        onWait: (error, ms) =>
-          log.warn({ step: 'settle', reason: error.message, ms }, 'waiting for Postgres'),
+        onWait: warnOfWait(log, { step: 'settle' }),
       },
     ).catch((error: unknown) => {
       if (!signal.aborted) throw error

@@ -16,7 +16,7 @@ const POLICY: RunPolicy = {
   refreshAfterMs: 3_600_000_000,
   retryNotFoundAfterMs: 3_600_000_000,
   sourceTimeoutMs: 60_000,
-  leftWaitMs: 0,
+  lockedWaitMs: 0,
 }
 
 /** Rows of a table `people` whose records are stored, ready for write-back without a service. */

@@ -156,6 +156,7 @@ export function explainFields(source: Source, { record, confidence }: LookupHist
   }))
 }
 
+/** A stored change with its cells in configuration order. */
 export function toRowChange(
   source: Source,
   { id, run, written_at, undoes, undone_by, before, after, undone }: ChangeHistory,

@@ -14,7 +14,7 @@ const RETRY_MS = 500
 export interface RevertQueueOptions {
   readonly revert: (batch: RevertBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void
-  readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'leftWaitMs'>
+  readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'lockedWaitMs'>
 }
 
 /**
@@ -64,11 +64,11 @@ export class RevertQueue {
 
   /** Retries what was deferred, until nothing has progressed for a while. */
   async retryLocked(signal: AbortSignal): Promise<void> {
-    const { leftWaitMs } = this.#options.policy
+    const { lockedWaitMs } = this.#options.policy
     let count = this.#deferredCount
     for (
       let lastProgressAt = performance.now();
-      count > 0 && performance.now() - lastProgressAt < leftWaitMs;
+      count > 0 && performance.now() - lastProgressAt < lockedWaitMs;
     ) {
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {})
       if (signal.aborted) return

@@ -87,6 +87,7 @@ export function distinctLookups(chosen: readonly LookupChoice[]): Map<string, Lo
   return distinct
 }
 
+/** Identifies a lookup by kind and key. */
 export const lookupKey = (lookup: { readonly kind: string; readonly key: string }): string =>
   `${lookup.kind}\n${lookup.key}`
 

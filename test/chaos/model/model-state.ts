@@ -14,7 +14,7 @@ export const RULES = {
   retryNotFoundAfterMs: 1_000 * HOUR,
   // Long enough that no statement times out: only the table's trigger is slow.
   sourceTimeoutMs: 20_000,
-  leftWaitMs: 0,
+  lockedWaitMs: 0,
 }
 
 export const config = parseConfig(

@@ -39,7 +39,7 @@ beforeEach(async () => {
     bulkGraceMs: 1,
     callTimeoutMs: 30_000,
     sourceTimeoutMs: 1,
-    leftWaitMs: 0,
+    lockedWaitMs: 0,
     refreshAfterMs: 1,
     retryNotFoundAfterMs: 1,
   }

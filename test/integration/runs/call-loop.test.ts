@@ -25,7 +25,7 @@ const policy = {
   sourceTimeoutMs: 60_000,
   refreshAfterMs: 60_000,
   retryNotFoundAfterMs: 60_000,
-  leftWaitMs: 60_000,
+  lockedWaitMs: 60_000,
   callTimeoutMs: 30_000,
   bulkGraceMs: 60_000,
 }

@@ -19,7 +19,7 @@ describe('a run', () => {
     isDown: false,
     idleMs: 5_000,
     waitMs: 60_000,
-    leftWaitMs: 10_000,
+    lockedWaitMs: 10_000,
   }
   test('is done when none of its rows waits and no other run holds rows of its sources', () => {
     expect(decideCompletion(still)).toBe('done')
