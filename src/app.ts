@@ -150,15 +150,8 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
   const { config, environment, log } = options
   const bulk = checkBulkAvailability(environment)
   const metrics = new MetricsRecorder(db, log)
-  const base = {
-    db,
-    sources,
-    log,
-    policy: toPolicy(config),
-    now: Date.now,
-    random: Math.random,
-    metrics,
-  }
+  const policy = toPolicy(config)
+  const base = { db, sources, log, policy, now: Date.now, random: Math.random, metrics }
   const slots = createSlots(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never mistaken for an earlier one with the same process id.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -273,8 +266,8 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       retryFailedRows(await deps(), { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) => {
       const all = { ...(await deps()), owner }
-      const service = address === null ? null : all.service
-      return remapSource(all, { ...request, source: chooseSource(sources, request.source), service })
+      const source = chooseSource(sources, request.source)
+      return remapSource(all, { ...request, source, service: address === null ? null : all.service })
     },
     close: async () => {
       await notifier.close()
