@@ -24,7 +24,7 @@ export class PromptClosedError extends Error {
 export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
   const lines = createInterface({ input, terminal: false })
   const answers = lines[Symbol.asyncIterator]()
-  const ask = async <Answer>(
+  const prompt = async <Answer>(
     question: string,
     read: (answer: string) => Answer | null,
     hint: string,
@@ -43,12 +43,12 @@ export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
   }
   return {
     select: (question, of) =>
-      ask(
+      prompt(
         question,
         (answer) => parseNumbers(answer, of),
         `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
       ),
-    confirm: (question) => ask(question, parseYesNo, 'y or n.'),
+    confirm: (question) => prompt(question, parseYesNo, 'y or n.'),
     close: () => lines.close(),
   }
 }

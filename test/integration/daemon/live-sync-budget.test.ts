@@ -50,7 +50,7 @@ const insertion = (from: number, to: number): string =>
          select n, 'new' || n || '@example.com', 'https://www.linkedin.com/in/new-' || n, 'Ada Nr' || n, 'Company'
            from generate_series(${from}, ${to}) n`
 const insert = (from: number, to: number): Promise<unknown> => query(insertion(from, to))
-const asked = (): number => {
+const requested = (): number => {
   const { inputs } = harness.sandbox.stats({ inputs: true })
   return inputs.distinct
 }
@@ -81,7 +81,7 @@ test('a sync and an import share the daily budget', async () => {
       `insert into people (id, email) select n, 'same@example.com' from generate_series(1000, 1149) n`,
     )
     await insert(2_000, 2_000)
-    await expect.poll(asked).toBe(2)
+    await expect.poll(requested).toBe(2)
     const client = await harness.database.pool.connect()
     await client.query('begin')
     for (let n = 1; n <= 30; n++) await client.query(insertion(2_000 + n, 2_000 + n))
@@ -91,7 +91,7 @@ test('a sync and an import share the daily budget', async () => {
     await expect.poll(isUsedUp).toBe(true)
     await looked()
   })
-  expect(asked()).toBe(BUDGET)
+  expect(requested()).toBe(BUDGET)
 })
 
 test('fallback lookups are charged to the daily budget', async () => {
@@ -102,5 +102,5 @@ test('fallback lookups are charged to the daily budget', async () => {
     await insert(2_000, 2_009)
     await looked()
   })
-  expect(asked()).toBe(BUDGET)
+  expect(requested()).toBe(BUDGET)
 })

@@ -137,12 +137,12 @@ test('a change to a row being picked is not lost', async () => {
     .poll(
       async () =>
         (
-          await query<{ asked: string }>(
-            `select l.input ->> 'email' as asked from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+          await query<{ input: string }>(
+            `select l.input ->> 'email' as input from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
               where r.key = $1 and r.state <> 'waiting'`,
             [String(id)],
           )
-        )[0]?.asked,
+        )[0]?.input,
       { interval: 20 },
     )
     .toBe('again19@example.com')

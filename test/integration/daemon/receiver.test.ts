@@ -102,7 +102,7 @@ test('a body over 10 MiB is rejected, one of 10 MiB accepted', async () => {
 })
 
 test('a delivery for a job of another database is orphaned and stored', async () => {
-  expect(await post(event({ job_id: 'somebody-elses' }), { job: randomUUID() })).toBe(200)
+  expect(await post(event({ job_id: 'another-database' }), { job: randomUUID() })).toBe(200)
   await expect
     .poll(async () => (await stored()).filter((one) => one.state === 'orphaned').length)
     .toBeGreaterThan(0)

@@ -124,8 +124,10 @@ test('schedule shows the next times in their time zone', async () => {
   const shown = await cli.run('schedule')
   expect(shown.code).toBe(0)
   expect(shown.stdout.match(/ 02:00 GMT\+[12]/g)).toHaveLength(5)
-  const told = JSON.parse((await cli.run('schedule', '--json')).stdout) as { schedule: { next: string[] }[] }
-  expect(told.schedule[0]?.next).toHaveLength(5)
+  const output = JSON.parse((await cli.run('schedule', '--json')).stdout) as {
+    schedule: { next: string[] }[]
+  }
+  expect(output.schedule[0]?.next).toHaveLength(5)
 })
 
 test('SIGTERM finishes work in progress, closes runs and releases leases', async () => {
@@ -152,10 +154,10 @@ test('stored answers are written by the next process without a call', async () =
   sandbox.configure({ latencyAfterMs: 20_000 })
   await insert('new5@example.com')
   await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
-  let told = ''
-  next.child.stderr?.on('data', (text: string) => (told += text))
+  let output = ''
+  next.child.stderr?.on('data', (text: string) => (output += text))
   next.child.kill('SIGTERM')
-  await expect.poll(() => told).toContain('again to stop at once')
+  await expect.poll(() => output).toContain('again to stop at once')
   next.child.kill('SIGTERM')
   expect((await next.ended).code).toBe(130)
 })

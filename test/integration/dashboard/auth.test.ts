@@ -45,7 +45,7 @@ interface Got {
   readonly text: string
 }
 
-async function ask(url: string, options: Parameters<typeof request>[1] = {}): Promise<Got> {
+async function send(url: string, options: Parameters<typeof request>[1] = {}): Promise<Got> {
   const { statusCode, headers, body } = await request(url, options)
   return { status: statusCode, headers, text: await body.text() }
 }
@@ -65,8 +65,8 @@ describe('with a token', () => {
 
   test.each(PROTECTED_PATHS)('%s requires it', async (path) => {
     for (const authorization of [undefined, 'Bearer wrong', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])
-      expect((await ask(at + path, { headers: authorization ? { authorization } : {} })).status).toBe(401)
-    const browser = await ask(at + path, { headers: { accept: 'text/html' } })
+      expect((await send(at + path, { headers: authorization ? { authorization } : {} })).status).toBe(401)
+    const browser = await send(at + path, { headers: { accept: 'text/html' } })
     expect(browser).toMatchObject({
       status: 303,
       headers: { location: `/login?next=${encodeURIComponent(path)}` },
@@ -74,46 +74,46 @@ describe('with a token', () => {
   })
 
   test('webhook and health do not require it', async () => {
-    expect((await ask(`${at}/healthz`)).status).toBe(200)
-    expect((await ask(`${at}/readyz`)).status).toBe(200)
+    expect((await send(`${at}/healthz`)).status).toBe(200)
+    expect((await send(`${at}/readyz`)).status).toBe(200)
     // Rejected for the missing signature.
-    expect((await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
+    expect((await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
       'signature',
     )
   })
 
   test('signing in sets a cookie that scripts and other sites cannot use; signing out removes it', async () => {
     const own = { 'sec-fetch-site': 'same-origin' }
-    expect((await ask(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('Wrong token.')
+    expect((await send(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('Wrong token.')
     expect(
-      (await ask(`${at}/login`, form({ token: TOKEN }, { 'sec-fetch-site': 'cross-site' }))).status,
+      (await send(`${at}/login`, form({ token: TOKEN }, { 'sec-fetch-site': 'cross-site' }))).status,
     ).toBe(403)
-    const signedIn = await ask(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
+    const signedIn = await send(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
     expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
     const cookie = String(signedIn.headers['set-cookie'])
     expect(cookie).toMatch(/HttpOnly; SameSite=Strict$/)
     expect(cookie).not.toContain(TOKEN)
     const session = cookie.split(';')[0] ?? ''
-    expect((await ask(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
+    expect((await send(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
     const forged = session.replace(/=\d/, (text) => `=9${text.slice(1)}`)
-    expect((await ask(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
+    expect((await send(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
     // Another site cannot sign a user out.
     for (const headers of [
       undefined,
       { 'sec-fetch-site': 'cross-site' },
       { origin: 'https://else.example' },
     ]) {
-      const refused = await ask(`${at}/logout`, { method: 'POST', ...(headers && { headers }) })
+      const refused = await send(`${at}/logout`, { method: 'POST', ...(headers && { headers }) })
       expect(refused.status).toBe(403)
       expect(refused.headers['set-cookie']).toBeUndefined()
     }
-    const signedOut = await ask(`${at}/logout`, { method: 'POST', headers: own })
+    const signedOut = await send(`${at}/logout`, { method: 'POST', headers: own })
     expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
   })
 
   test('behind TLS the cookie is restricted to it', async () => {
     const { host } = new URL(at)
-    const signedIn = await ask(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
+    const signedIn = await send(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
     expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Strict$/)
   })
 
@@ -123,19 +123,19 @@ describe('with a token', () => {
     const other = { 'x-forwarded-for': '198.51.100.1' }
     const guess = (n: number, ways: Record<string, string>) =>
       n % 2 === 0
-        ? ask(`${at}/metrics`, { headers: { ...ways, authorization: `Bearer guess-${n}` } })
-        : ask(`${at}/login`, form({ token: `guess-${n}` }, { ...own, ...ways }))
+        ? send(`${at}/metrics`, { headers: { ...ways, authorization: `Bearer guess-${n}` } })
+        : send(`${at}/login`, form({ token: `guess-${n}` }, { ...own, ...ways }))
     const statuses: number[] = []
     for (let n = 0; n < 30; n++) statuses.push((await guess(n, stranger)).status)
     expect(statuses.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 401))
     expect(new Set(statuses.slice(10))).toEqual(new Set([429]))
     const right = { authorization: `Bearer ${TOKEN}` }
-    const waits = await ask(`${at}/metrics`, { headers: { ...stranger, ...right } })
+    const waits = await send(`${at}/metrics`, { headers: { ...stranger, ...right } })
     expect(waits.status).toBe(429)
     expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0)
-    expect((await ask(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
-    expect((await ask(`${at}/metrics`, { headers: right })).status).toBe(200)
-    expect((await ask(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
+    expect((await send(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
+    expect((await send(`${at}/metrics`, { headers: right })).status).toBe(200)
+    expect((await send(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
   })
 
   test('the number of live pages is bounded', async () => {
@@ -164,9 +164,8 @@ describe('with a token', () => {
   test('signing in never redirects to another host', async () => {
     for (const next of ['https://else.example', '//else.example', '/\\else.example', 'javascript:alert(1)'])
       expect(
-        (await ask(`${at}/login`, form({ token: TOKEN, next }, { 'sec-fetch-site': 'same-origin' }))).headers[
-          'location'
-        ],
+        (await send(`${at}/login`, form({ token: TOKEN, next }, { 'sec-fetch-site': 'same-origin' })))
+          .headers['location'],
       ).toBe('/')
   })
 })
@@ -175,17 +174,17 @@ describe('without a token', () => {
   test('off loopback everything but webhook and health is denied, with the setting to change', async () => {
     const at = await serve({ environment: { host: '0.0.0.0' } })
     for (const path of PROTECTED_PATHS) {
-      const got = await ask(at + path)
+      const got = await send(at + path)
       expect(got.status).toBe(403)
       expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
     }
-    expect((await ask(`${at}/healthz`)).status).toBe(200)
+    expect((await send(`${at}/healthz`)).status).toBe(200)
   })
 
   test('on loopback it is open, except under a foreign host name', async () => {
     const at = await serve()
-    expect((await ask(`${at}/`)).status).toBe(200)
-    expect((await ask(`${at}/`, { headers: { host: 'evil.example' } })).status).toBe(403)
+    expect((await send(`${at}/`)).status).toBe(200)
+    expect((await send(`${at}/`, { headers: { host: 'evil.example' } })).status).toBe(403)
   })
 
   test('behind a possible proxy, everything but webhook and health is denied', async () => {
@@ -200,21 +199,21 @@ describe('without a token', () => {
       [local, { 'x-real-ip': '198.51.100.1' }],
     ] as const) {
       for (const path of PROTECTED_PATHS) {
-        const got = await ask(at + path, { headers })
+        const got = await send(at + path, { headers })
         expect(got.status).toBe(403)
         expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
       }
-      const paused = await ask(`${at}/sources/contacts/pause`, form({}, { ...headers, ...own }))
+      const paused = await send(`${at}/sources/contacts/pause`, form({}, { ...headers, ...own }))
       expect(paused.status).toBe(403)
-      expect((await ask(`${at}/healthz`, { headers })).status).toBe(200)
-      expect((await ask(`${at}/readyz`, { headers })).status).toBe(200)
-      const delivered = await ask(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
+      expect((await send(`${at}/healthz`, { headers })).status).toBe(200)
+      expect((await send(`${at}/readyz`, { headers })).status).toBe(200)
+      const delivered = await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
       expect(delivered.text).toContain('signature')
     }
     expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
   })
 
-  test('health that strangers ask for is looked up once for all of them', async () => {
+  test('health that strangers send for is looked up once for all of them', async () => {
     let looked = 0
     const server = await openHttpServer({
       host: '127.0.0.1',
@@ -230,7 +229,10 @@ describe('without a token', () => {
     })
     try {
       const statuses = await Promise.all(
-        Array.from({ length: 100 }, async () => (await ask(`http://127.0.0.1:${server.port}/readyz`)).status),
+        Array.from(
+          { length: 100 },
+          async () => (await send(`http://127.0.0.1:${server.port}/readyz`)).status,
+        ),
       )
       expect(new Set(statuses)).toEqual(new Set([200]))
       expect(looked).toBeLessThan(50)
@@ -242,7 +244,7 @@ describe('without a token', () => {
   test('only its own pages can pause a source', async () => {
     const at = await serve()
     const pause = (headers: Record<string, string>): Promise<Got> =>
-      ask(`${at}/sources/contacts/pause`, form({}, headers))
+      send(`${at}/sources/contacts/pause`, form({}, headers))
     for (const headers of [
       {},
       { 'sec-fetch-site': 'cross-site' },
@@ -253,23 +255,23 @@ describe('without a token', () => {
     expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
     expect((await pause({ origin: at })).status).toBe(303)
     expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(1)
-    expect((await ask(`${at}/sources/contacts/resume`, form({}, { origin: at }))).status).toBe(303)
-    expect((await ask(`${at}/sources/else/pause`, form({}, { origin: at }))).status).toBe(404)
+    expect((await send(`${at}/sources/contacts/resume`, form({}, { origin: at }))).status).toBe(303)
+    expect((await send(`${at}/sources/else/pause`, form({}, { origin: at }))).status).toBe(404)
   })
 })
 
 test('a page may load and run nothing but our own files', async () => {
   const at = await serve()
-  const { headers, text } = await ask(`${at}/`)
+  const { headers, text } = await send(`${at}/`)
   expect(headers['content-security-policy']).toMatch(
     /^default-src 'none'; script-src 'self'; style-src 'self'/,
   )
   expect(text).not.toMatch(/<script(?! type="module" src="\/assets)|<style| style=| on\w+=/)
   expect(text).not.toMatch(/(?:src|href|action)="(?!\/|#)/)
   for (const [, path = ''] of text.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)) {
-    const got = await ask(at + path)
+    const got = await send(at + path)
     expect(got.status).toBe(200)
-    const again = await ask(at + path, { headers: { 'if-none-match': String(got.headers['etag']) } })
+    const again = await send(at + path, { headers: { 'if-none-match': String(got.headers['etag']) } })
     expect(again).toMatchObject({ status: 304, text: '' })
   }
 })
@@ -286,7 +288,7 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
     const client = await harness.database.pool.connect()
     try {
       await client.query('begin; lock table crm.contacts, crm.accounts in access exclusive mode')
-      const { fill_rate: coverage, ...state } = JSON.parse((await ask(`${at}/api/status`)).text) as Status
+      const { fill_rate: coverage, ...state } = JSON.parse((await send(`${at}/api/status`)).text) as Status
       expect({ ...state, fill_rate: {} }).toEqual({ ...counted, fill_rate: {} })
       // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
       const { rows } = await harness.database.pool.query<{ source: string; at: Date; eligible: number }>(
@@ -315,7 +317,7 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
 
 test('/metrics is what Prometheus reads, and its numbers are those of the service and the tables', async () => {
   const at = await serve()
-  const { headers, text } = await ask(`${at}/metrics`)
+  const { headers, text } = await send(`${at}/metrics`)
   expect(headers['content-type']).toContain('text/plain; version=0.0.4')
   const lines = text.trim().split('\n')
   const families = new Set(
@@ -342,12 +344,12 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
     values.get('fillrate_write_back_batch_seconds_count'),
   )
   expect(values.get('fillrate_delivery_lag_seconds_count')).toBe(1)
-  const { rows } = await harness.database.pool.query<{ asked: number }>(
-    `select count(*)::int as asked from fillrate.lookups where resolved_at is not null`,
+  const { rows } = await harness.database.pool.query<{ answered: number }>(
+    `select count(*)::int as answered from fillrate.lookups where resolved_at is not null`,
   )
   expect(
     sum('fillrate_lookups_total{outcome="found"') + sum('fillrate_lookups_total{outcome="not_found"'),
-  ).toBe(rows[0]?.asked)
+  ).toBe(rows[0]?.answered)
 })
 
 // The last one: it adds a row.
@@ -359,7 +361,7 @@ test('a single run has no dashboard: it would be open to every user of the machi
     const at = `http://127.0.0.1:${port}`
     const statuses: Record<string, number> = {}
     for (const path of ['/healthz', '/', '/api/status', '/metrics', '/row?source=contacts&key=1'])
-      statuses[path] = (await ask(at + path)).status
+      statuses[path] = (await send(at + path)).status
     return statuses
   }
   await harness.database.pool.query(`insert into crm.contacts (email) values ('beside-a-run@example.com')`)

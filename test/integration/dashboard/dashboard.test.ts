@@ -114,7 +114,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.fill('#find-key', '3')
     await page.press('#find-key', 'Enter')
     expect(await page.locator('#changes').innerText()).toMatch(/Run \d/)
-    await page.fill('#find-key', 'nobody')
+    await page.fill('#find-key', 'missing')
     await page.press('#find-key', 'Enter')
     expect(await page.locator('main').innerText()).toContain('Expected: a key of the source contacts')
     await page.close()

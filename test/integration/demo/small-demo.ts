@@ -27,7 +27,7 @@ export async function showSmallDemo(options: {
     // Settings for another database and service must not reach the demo.
     env: {
       ...process.env,
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+      DATABASE_URL: 'postgres://none@127.0.0.1:1/none',
       FILLRATE_API_KEY: 'another',
       PGSSLMODE: 'require',
     },

@@ -228,11 +228,11 @@ describe('skipped tables and the reasons', () => {
       'create table employees (id int primary key, first_name text, last_name text, email text, job_title text, department text)',
       'your own staff',
     ],
-    'nothing to ask by': [
+    'no identifier': [
       'create table contacts (id int primary key, first_name text, last_name text, title text)',
       'nothing identifies its rows',
     ],
-    'nothing usable to ask by': [
+    'no usable identifier': [
       `create table contacts (id int primary key, email text, title text); insert into contacts select n, null from generate_series(1, 9) n`,
       'none of 9 sampled rows has a usable email',
     ],

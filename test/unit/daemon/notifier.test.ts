@@ -145,7 +145,7 @@ test('an invalid URL is no error and is not logged', async () => {
   const one = new Notifier({ targets: [target], url: null, secrets: [], log, retryMs: [1] })
   one.jobsOverdue(1)
   await one.close()
-  // Told of after the promises that are settled now.
+  // Reported after the promises that are resolved now.
   await new Promise((resolve) => setTimeout(resolve))
   process.off('unhandledRejection', onUnhandled)
   expect(unhandled).toEqual([])

@@ -4,9 +4,9 @@ import { runWithReload } from '../../../src/daemon/reload.ts'
 
 const log = pino({ level: 'silent' })
 
-/** Generations that do nothing, and tell what becomes of them. */
+/** Fake instances that record what happens to them. */
 function play(opens: readonly (string | Error)[]) {
-  const told: string[] = []
+  const events: string[] = []
   const stop = new AbortController()
   let reload = (): void => {}
   let left = [...opens]
@@ -18,13 +18,13 @@ function play(opens: readonly (string | Error)[]) {
       return {
         run: (signal) =>
           new Promise((resolve) => {
-            told.push(`${next} works`)
+            events.push(`${next} works`)
             signal.addEventListener('abort', () => {
-              told.push(`${next} ends`)
+              events.push(`${next} ends`)
               resolve()
             })
           }),
-        close: async () => void told.push(`${next} closed`),
+        close: async () => void events.push(`${next} closed`),
       }
     },
     signal: stop.signal,
@@ -34,34 +34,34 @@ function play(opens: readonly (string | Error)[]) {
     waitFor: (error) => ((error as Error).message === 'away' ? 'Postgres' : null),
     log,
   })
-  return { told, stop: () => stop.abort(), reload: () => reload(), ended }
+  return { events, stop: () => stop.abort(), reload: () => reload(), ended }
 }
 
 test('a new configuration replaces the old one as a whole', async () => {
-  const { told, stop, reload, ended } = play(['old', 'new'])
-  await expect.poll(() => told).toEqual(['old works'])
+  const { events, stop, reload, ended } = play(['old', 'new'])
+  await expect.poll(() => events).toEqual(['old works'])
   reload()
-  await expect.poll(() => told).toEqual(['old works', 'old ends', 'old closed', 'new works'])
+  await expect.poll(() => events).toEqual(['old works', 'old ends', 'old closed', 'new works'])
   stop()
   await ended
-  expect(told.slice(-2)).toEqual(['new ends', 'new closed'])
+  expect(events.slice(-2)).toEqual(['new ends', 'new closed'])
 })
 
 test('an invalid configuration is rejected, and the old one continues', async () => {
-  const { told, stop, reload, ended } = play(['old', new Error('wrong'), 'right'])
-  await expect.poll(() => told).toEqual(['old works'])
+  const { events, stop, reload, ended } = play(['old', new Error('wrong'), 'right'])
+  await expect.poll(() => events).toEqual(['old works'])
   reload()
   await new Promise((resolve) => setImmediate(resolve))
-  expect(told).toEqual(['old works'])
+  expect(events).toEqual(['old works'])
   reload()
-  await expect.poll(() => told).toEqual(['old works', 'old ends', 'old closed', 'right works'])
+  await expect.poll(() => events).toEqual(['old works', 'old ends', 'old closed', 'right works'])
   stop()
   await ended
 })
 
 test('missing parts are waited for; an invalid first configuration throws', async () => {
   const waited = play([new Error('away'), new Error('away'), 'there'])
-  await expect.poll(() => waited.told).toEqual(['there works'])
+  await expect.poll(() => waited.events).toEqual(['there works'])
   waited.stop()
   await waited.ended
   await expect(play([new Error('wrong')]).ended).rejects.toThrow('wrong')

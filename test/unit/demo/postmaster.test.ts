@@ -17,7 +17,7 @@ test.each([
   'x\n/data\n1\n5432\n',
   '-1\n/data\n1\n5432\n',
   '1\n/data\n1\n5432\n',
-])('a file that is broken off or strange tells of no server: %j', (text) => {
+])('an incomplete or foreign file names no server: %j', (text) => {
   expect(parsePostmaster(text)).toBeNull()
 })
 

@@ -46,7 +46,7 @@ test('nothing on the screen is wider than 80 columns', () => {
             { column: 'title', before: '\u200b', after: 'Senior Customer Success Manager of the North' },
             {
               column: 'department',
-              before: 'Something that somebody typed and nobody may touch',
+              before: 'A manually entered value that must not change',
               after: 'x'.repeat(60),
             },
           ],

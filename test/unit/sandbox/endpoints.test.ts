@@ -216,7 +216,7 @@ describe('E4, people in bulk', () => {
   })
 })
 
-it('tells a path that does not exist from a lookup without a match', async () => {
+it('distinguishes an unknown path from a lookup without a match', async () => {
   const response = await call(await sandboxWith(), '/v2/person/enrich', { body: { email: 'a@acme.com' } })
   expect(response.status).toBe(404)
   expect(response.json()).toMatchObject({ error: { code: 'no_such_endpoint' } })

@@ -188,12 +188,12 @@ it('keeps no process alive after closing', async () => {
     const headers = { 'content-type': 'application/json', authorization: 'Bearer sandbox-key' }
     const call = (path, fields) =>
       fetch(sandbox.url + path, { method: 'POST', headers, body: JSON.stringify(fields) }).catch(() => undefined)
-    const ask = call('/v1/person', { email: 'a@acme.com' })
+    const response = call('/v1/person', { email: 'a@acme.com' })
     while (sandbox.stats().inputs.tried === 0) await new Promise(setImmediate)
     sandbox.configure({ latencyAfterMs: 0 })
     await call('/v1/person/bulk', { emails: ['a@acme.com'], webhook_url: 'http://127.0.0.1:9/' })
     await sandbox.close()
-    await ask
+    await response
     console.log('closed')`
   // Ends after a while, so that a failure leaves no process either.
   const options = { timeout: 60_000 }

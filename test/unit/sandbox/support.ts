@@ -90,8 +90,8 @@ export interface Receiver {
 }
 
 /**
- * A webhook address that answers as it is told: a status, or nothing at all for 'hang'. It is told the
- * delivery and how many came before it.
+ * A webhook receiver that answers with the given status, or not at all for 'hang'. The callback gets the delivery and
+ * how many came before it.
  */
 export async function startReceiver(
   answer: (received: Received, before: number) => number | 'hang' | Promise<number> = () => 200,
