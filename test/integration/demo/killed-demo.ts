@@ -6,7 +6,7 @@ await showSmallDemo({
   json: true,
   onFrame: (frame) => {
     if (
-      /[1-9]\d* (?:asked|requested|lookups|looked up)/.test(frame) &&
+      /[1-9]\d* (?:looked up|lookups)/.test(frame) &&
       /[1-9]\d* in jobs/.test(frame) &&
       !/jobs? out/.test(frame)
     )
