@@ -77,5 +77,5 @@ describe('rate log', () => {
 test('a window bound is shown as a bound, or not at all if there is none', () => {
   expect(formatLimit(60, 3_000)).toBe('60 calls in 3 s')
   expect(formatLimit(60, null, 427_000)).toBe('60 calls in at most 7 min 07 s')
-  expect(formatLimit(60, null, null)).toBe('60 calls a window')
+  expect(formatLimit(60, null, null)).toBe('60 calls per window')
 })
