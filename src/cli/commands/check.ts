@@ -38,11 +38,11 @@ export const checkCommand = defineCommand(
       const found: Finding[] = []
       for await (const one of runChecks(invocation, context)) {
         found.push(one)
-        if (!flags.json) for (const line of renderFinding(one, stdout)) stdout.line(line)
+        if (!flags.json) stdout.lines(renderFinding(one, stdout))
       }
       const wrong = found.some((one) => one.verdict === 'error')
       if (flags.json) writeJson(stdout, { ok: !wrong, checks: found })
-      else for (const line of renderVerdict(found, stdout)) stdout.line(line)
+      else stdout.lines(renderVerdict(found, stdout))
       return wrong ? Exit.usage : Exit.done
     },
   },

@@ -26,7 +26,7 @@ export const explainCommand = defineCommand(
       return withApp(invocation, context, async (app) => {
         const story = await app.explain(source, key)
         if (invocation.flags.json) writeJson(stdout, story)
-        else for (const line of renderRowHistory(story, stdout, now())) stdout.line(line)
+        else stdout.lines(renderRowHistory(story, stdout, now()))
         return Exit.done
       })
     },

@@ -62,7 +62,7 @@ export const failuresCommand = defineCommand(failuresParser, {
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
       const found = { total, reasons, cells, rows }
       if (flags.json) writeJson(context.stdout, found)
-      else for (const line of renderFailures(found, context.stdout, context.now())) context.stdout.line(line)
+      else context.stdout.lines(renderFailures(found, context.stdout, context.now()))
       return Exit.done
     })
   },

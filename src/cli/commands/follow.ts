@@ -42,7 +42,7 @@ export const followCommand = defineCommand(
         }
         stdout.line(`Changes of ${name} are now recorded: two triggers on ${did.table} watch the columns`)
         stdout.line(`${did.columns.join(', ')}.`)
-        for (const line of renderSuggestions(nextSteps(name, did.followed), stdout)) stdout.line(line)
+        stdout.lines(renderSuggestions(nextSteps(name, did.followed), stdout))
         return Exit.done
       })
     },

@@ -58,7 +58,7 @@ export const forgetCommand = defineCommand(
         erase({ db, log: openLog(invocation, context, environment) }, targets, { dryRun: flags.dryRun }),
       )
       if (flags.json) writeJson(stdout, report)
-      else for (const line of renderForget(report, stdout)) stdout.line(line)
+      else stdout.lines(renderForget(report, stdout))
       return report.remaining.length > 0 ? Exit.failed : Exit.done
     },
   },

@@ -19,7 +19,7 @@ export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCom
         const command = commands().find((one) => one.name === topic)
         const lines =
           command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page)
-        for (const line of lines) stdout.line(line)
+        stdout.lines(lines)
         return Exit.done
       },
     },

@@ -58,10 +58,11 @@ export const initCommand = defineCommand(
           })
           stderr.live([])
           if (!flags.json)
-            for (const line of proposal.sources.length === 0
-              ? renderNoProposal(proposal, stdout)
-              : renderFoundSources(proposal, stdout))
-              stdout.line(line)
+            stdout.lines(
+              proposal.sources.length === 0
+                ? renderNoProposal(proposal, stdout)
+                : renderFoundSources(proposal, stdout),
+            )
           const { accepted, skippedTables } = await selectSources(
             db,
             proposal,
@@ -71,7 +72,7 @@ export const initCommand = defineCommand(
           )
           const all = [...proposal.skippedTables, ...skippedTables]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
-            for (const line of [...renderSkippedTables(all, stdout), '']) stdout.line(line)
+            stdout.lines([...renderSkippedTables(all, stdout), ''])
           if (accepted.length > 0) await writeConfig(target, formatConfig(accepted, target))
           if (flags.json) writeJson(stdout, toInitJson(accepted, all, target, proposal))
           else printNextSteps(accepted, proposal, target, context)
@@ -114,7 +115,7 @@ async function selectSources(
       skippedTables.push(held)
       continue
     }
-    if (!isQuiet) for (const line of ['', ...renderProposedSource(held, stdout), '']) stdout.line(line)
+    if (!isQuiet) stdout.lines(['', ...renderProposedSource(held, stdout), ''])
     if (
       questions === null ||
       (await questions.confirm(`Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))

@@ -79,7 +79,7 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
     ],
     stdout,
   )
-  for (const line of lines) stdout.line(line)
+  stdout.lines(lines)
   return Exit.done
 }
 

@@ -49,7 +49,7 @@ export const planCommand = defineCommand(
         else {
           const bulkOff = flags.route === 'sync' ? null : app.bulk.reason
           const budget = flags.budget ?? config.budget
-          for (const line of renderPlan(made, stdout, { budget, bulkOff })) stdout.line(line)
+          stdout.lines(renderPlan(made, stdout, { budget, bulkOff }))
         }
         return Exit.done
       })

@@ -63,7 +63,7 @@ export const remapCommand = defineCommand(
           view.end()
           const { report, ...found } = remapped
           if (json) writeJson(stdout, { ...report, ...found })
-          else for (const line of renderRemap(remapped, stdout)) stdout.line(line)
+          else stdout.lines(renderRemap(remapped, stdout))
           if (report !== null) return runExitCode(report)
           return signal.aborted ? Exit.interrupted : Exit.done
         } finally {

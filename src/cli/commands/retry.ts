@@ -39,7 +39,7 @@ export const retryCommand = defineCommand(
         const { state, reason, dryRun } = flags
         const report = await app.retry({ sources: args[0], states: state, reason, dryRun, signal })
         if (flags.json) writeJson(stdout, report)
-        else for (const line of renderRetry(report, stdout)) stdout.line(line)
+        else stdout.lines(renderRetry(report, stdout))
         return Exit.done
       })
     },

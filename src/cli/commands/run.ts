@@ -104,7 +104,7 @@ export const runCommand = defineCommand(
           view.end()
           if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
           if (flags.json) writeJson(stdout, report)
-          else for (const line of renderReport(report, stdout)) stdout.line(line)
+          else stdout.lines(renderReport(report, stdout))
           return runExitCode(report)
         } finally {
           view.end()

@@ -55,7 +55,7 @@ export const runsCommand = defineCommand(
         ],
         stdout,
       )
-      for (const line of lines) stdout.line(line)
+      stdout.lines(lines)
       return Exit.done
     },
   },

@@ -78,7 +78,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
       const { lines, ...description } = describeSandbox(service)
       if (flags.json) writeJson(stdout, description)
       else {
-        for (const line of lines) stdout.line(line)
+        stdout.lines(lines)
         stdout.line()
         stdout.line(stdout.paint('heading', 'Environment'))
         stdout.line(`  export FILLRATE_BASE_URL=${service.url}`)

@@ -19,7 +19,7 @@ export const scheduleCommand = defineCommand(
       const { stdout, now } = context
       const config = await readConfig(invocation, context)
       if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), flags.limit) })
-      else for (const line of renderSchedule(config.schedule, now(), flags.limit, stdout)) stdout.line(line)
+      else stdout.lines(renderSchedule(config.schedule, now(), flags.limit, stdout))
       return Exit.done
     },
   },

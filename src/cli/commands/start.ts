@@ -70,7 +70,7 @@ export const startCommand = defineCommand(
           const follows = followed(config)
           if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), 1), follows })
           else {
-            for (const line of renderSchedule(config.schedule, now(), 1, stdout)) stdout.line(line)
+            stdout.lines(renderSchedule(config.schedule, now(), 1, stdout))
             if (follows.length > 0) stdout.line(`Live sync: ${follows.join(', ')}.`)
           }
         },

@@ -47,7 +47,7 @@ export const statusCommand = defineCommand(
           writeJson(stdout, { ...report, configuration_problems: problem })
           return Exit.done
         }
-        for (const line of renderStatus(report, stdout, now())) stdout.line(line)
+        stdout.lines(renderStatus(report, stdout, now()))
         if (mappings instanceof ConfigProblems)
           stderr.line(
             `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(mappings)} ${stderr.paint('type', 'fillrate check')} has the details.`,

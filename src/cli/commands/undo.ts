@@ -40,7 +40,7 @@ export const undoCommand = defineCommand(
           })
           view.end()
           if (invocation.flags.json) writeJson(stdout, report)
-          else for (const line of renderUndo(report, stdout)) stdout.line(line)
+          else stdout.lines(renderUndo(report, stdout))
           return undoExitCode(report)
         } finally {
           view.end()

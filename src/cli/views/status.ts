@@ -94,13 +94,7 @@ function formatStates(states: Readonly<Partial<Record<string, number>>>): string
 }
 
 function limitField(
-  {
-    scope,
-    limit,
-    window_ms: windowMs,
-    observed_at: observedAt,
-    status: status,
-  }: StatusReport['limits'][number],
+  { scope, limit, window_ms: windowMs, observed_at: observedAt, status }: StatusReport['limits'][number],
   now: number,
 ): LabeledText {
   const [host = scope, key] = scope.split(' ')
