@@ -1,5 +1,5 @@
-import { parseFit, isTextFit, type ColumnType, type RawType } from './column-type.ts'
-import { query, type Db } from './db.ts'
+import { type ColumnType, isTextFit, parseFit, type RawType } from './column-type.ts'
+import { type Db, query } from './db.ts'
 import { parseTableName, quoteName } from './quote.ts'
 
 export interface Column {

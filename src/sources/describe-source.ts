@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
-import { query, type Db } from './db.ts'
-import { eligibleSql, joinsSql } from './inputs.ts'
-import type { Source } from './source-model.ts'
 import { listNames } from '../util/text.ts'
+import { type Db, query } from './db.ts'
+import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery, type SourcePageOptions } from './page.ts'
 import type { SourceProblem } from './problems.ts'
+import type { Source } from './source-model.ts'
 
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000

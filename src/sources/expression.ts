@@ -101,6 +101,7 @@ export function withCaret(text: string, at: number): string {
   return `${line}\n${before}^`
 }
 
+/** Whether the token is white space or a comment. */
 export const isFiller = (token: Token): boolean => token.kind === 'space' || token.kind === 'comment'
 
 const blankOut = (text: string): string => text.replaceAll(/[^\n\r]/g, ' ')

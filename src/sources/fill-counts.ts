@@ -1,8 +1,8 @@
 import { isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
-import type { Source } from './source-model.ts'
 import { quoteName } from './quote.ts'
+import type { Source } from './source-model.ts'
 
 export interface FillCounts {
   /** Rows that belong to the source. */

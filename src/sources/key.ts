@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { cellJsonSql } from './cell.ts'
 import { quoteName } from './quote.ts'
 import type { KeyColumn, Source } from './source-model.ts'

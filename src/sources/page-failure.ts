@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
-import { MAPPING_INPUTS, inputSql, joinsSql } from './inputs.ts'
+import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
-import type { Source } from './source-model.ts'
-import { parseDuplicateKey, keysQuery, pageConditions, type SourcePageOptions } from './page.ts'
+import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
+import { type DatabaseError, isAmbiguousError, isRowError } from './pg-errors.ts'
+import { type SourceProblem, SourceProblems } from './problems.ts'
 import { quoteLiteral } from './quote.ts'
-import { SourceProblems, type SourceProblem } from './problems.ts'
-import { isRowError, isAmbiguousError, type DatabaseError } from './pg-errors.ts'
+import type { Source } from './source-model.ts'
 
 /**
  * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more than

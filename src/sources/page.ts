@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
-import { findFault, renderExpression, withCaret } from './expression.ts'
 import { type Db, query, tryQuery } from './db.ts'
-import { MAPPING_INPUTS, eligibleSql, inputHashSql, inputSql, joinsSql } from './inputs.ts'
+import { findFault, renderExpression, withCaret } from './expression.ts'
+import { eligibleSql, inputHashSql, inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
+import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
-import { NON_ROW_CLASSES, isRowError } from './pg-errors.ts'
 import type { Source } from './source-model.ts'
 
 export interface PageRow {

@@ -1,10 +1,10 @@
 import type { InputName } from '../domain/mapping.ts'
 import { cellJsonSql, isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
-import { MAPPING_INPUTS, eligibleSql, inputHashSql, inputSql, joinsSql } from './inputs.ts'
+import { eligibleSql, inputHashSql, inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
-import type { Source } from './source-model.ts'
 import { isRowError } from './pg-errors.ts'
+import type { Source } from './source-model.ts'
 
 /** One row of a user's table as it is now. */
 export interface RowValues {

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 import { MAPPING_INPUTS } from './inputs.ts'
-import type { Source } from './source-model.ts'
-import { keysQuery, pageQuery, type SourcePageOptions, type PageRow } from './page.ts'
+import { keysQuery, pageQuery, type PageRow, type SourcePageOptions } from './page.ts'
 import type { SourceProblem } from './problems.ts'
+import type { Source } from './source-model.ts'
 
 /** The rows that are read: 200, because one row in a hundred may be evaluated differently. */
 export const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }

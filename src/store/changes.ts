@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
+import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
-import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 
 type Values = Readonly<Record<string, unknown>>
 

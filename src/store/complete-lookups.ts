@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
-import { jsonBatch, opaque, unnestByKey } from './sql.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { Database } from './open.ts'
+import { jsonBatch, opaque, unnestByKey } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** SQL: queues those of `stored` that have a result now for write-back. */
@@ -21,6 +21,7 @@ export const resultsSql = (results: readonly { readonly id: number }[]) =>
         "unconfirmedCalls" integer`,
   )
 
+/** SQL: none of the suppression hashes of the result `v` is suppressed. */
 export const notSuppressedSql = sql`not exists (
   select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 

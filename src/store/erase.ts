@@ -1,6 +1,6 @@
-import * as suppressions from './suppressions.ts'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
 
 /** Reason stored on a row whose subject was erased. */

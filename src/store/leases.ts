@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { intervalSql } from './sql.ts'
 import type { Database } from './open.ts'
+import { intervalSql } from './sql.ts'
 
 /**
  * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One

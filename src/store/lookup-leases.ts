@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
-import { intervalSql, opaque } from './sql.ts'
 import { enqueueWriteBackSql, notSuppressedSql, resultsSql, storeLateRecords } from './complete-lookups.ts'
 import type { Database } from './open.ts'
+import { intervalSql, opaque } from './sql.ts'
 
 export interface LeasedLookup {
   readonly id: number

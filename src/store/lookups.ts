@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, RETRY_FAILED_AFTER_MS, type LookupState } from '../domain/lookup.ts'
+import { Lookup, type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import { intervalSql, jsonBatch, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
-import { intervalSql, jsonBatch } from './sql.ts'
-import type { Database } from './open.ts'
 import type { JobState } from '../domain/job.ts'
+import type { Database } from './open.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 
 /** The called endpoint of the service. */
 export type CalledEndpoint = 'person' | 'company' | 'bulk'

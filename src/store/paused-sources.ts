@@ -9,6 +9,7 @@ export interface PausedSource {
   readonly paused_by: string
 }
 
+/** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
   const { rows } = await sql<PausedSource>`
     select source, paused_at, paused_by from fillrate.paused_sources order by source`.execute(db)

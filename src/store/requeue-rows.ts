@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
 import { unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
-import { type Unparsed, parseRows } from './write-back-queue.ts'
+import { parseRows, type Unparsed } from './write-back-queue.ts'
 
 export interface RetryRow {
   readonly key: string

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { intervalSql } from './sql.ts'
 import type { Database } from './open.ts'
+import { intervalSql } from './sql.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
 // another index for this.

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import type { LookupState } from '../domain/lookup.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
+import type { LookupState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 
@@ -113,6 +113,7 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
   return rows
 }
 
+/** A job by its key; null if there is none. */
 export async function findJobHistory(db: Database, id: string): Promise<JobHistory | null> {
   const { rows } = await sql<JobHistory>`
     select key, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at

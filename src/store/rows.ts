@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { jsonBatch, opaque } from './sql.ts'
 import type { Database } from './open.ts'
+import { jsonBatch, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {

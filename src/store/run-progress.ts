@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
-import { intervalSql, opaque } from './sql.ts'
 import { ANSWERED_STATES } from './lookups.ts'
+import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** Whether any row of a run waits; cheap enough to poll. */

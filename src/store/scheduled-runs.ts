@@ -1,7 +1,7 @@
-import { sql, type RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { MAX_ATTEMPTS } from '../domain/schedule.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 import { inTransaction } from './transaction.ts'
 
 /** Postgres's clock in milliseconds since the epoch, which all processes share. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { advanceCursor, readSince, type SourceCursor, type PassStart } from '../domain/cursor.ts'
+import { advanceCursor, type PassStart, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Database } from './open.ts'
 
 /** A pass over a source by `changedAt`, as of its start. */

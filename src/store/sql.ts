@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 
 /**
  * A batch as one parameter, to be read with `jsonb_to_recordset`: one statement for any number of values. Cheaper than an

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
-import { jsonBatch, opaque } from './sql.ts'
 import { ANSWERED_STATES, type LookupSpec } from './lookups.ts'
-import { type AnsweredRow, type Unparsed, parseRows } from './write-back-queue.ts'
+import { jsonBatch, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
+import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
 
 const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`
 

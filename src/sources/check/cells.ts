@@ -1,13 +1,13 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { Column, Table } from '../catalogue.ts'
-import type { Fit } from '../column-type.ts'
-import { coerceValue } from '../coerce/value.ts'
-import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listNames, suggestion } from '../../util/text.ts'
-import { quoteName, splitName } from '../quote.ts'
-import { grantSelect } from './key.ts'
-import { directInputColumns } from './input-columns.ts'
+import type { Column, Table } from '../catalogue.ts'
+import { coerceValue } from '../coerce/value.ts'
+import type { Fit } from '../column-type.ts'
 import type { ProblemList } from '../problems.ts'
+import { quoteName, splitName } from '../quote.ts'
+import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
+import { directInputColumns } from './input-columns.ts'
+import { grantSelect } from './key.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
 export function resolveOutputs(

@@ -2,11 +2,11 @@ import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
 import { type Db, query } from '../db.ts'
 import { type ExpressionFault, findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
-import { MAPPING_INPUTS, joinsSql } from '../inputs.ts'
-import type { ChangedAtType, MappedOutput, MappedTouch, Source } from '../source-model.ts'
-import { quoteLiteral } from '../quote.ts'
-import { type ExpressionProbe, type ProbeFailure, addProbeError, probeExpression } from './probe.ts'
+import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
+import { quoteLiteral } from '../quote.ts'
+import type { ChangedAtType, MappedOutput, MappedTouch, Source } from '../source-model.ts'
+import { addProbeError, type ExpressionProbe, probeExpression, type ProbeFailure } from './probe.ts'
 
 const OUTPUT_PLACEHOLDERS = ['value', 'json', 'confidence']
 

@@ -1,5 +1,5 @@
 import type { InputName } from '../../domain/mapping.ts'
-import { type Token, isFiller, tokenize } from '../expression.ts'
+import { isFiller, type Token, tokenize } from '../expression.ts'
 
 interface DirectInput {
   readonly input: InputName

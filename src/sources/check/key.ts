@@ -1,9 +1,9 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { KeyOperators, Table } from '../catalogue.ts'
-import type { KeyColumn } from '../source-model.ts'
 import { listNames, suggestion } from '../../util/text.ts'
-import { splitName } from '../quote.ts'
+import type { KeyOperators, Table } from '../catalogue.ts'
 import type { ProblemList } from '../problems.ts'
+import { splitName } from '../quote.ts'
+import type { KeyColumn } from '../source-model.ts'
 
 export interface ResolvedKey {
   readonly keyColumns: readonly KeyColumn[]
@@ -96,6 +96,7 @@ function toKeyColumn(
   return { name, type: column.type.name, columnType: column.type, notNull: column.notNull, operators }
 }
 
+/** The remedy for a missing SELECT privilege. */
 export const grantSelect = (table: Table): string =>
   `grant select on ${table.sql} to the role in DATABASE_URL`
 

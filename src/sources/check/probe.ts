@@ -1,4 +1,4 @@
-import { tryQuery, type Db } from '../db.ts'
+import { type Db, tryQuery } from '../db.ts'
 import { renderExpression, withCaret } from '../expression.ts'
 import type { DatabaseError } from '../pg-errors.ts'
 import type { ProblemList } from '../problems.ts'

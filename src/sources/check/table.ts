@@ -1,8 +1,8 @@
+import { nearestWords } from '../../util/text.ts'
 import { listTables, readTable, type Table } from '../catalogue.ts'
 import type { Db } from '../db.ts'
-import { nearestWords } from '../../util/text.ts'
-import { parseTableName, formatTableName } from '../quote.ts'
 import type { ProblemList } from '../problems.ts'
+import { formatTableName, parseTableName } from '../quote.ts'
 
 /** Finds the source's table, or suggests one. Only a table, not a view, can be locked, keyed and written. */
 export async function findTable(db: Db, name: string, report: ProblemList): Promise<Table | null> {

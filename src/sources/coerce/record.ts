@@ -1,8 +1,8 @@
-import { cleanText } from '../../domain/text.ts'
 import { isObject, toPlainNumbers } from '../../domain/json.ts'
+import { cleanText } from '../../domain/text.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import { type Coercion, type CoercionError, coerced, isNumeric, notCoerced, toText } from './scalars.ts'
+import { coerced, type Coercion, type CoercionError, isNumeric, notCoerced, toText } from './scalars.ts'
 import { coerceValue } from './value.ts'
 
 export interface CoercedRecord {

@@ -88,7 +88,9 @@ export type Coercion =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reason: CoercionError }
 
+/** A successful coercion. */
 export const coerced = (value: unknown): Coercion => ({ ok: true, value })
+/** A failed coercion, with its reason. */
 export const notCoerced = (reason: CoercionError): Coercion => ({ ok: false, reason })
 
 /** A scalar as text, a number as the service wrote it; null for arrays, objects and null. */

@@ -1,8 +1,8 @@
 import { toPlainNumbers } from '../../domain/json.ts'
 import type { Fit } from '../column-type.ts'
 import {
-  type Coercion,
   coerceBits,
+  coerced,
   coerceDate,
   coerceFloat,
   coerceInteger,
@@ -10,7 +10,7 @@ import {
   coerceText,
   coerceTimestamp,
   coerceTimestamptz,
-  coerced,
+  type Coercion,
   notCoerced,
   toText,
 } from './scalars.ts'

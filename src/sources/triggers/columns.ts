@@ -1,5 +1,5 @@
 import type { Column } from '../catalogue.ts'
-import { type Token, isFiller, tokenize } from '../expression.ts'
+import { isFiller, type Token, tokenize } from '../expression.ts'
 import type { Source } from '../source-model.ts'
 
 /**

@@ -1,7 +1,7 @@
-import { query, type Db } from '../db.ts'
+import { type Db, query } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import type { Source } from '../source-model.ts'
-import { triggerSql, CHANGE_TABLES } from './sql.ts'
+import { CHANGE_TABLES, triggerSql } from './sql.ts'
 
 /** The state of a source's triggers. `why` says in words what is wrong. */
 export type TriggerState =

@@ -1,6 +1,6 @@
 import { parseExactJson } from '../../domain/json.ts'
-import { query, type Db } from '../db.ts'
-import { NON_ROW_CLASSES, type DatabaseError } from '../pg-errors.ts'
+import { type Db, query } from '../db.ts'
+import { type DatabaseError, NON_ROW_CLASSES } from '../pg-errors.ts'
 
 /** A row that the database rejects on its own. */
 export interface RejectedRow {

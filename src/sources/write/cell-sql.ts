@@ -9,8 +9,8 @@ import {
 } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { renderExpression } from '../expression.ts'
-import type { MappedOutput, MappedTouch } from '../source-model.ts'
 import { quoteLiteral } from '../quote.ts'
+import type { MappedOutput, MappedTouch } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:

@@ -1,12 +1,12 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { cellJsonSql } from '../cell.ts'
-import { tryQuery, query, type Db } from '../db.ts'
-import { bisectBatch, type RejectedRow } from './bisect.ts'
+import { type Db, query, tryQuery } from '../db.ts'
 import { keyMatchesSql } from '../key.ts'
-import type { MappedCell, Source } from '../source-model.ts'
 import { filterCastableKeys } from '../page.ts'
+import { isAmbiguousError, isRowError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
-import { isRowError, isAmbiguousError } from '../pg-errors.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import { bisectBatch, type RejectedRow } from './bisect.ts'
 import { concatJson, jsonEntry } from './result-sql.ts'
 
 /** A row of a batch, and its index in it. */

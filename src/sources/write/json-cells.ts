@@ -1,6 +1,6 @@
 import { jsonColumnSql } from '../cell.ts'
-import type { MappedCell } from '../source-model.ts'
 import { joinName, quoteList, quoteLiteral } from '../quote.ts'
+import type { MappedCell } from '../source-model.ts'
 
 /** A key inside a json column that may be written. */
 interface JsonCell {

@@ -1,9 +1,9 @@
 import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import type { MappedCell, Source } from '../source-model.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
-import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
+import type { MappedCell, Source } from '../source-model.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
+import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
 
 /** One row of the statement's `$1`. */
 export interface RestoreRow {

@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely'
-import { query, type Db } from '../db.ts'
-import type { RejectedRow } from './bisect.ts'
-import type { MappedCell, Source } from '../source-model.ts'
-import { splitName } from '../quote.ts'
+import { type Db, query } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
-import { restoreStatement, type RestoreResultRow, type RestoreRow } from './restore-statement.ts'
-import { rereadAfterTriggers, executeBatch } from './execute.ts'
+import { splitName } from '../quote.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import type { RejectedRow } from './bisect.ts'
+import { executeBatch, rereadAfterTriggers } from './execute.ts'
+import { type RestoreResultRow, type RestoreRow, restoreStatement } from './restore-statement.ts'
 
 /** One write to undo, as `writeBatch` returned it. */
 export interface UndoRow {

@@ -1,8 +1,8 @@
 import { cellJsonSql, isBlankValueSql } from '../cell.ts'
-import { listParents } from './json-cells.ts'
-import type { MappedCell, Source } from '../source-model.ts'
-import { type IndexedOutput, hasNewValueSql, isTouchedSql } from './cell-sql.ts'
 import { quoteLiteral } from '../quote.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import { hasNewValueSql, type IndexedOutput, isTouchedSql } from './cell-sql.ts'
+import { listParents } from './json-cells.ts'
 
 /** What the write statement returns for one row. */
 export interface WriteResultRow {
@@ -89,8 +89,10 @@ export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
   return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`
 }
 
+/** SQL for a JSON object with one entry, or an empty one. */
 export const jsonEntry = (when: string, name: string, value: string): string =>
   `case when ${when} then jsonb_build_object(${quoteLiteral(name)}, ${value}) else '{}' end`
 
+/** SQL for the union of JSON objects. */
 export const concatJson = (parts: readonly string[]): string =>
   parts.length > 0 ? parts.join(' || ') : `'{}'::jsonb`

@@ -1,19 +1,19 @@
 import { cellJsonSql, valueJsonSql } from '../cell.ts'
 import { eligibleSql, inputHashSql, joinsSql } from '../inputs.ts'
-import { composeJsonSql } from './json-cells.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import {
-  type IndexedOutput,
   castValueSql,
   fitValueSql,
   hasValueSql,
+  type IndexedOutput,
   isChangedSql,
   isTouchedSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
-import { quoteName } from '../quote.ts'
+import { composeJsonSql } from './json-cells.ts'
 import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './result-sql.ts'
 
 /** One row of the statement's `$1`, a JSON array. */

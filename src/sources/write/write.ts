@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely'
 import { query } from '../db.ts'
-import type { RejectedRow } from './bisect.ts'
-import type { Source } from '../source-model.ts'
 import { describeRowError } from '../pg-errors.ts'
-import { rereadAfterTriggers, executeBatch } from './execute.ts'
+import type { Source } from '../source-model.ts'
+import type { RejectedRow } from './bisect.ts'
+import { executeBatch, rereadAfterTriggers } from './execute.ts'
 import type { WriteResultRow } from './result-sql.ts'
-import { writeStatement, type BatchRow } from './statement.ts'
+import { type BatchRow, writeStatement } from './statement.ts'
 
 export interface WriteRow {
   readonly key: string

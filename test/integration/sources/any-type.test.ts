@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
-import { pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
+import { pageQuery, type PageRow } from '../../../src/sources/page.ts'
+import { openSource, type Source } from '../../../src/sources/source.ts'
 import {
   previewRestore,
   restoreBatch,
   type UndoResult,
   type UndoRow,
 } from '../../../src/sources/write/restore.ts'
-import { openSource, type Source } from '../../../src/sources/source.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'

@@ -3,11 +3,11 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import {
-  parseDuplicateKey,
   keysQuery,
   pageQuery,
-  type SourcePageOptions,
   type PageRow,
+  parseDuplicateKey,
+  type SourcePageOptions,
 } from '../../../src/sources/page.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'

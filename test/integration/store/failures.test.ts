@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  countSkippedCells,
   countFailureReasons,
-  latestFailures,
+  countSkippedCells,
   iterateFailures,
+  latestFailures,
 } from '../../../src/store/failures.ts'
 import { listSourceNames } from '../../../src/store/rows.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'

@@ -1,9 +1,9 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RateStatus } from '../../../src/domain/rate-status.ts'
+import { readLeaderStatus } from '../../../src/runs/leader.ts'
 import * as leases from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
-import type { RateStatus } from '../../../src/domain/rate-status.ts'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readLeaderStatus } from '../../../src/runs/leader.ts'
-import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

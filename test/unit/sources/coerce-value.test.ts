@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Fit } from '../../../src/sources/column-type.ts'
 import { coerceValue } from '../../../src/sources/coerce/value.ts'
+import type { Fit } from '../../../src/sources/column-type.ts'
 
 const fitted = (value: unknown, fit: Fit, tooLong: 'skip' | 'truncate' = 'skip'): unknown => {
   const fitting = coerceValue(value, fit, tooLong)

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { describeRowError, isRowError } from '../../../src/sources/pg-errors.ts'
+import { formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/quote.ts'
 import { nearestWords } from '../../../src/util/text.ts'
-import { joinName, parseTableName, splitName, formatTableName } from '../../../src/sources/quote.ts'
-import { isRowError, describeRowError } from '../../../src/sources/pg-errors.ts'
 
 describe('names', () => {
   test.each<[string, string | null, string]>([

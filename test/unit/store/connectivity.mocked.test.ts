@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { isConflict } from '../../../src/store/transaction.ts'
 import {
   expiresAfterAbort,
-  releaseWithin,
   isTransient,
+  releaseWithin,
   retryWhileUnavailable,
 } from '../../../src/store/connectivity.ts'
+import { isConflict } from '../../../src/store/transaction.ts'
 
 /** Time passes only while the code under test sleeps. */
 const clock = vi.hoisted(() => ({ ms: 0 }))
