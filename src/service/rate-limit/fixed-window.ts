@@ -145,7 +145,7 @@ export class FixedWindow {
       return 'ambiguous'
     this.#unattributed = [...this.#unattributed, { sentAt: call.sentAt, completedAt: receivedAt, isCounted }]
     this.#charge(receivedAt, false)
-    // It was in flight for so long that it may even be in the next window.
+    // It was in flight long enough to be in the next window, perhaps.
     this.#addAmbiguous(result, false)
     return 'ambiguous'
   }
@@ -254,7 +254,7 @@ export class FixedWindow {
 const LONGER_THAN_ROUNDING = 1500
 
 /**
- * A window known by its Reset: calls that were told the same instant are in the same window. Believed once one Reset
+ * A window known by its Reset: calls whose headers give the same instant are in the same window. Believed once one Reset
  * was seen for longer than a second, because some services send `now + length` with each answer; and never again once
  * the count restarted under the same Reset.
  */

@@ -30,8 +30,8 @@ export class LengthBounds {
 }
 
 /**
- * The length that was probably configured: the longest multiple of `step` within the bounds, because nobody sets a
- * window of 1.037 s; the maximum if there is none. Never too short while lengths are multiples of the step.
+ * The length that was probably configured: the longest multiple of `step` within the bounds, because a window of
+ * 1.037 s is not configured; the maximum if there is none. Never too short while lengths are multiples of the step.
  */
 export function snapToRound(
   { min, max }: { readonly min: number; readonly max: number },

@@ -125,7 +125,7 @@ export class Probes {
     if (context.window !== this.#window) this.#startWindow(context)
     const { windowStart, firstSentAt } = context
     if (this.#isOver || windowStart === null) return
-    // An answer has told what the probe was for: its other calls are free.
+    // A response has answered the probe: its other calls are free.
     const current = this.#current
     if (current !== null && context.lastHeaderAt >= current.since)
       this.#plan = this.#plan.filter(({ probe }) => probe !== current.probe)

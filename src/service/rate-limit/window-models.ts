@@ -19,7 +19,7 @@ export interface WindowEstimate {
   readonly certainMin: number
 }
 
-/** So long without work is an idle time, in milliseconds: a fiftieth of the furthest Reset, between these. */
+/** Time without work that counts as idle, in milliseconds: a fiftieth of the furthest Reset, between these. */
 const SHORTEST_IDLE = 500
 const LONGEST_IDLE = 30_000
 

@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
@@ -58,4 +58,31 @@ test('every npm script that the documentation names exists', () => {
   )
   expect(named.length).toBeGreaterThan(10)
   expect(named.filter((name) => scripts[name] === undefined)).toEqual([])
+})
+
+test('every file, function and folder that architecture.md names exists', () => {
+  const page = readFileSync('docs/architecture.md', 'utf8')
+  const references = [...page.matchAll(/`((?:[a-z][\w.-]*\/)*[a-z][\w.-]*\.ts)(?::(\w+))?`/g)]
+  expect(references.length).toBeGreaterThan(50)
+  const missing = references.flatMap(([reference, path = '', name]) => {
+    const file = [`src/${path}`, path].find((one) => existsSync(one))
+    if (file === undefined) return path === 'file.ts' ? [] : [reference]
+    const isDeclared = new RegExp(`\\b(?:function\\*?|class|const|interface|type) ${name}\\b`)
+    return name === undefined || isDeclared.test(readFileSync(file, 'utf8')) ? [] : [reference]
+  })
+  const folders = [...page.matchAll(/`((?:test|bench|migrations)\/[\w./-]*)`/g)]
+  expect([...missing, ...folders.map(([, path = '']) => path).filter((path) => !existsSync(path))]).toEqual(
+    [],
+  )
+})
+
+test('every test that reliability.md names exists', () => {
+  const page = readFileSync('docs/reliability.md', 'utf8')
+  const named = [...page.matchAll(/^Tests: ([\s\S]*?)\n\n/gm)]
+    .flatMap(([, list = '']) => [...list.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name))
+    .filter((name) => !name.startsWith('npm '))
+  expect(named.length).toBeGreaterThan(20)
+  const exists = (name: string): boolean =>
+    globSync([`test/**/${name}.test.ts`, `test/**/${name}.mocked.test.ts`, `test/${name}`]).length > 0
+  expect(named.filter((name) => !exists(name))).toEqual([])
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
 import { Capacity, RemainingTracker, WindowRamp } from '../../../../src/service/rate-limit/capacity.ts'
 import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
-import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
+import type { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
 import { resultOf, send } from './ledger-script.ts'
 
 describe('what Remaining leaves', () => {
