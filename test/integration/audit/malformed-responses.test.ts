@@ -51,8 +51,8 @@ test('a malformed response is stored, bounded, and explained; a plain server err
   expect(fault?.lookup?.malformed_response).toBeNull()
   if (unreadable === undefined) throw new Error('no story')
   const text = renderRowHistory(unreadable, onTerminal(100).output, Date.now()).join('\n')
-  expect(text).toMatch(/No record +<html> <body>Back\s+soon<\/body>x+/)
-  expect(text).toContain('answered with 200')
+  expect(text).toMatch(/Malformed +<html> <body>Back\s+soon<\/body>x+/)
+  expect(text).toContain('HTTP 200')
   expect(text).not.toContain('x'.repeat(300))
 })
 
