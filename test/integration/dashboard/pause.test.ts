@@ -32,7 +32,7 @@ test('a paused source is left out by every run, which says so, until it is resum
   const named = await harness.run({ sources: ['contacts'] })
   expect(named).toMatchObject({ status: 'completed', rows: { picked: 0 }, requests: { person: 0 } })
 
-  expect((await command('resume', 'contacts')).stdout).toBe('contacts is picked again.\n')
+  expect((await command('resume', 'contacts')).stdout).toBe('contacts resumed.\n')
   const after = await harness.run()
   expect(after).toMatchObject({ reason: null, rows: { picked: 30, waiting: 0 } })
   expect(stateSum(after)).toBe(30)
