@@ -112,10 +112,17 @@ export async function withDatabase<Result>(
 ): Promise<Result> {
   const environment = readEnvironment(context.env)
   const url = requireDatabaseUrl(environment)
-  const { openDatabase } = await import('../store/open.ts')
+  const [{ openDatabase }, { pendingMigrations }] = await Promise.all([
+    import('../store/open.ts'),
+    import('../store/migrate.ts'),
+  ])
   const db = openDatabase({ url, max: 2 })
   try {
     return await act(db, environment)
+  } catch (error) {
+    // Unknown tables and columns: a schema from before the first release is reported as such.
+    if (/^42(?:P01|703)$/.test((error as { code?: string }).code ?? '')) await pendingMigrations(db)
+    throw error
   } finally {
     await db.destroy()
   }

@@ -161,6 +161,8 @@ test('a schema from before the first release is left alone, with a remedy and ex
     const cwd = await mkdtemp(join(tmpdir(), 'fillrate-pre-release-'))
     const ended = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'migrate')
     expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
+    const runs = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'runs')
+    expect(runs).toMatchObject({ code: 2, stderr: expect.stringMatching(message) })
     await rm(cwd, { recursive: true })
     const { rows } = await database.pool.query(
       `select relname from pg_class where relnamespace = 'fillrate'::regnamespace and relkind = 'r'`,
