@@ -21,22 +21,22 @@ const start = async (
 /** The expected requests in all, and the expected content of the table. */
 async function expected() {
   const people = await readPeople(harness.database.pool)
-  const ways = people.map((person) => ({ person, ...requestsFor(person) }))
+  const chains = people.map((person) => ({ person, ...requestsFor(person) }))
   return {
-    ways,
-    asked: new Set(ways.flatMap((way) => way.requested)),
-    found: ways.filter((way) => way.title !== null).length,
+    ways: chains,
+    asked: new Set(chains.flatMap((way) => way.requested)),
+    found: chains.filter((way) => way.title !== null).length,
   }
 }
 
 /** Every lookup was requested once, and every row holds the result of its first identifier with a match. */
 async function expectAllAsExpected(): Promise<void> {
-  const { ways, asked } = await expected()
+  const { ways: chains, asked: requested } = await expected()
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(Object.keys(inputs.all ?? {}).sort()).toEqual([...asked].sort())
+  expect(Object.keys(inputs.all ?? {}).sort()).toEqual([...requested].sort())
   expect(inputs.max_requested).toBe(1)
-  expect(ways.map(({ person }) => [person.id, person.title])).toEqual(
-    ways.map(({ person, title }) => [person.id, title]),
+  expect(chains.map(({ person }) => [person.id, person.title])).toEqual(
+    chains.map(({ person, title }) => [person.id, title]),
   )
 }
 
@@ -46,14 +46,14 @@ const stored = async <Row extends object>(text: string): Promise<Row[]> =>
 for (const route of ['sync', 'bulk'] as const)
   test(`a person not found by email is found by profile URL, or by name and company (${route})`, async () => {
     await start()
-    const { ways, asked, found } = await expected()
+    const { ways: chains, asked: requested, found } = await expected()
     for (const length of [1, 2, 3])
-      expect(ways.some((way) => way.requested.length === length && way.title !== null)).toBe(true)
+      expect(chains.some((way) => way.requested.length === length && way.title !== null)).toBe(true)
     const report = await harness.run({ route })
     expect(report).toMatchObject({
       status: 'completed',
       rows: { picked: PEOPLE, enriched: found, not_found: PEOPLE - found, waiting: 0 },
-      lookups: { distinct: asked.size, requested: asked.size, stored: 0 },
+      lookups: { distinct: requested.size, requested: requested.size, stored: 0 },
     })
     expect(stateSum(report)).toBe(PEOPLE)
     await expectAllAsExpected()
@@ -101,8 +101,8 @@ test('a row without a match names the identifiers, is left alone, and starts aga
 
 test('a run whose budget ends within a cascade says so, and the next run continues there', async () => {
   await start()
-  const { ways, asked } = await expected()
-  const first = new Set(ways.map((way) => way.requested[0]))
+  const { ways: chains, asked: requested } = await expected()
+  const first = new Set(chains.map((way) => way.requested[0]))
   const report = await harness.run({ route: 'sync', budget: first.size + 5 })
   expect(report).toMatchObject({
     status: 'budget_reached',
@@ -119,7 +119,7 @@ test('a run whose budget ends within a cascade says so, and the next run continu
   expect(next).toMatchObject({
     status: 'completed',
     rows: { picked: report.rows.waiting, waiting: 0 },
-    lookups: { requested: asked.size - first.size - 5 },
+    lookups: { requested: requested.size - first.size - 5 },
   })
   await expectAllAsExpected()
 })
@@ -145,14 +145,14 @@ test('two concurrent processes request everything once', async () => {
 
 test('a run interrupted within a cascade is continued, wherever that was', async () => {
   await start({ latencyAfterMs: [5, 15] })
-  const { asked } = await expected()
+  const { asked: requested } = await expected()
   for (let share = 1; share <= 5; share++) {
     const interrupt = new AbortController()
     const app = await harness.open()
     const running = app.run(runRequest({ route: 'sync', signal: interrupt.signal }))
     await expect
       .poll(() => harness.sandbox.stats().calls.accepted, { interval: 5 })
-      .toBeGreaterThanOrEqual((asked.size * share) / 6)
+      .toBeGreaterThanOrEqual((requested.size * share) / 6)
     interrupt.abort()
     const report = await running
     expect(stateSum(report)).toBe(report.rows.picked)
@@ -163,18 +163,18 @@ test('a run interrupted within a cascade is continued, wherever that was', async
 
 test('a row whose inputs change within a cascade starts again', async () => {
   await start()
-  const { ways } = await expected()
-  const budget = new Set(ways.map((way) => way.requested[0])).size
+  const { ways: chains } = await expected()
+  const budget = new Set(chains.map((way) => way.requested[0])).size
   await harness.run({ route: 'sync', budget })
   const [waits] = await stored<{ key: string }>(
     `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids <> '{}' order by key::int limit 1`,
   )
-  await harness.database.pool.query(`update people set email = 'somebody.else@example.com' where id = $1`, [
+  await harness.database.pool.query(`update people set email = 'other.person@example.com' where id = $1`, [
     waits?.key,
   ])
   await harness.run({ route: 'sync' })
   const { inputs } = harness.sandbox.stats({ inputs: true })
-  expect(inputs.all).toHaveProperty(['somebody.else@example.com'])
+  expect(inputs.all).toHaveProperty(['other.person@example.com'])
   const left = (await expected()).ways.find((way) => way.person.id === Number(waits?.key))
   expect(left?.person.title).toBe(left?.title)
 })

@@ -97,7 +97,7 @@ test('of prefetched lookups, only those marked in flight are in doubt', async ()
   })
   if (!a || !b || !c || !d) throw new Error('all four should have been leased')
   const { started, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], [b])
-  expect({ begun: started, unstored }).toEqual({ begun: [b], unstored: [] })
+  expect({ started, unstored }).toEqual({ started: [b], unstored: [] })
   expect(await leases.markInFlight(database.db, [c])).toEqual([c])
   await database.pool.query(
     `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,

@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 const LOOKUPS = 2_000
 let database: TestDatabase
 let breaker: { state: BreakerState }
-let supply: LookupQueue
+let queue: LookupQueue
 let leases: LeaseKeeper
 
 beforeEach(async () => {
@@ -44,7 +44,7 @@ beforeEach(async () => {
     retryNotFoundAfterMs: 1,
   }
   breaker = { state: 'closed' }
-  supply = new LookupQueue({ db: database.db, policy, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
+  queue = new LookupQueue({ db: database.db, policy, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
 })
 afterEach(async () => {
   leases.stop()
@@ -52,39 +52,39 @@ afterEach(async () => {
 })
 
 /** Of these, lookups that are not marked in flight in Postgres. */
-async function unnoted(begun: readonly LeasedLookup[]): Promise<number[]> {
+async function findUnmarked(started: readonly LeasedLookup[]): Promise<number[]> {
   const { rows } = await database.pool.query<{ id: number }>(
     `select id::int from fillrate.lookups l
       where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.lease_token = l.lease_token and a.through_lookup_id >= l.id)`,
-    [begun.map(({ id }) => id)],
+    [started.map(({ id }) => id)],
   )
   return rows.map(({ id }) => id)
 }
 
 test('no call starts before its in-flight mark is committed, however leases overlap', async () => {
-  const begun: LeasedLookup[] = []
+  const started: LeasedLookup[] = []
   for (let round = 0; round < 30; round++) {
-    const [first, second] = await Promise.all([supply.markNext(7), supply.markNext(5)])
-    begun.push(...first, ...second)
-    expect(await unnoted([...first, ...second])).toEqual([])
+    const [first, second] = await Promise.all([queue.markNext(7), queue.markNext(5)])
+    started.push(...first, ...second)
+    expect(await findUnmarked([...first, ...second])).toEqual([])
     // As a response does: this prefetches while the next call starts. Not at first, when each leases for itself.
-    if (round > 0) supply.take(0)
+    if (round > 0) queue.take(0)
   }
-  expect(begun.length).toBeGreaterThan(300)
-  expect(new Set(begun.map(({ id }) => id)).size).toBe(begun.length)
-  await supply.close()
+  expect(started.length).toBeGreaterThan(300)
+  expect(new Set(started.map(({ id }) => id)).size).toBe(started.length)
+  await queue.close()
 })
 
 test('prefetched lookups that were not requested wait again', async () => {
-  const begun = [...(await supply.markNext(100)), ...(await supply.markNext(100))]
-  expect(supply.size).toBeGreaterThan(0)
-  await supply.close()
+  const started = [...(await queue.markNext(100)), ...(await queue.markNext(100))]
+  expect(queue.size).toBeGreaterThan(0)
+  await queue.close()
   const { rows } = await database.pool.query<{ state: string; count: number }>(
     `select state, count(*)::int from fillrate.lookups group by state order by state`,
   )
   expect(rows).toEqual([
-    { state: 'leased', count: begun.length },
-    { state: 'pending', count: LOOKUPS - begun.length },
+    { state: 'leased', count: started.length },
+    { state: 'pending', count: LOOKUPS - started.length },
   ])
 })
 
@@ -94,7 +94,7 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   )
   breaker.state = 'open'
   const keys = async (): Promise<string[]> => {
-    const ids = (await supply.markNext(1)).map(({ id }) => id)
+    const ids = (await queue.markNext(1)).map(({ id }) => id)
     const { rows } = await database.pool.query<{ key: string }>(
       'select key from fillrate.lookups where id = any ($1)',
       [ids],
@@ -103,5 +103,5 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   }
   expect(await keys()).toEqual(['p7@example.com'])
   expect(await keys()).toEqual(['p1@example.com'])
-  await supply.close()
+  await queue.close()
 })

@@ -67,12 +67,12 @@ const passGrace = () => database.pool.query(`update fillrate.jobs set release_at
 /** `a found: T a@x.example` … */
 const lookups = async (): Promise<string[]> =>
   (
-    await database.pool.query<{ told: string }>(
+    await database.pool.query<{ summary: string }>(
       `select split_part(key, '@', 1) || ' ' || state || coalesce(': ' || (record ->> 'title'), '')
-                || case when unconfirmed_calls > 0 then ', in doubt ' || unconfirmed_calls else '' end as told
+                || case when unconfirmed_calls > 0 then ', in doubt ' || unconfirmed_calls else '' end as summary
          from fillrate.lookups order by id`,
     )
-  ).rows.map((row) => row.told)
+  ).rows.map((row) => row.summary)
 const job = async (id: string): Promise<object> =>
   (
     await database.pool.query<{ state: string; reason: string | null }>(
@@ -221,7 +221,7 @@ test('a lookup accepted as a job is settled by its only result, parsed by its ki
   const erased = [{ kind: 'email', key: 'erased@x.example' } as const]
   await database.db.transaction().execute((tx) => insertSuppressions(tx, erased))
   const company = { name: 'Acme', industry: 'Tools', title: 'a company' }
-  const person = { email: 'somebody@else.example', title: 'CEO', confidence: 0.9 }
+  const person = { email: 'other@person.example', title: 'CEO', confidence: 0.9 }
   await deliver({ job_id: 'single domain', results: [{ request_id: 'r', data: company }] }, null)
   await deliver({ job_id: 'single linkedin_url', results: [{ request_id: 'r', data: person }] }, null)
   await settleAll()

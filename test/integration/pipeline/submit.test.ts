@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
@@ -32,7 +32,7 @@ test('bulk calls take slots like single calls, and release them', async () => {
   const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
   const slots = new PrioritySemaphore(2)
-  let [posted, underWay, most] = [0, 0, 0]
+  let [posted, inFlight, maxInFlight] = [0, 0, 0]
   const deps = {
     db,
     slots,
@@ -60,9 +60,9 @@ test('bulk calls take slots like single calls, and release them', async () => {
       callsAllowedByKeys: Number.POSITIVE_INFINITY,
       submitBulk: async () => {
         posted++
-        most = Math.max(most, ++underWay)
-        await turn()
-        underWay--
+        maxInFlight = Math.max(maxInFlight, ++inFlight)
+        await nextTurn()
+        inFlight--
         return { jobId: `job-${posted}`, requestIds: null, raw: null }
       },
     },
@@ -77,7 +77,7 @@ test('bulk calls take slots like single calls, and release them', async () => {
   slots.release(2)
   expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
   expect(posted).toBe(5)
-  expect(most).toBe(2)
+  expect(maxInFlight).toBe(2)
   expect(slots.free('normal')).toBe(2)
   const { rows } = await pool.query<{ state: string; jobs: number }>(
     'select state, count(*)::int as jobs from fillrate.jobs group by state',

@@ -30,7 +30,7 @@ const policy = {
   bulkGraceMs: 60_000,
 }
 
-interface Ground {
+interface CallFixture {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
   readonly deps: Omit<CallDeps, 'limiter'>
@@ -38,13 +38,16 @@ interface Ground {
 }
 
 /** A running run with waiting lookups, a service, and the dependencies to call it. */
-async function start(emails: readonly string[], options: Partial<SandboxOptions> = {}): Promise<Ground> {
+async function createFixture(
+  emails: readonly string[],
+  options: Partial<SandboxOptions> = {},
+): Promise<CallFixture> {
   const database = await createTestDatabase()
   const sandbox = await startSandbox(options)
-  const logged: Ground['logged'] = []
+  const logged: CallFixture['logged'] = []
   const log = pino(
     { level: 'info' },
-    { write: (line: string) => void logged.push(JSON.parse(line) as Ground['logged'][number]) },
+    { write: (line: string) => void logged.push(JSON.parse(line) as CallFixture['logged'][number]) },
   )
   const client = new EnrichmentClient({
     baseUrl: sandbox.url,
@@ -87,7 +90,7 @@ async function start(emails: readonly string[], options: Partial<SandboxOptions>
   return { database, sandbox, deps, logged }
 }
 
-const states = async ({ database }: Ground): Promise<Record<string, number>> => {
+const states = async ({ database }: CallFixture): Promise<Record<string, number>> => {
   const { rows } = await database.pool.query<{ state: string; count: number }>(
     'select state, count(*)::int from fillrate.lookups group by state',
   )
@@ -97,15 +100,15 @@ const states = async ({ database }: Ground): Promise<Record<string, number>> => 
 const people = (count: number): string[] => Array.from({ length: count }, (_, n) => `p${n}@example.com`)
 
 test('a rejected key is retried with one call each time, and calls continue when it is accepted', async () => {
-  const ground = await start(people(40))
-  const { deps, sandbox, logged } = ground
+  const fixture = await createFixture(people(40))
+  const { deps, sandbox, logged } = fixture
   const keys = [...sandbox.keys]
   sandbox.configure({ keys: ['another key'] })
   const stopping = new AbortController()
-  const refusals: number[] = []
-  const refusedCalls = (): number => sandbox.stats().requests['POST /v1/person/enrich']?.['401'] ?? 0
+  const rejections: number[] = []
+  const rejectedCalls = (): number => sandbox.stats().requests['POST /v1/person/enrich']?.['401'] ?? 0
   const callsBefore: number[] = []
-  const calling = runCallLoop({
+  const callLoop = runCallLoop({
     deps,
     elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
     runIds: () => [],
@@ -119,20 +122,20 @@ test('a rejected key is retried with one call each time, and calls continue when
     onLeadership: () => {},
     onStop: () => {},
     pauseMs: (times) => {
-      refusals.push(times)
-      callsBefore.push(refusedCalls())
+      rejections.push(times)
+      callsBefore.push(rejectedCalls())
       if (times === 4) sandbox.configure({ keys })
       return 1
     },
   })
   const open = async (): Promise<number> => {
-    const { pending = 0, leased = 0 } = await states(ground)
+    const { pending = 0, leased = 0 } = await states(fixture)
     return pending + leased
   }
   await expect.poll(open).toBe(0)
   stopping.abort()
-  await calling
-  expect(refusals).toEqual([1, 2, 3, 4])
+  await callLoop
+  expect(rejections).toEqual([1, 2, 3, 4])
   const [first = 0] = callsBefore
   expect(callsBefore).toEqual([first, first + 1, first + 2, first + 3])
   expect(logged.filter(({ msg }) => /the service (refuses|accepts)/.test(msg)).map(({ msg }) => msg)).toEqual(
@@ -141,8 +144,8 @@ test('a rejected key is retried with one call each time, and calls continue when
 })
 
 test('an error within a tick ends it, is thrown and logged, and loses no other response', async () => {
-  const ground = await start([...people(6), 'poison@example.com', ...people(30).slice(6)])
-  const { deps, database, logged } = ground
+  const fixture = await createFixture([...people(6), 'poison@example.com', ...people(30).slice(6)])
+  const { deps, database, logged } = fixture
   // A response that the database rejects.
   await database.pool.query(
     `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
@@ -160,19 +163,19 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
   expect(rows).toEqual([{ state: 'pending', attempts: 1, unconfirmed_calls: 1, later: true }])
 
   // Other requests are answered, and the next tick continues without it.
-  const answered = ground.sandbox.stats().calls.accepted - 1
-  const after = await states(ground)
+  const answered = fixture.sandbox.stats().calls.accepted - 1
+  const after = await states(fixture)
   expect((after['found'] ?? 0) + (after['not_found'] ?? 0)).toBe(answered)
   await database.pool.query(
     `update fillrate.lookups set not_before = now() + interval '1 day' where not_before is not null`,
   )
   await lookUpBatch({ ...deps, limiter }, run, options)
-  expect(await states(ground)).not.toHaveProperty('leased')
-  expect(await states(ground)).toMatchObject({ pending: 1 })
+  expect(await states(fixture)).not.toHaveProperty('leased')
+  expect(await states(fixture)).toMatchObject({ pending: 1 })
 })
 
 test('a lease whose response was lost is resumed by the next attempt, and nothing is left to release', async () => {
-  const { deps, database } = await start([])
+  const { deps, database } = await createFixture([])
   const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
   const elector = new LeaderElector({
     ...deps,
@@ -185,9 +188,9 @@ test('a lease whose response was lost is resumed by the next attempt, and nothin
   onTestFinished(() => lost.end())
   for (let tries = 0; tries < 20; tries++) await expect(elector.acquire()).rejects.toThrow(/terminated/)
   // It holds the lease already: no other process may take it, and it need not expire first.
-  const turn = await elector.acquire()
-  expect(turn).not.toBe(null)
+  const leadership = await elector.acquire()
+  expect(leadership).not.toBe(null)
   expect(database.statements().filter(isRelease)).toEqual([])
-  await turn?.end()
+  await leadership?.end()
   expect(database.statements().filter(isRelease)).toHaveLength(1)
 })

@@ -106,9 +106,9 @@ test('a row whose changedAt did not change is found by a full pass once a week',
 })
 
 test('a changedAt that is no time is rejected, with advice', async () => {
-  const refused = await pass('t.seconds').catch((error: unknown) => error)
-  expect(refused).toBeInstanceOf(SourceProblems)
-  expect(refused).toMatchObject({
+  const problems = await pass('t.seconds').catch((error: unknown) => error)
+  expect(problems).toBeInstanceOf(SourceProblems)
+  expect(problems).toMatchObject({
     problems: [
       {
         place: 'changedAt',

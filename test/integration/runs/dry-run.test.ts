@@ -35,7 +35,7 @@ const versions = async (): Promise<unknown> =>
   stored(`select (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.contacts t) as contacts,
                  (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.accounts t) as accounts`)
 
-const asked = (): number => {
+const countCalls = (): number => {
   const { calls } = harness.sandbox.stats()
   return calls.accepted + calls.refused
 }
@@ -63,9 +63,9 @@ for (const route of ['sync', 'bulk'] as const)
     expect(dry.lookups).toMatchObject({ distinct: 310, requested: 310, stored: 0 })
     expect(await stored('select from fillrate.changes')).toEqual([])
 
-    const calls = asked()
+    const calls = countCalls()
     const report = await harness.run({ route })
-    expect(asked()).toBe(calls)
+    expect(countCalls()).toBe(calls)
     expect(report.dry_run).toBeUndefined()
     // Rows without an input were finished by the dry run, because there is nothing to write.
     expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
@@ -124,11 +124,11 @@ test('no process writes the rows of a dry run or keeps polling them', async () =
   await serving
   expect(await versions()).toEqual(before)
 
-  const calls = asked()
+  const calls = countCalls()
   expect((await dryRun(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
   expect(await versions()).toEqual(before)
   expect((await harness.run(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
-  expect(asked()).toBe(calls)
+  expect(countCalls()).toBe(calls)
 })
 
 test('rows that wait for a delivery of a writing run are left to it', async () => {
@@ -195,7 +195,7 @@ test('an interrupted dry run reports that its rows wait, and loses nothing', asy
   const interrupt = new AbortController()
   const app = await harness.open()
   const running = app.run(runRequest({ ...DRY, route: 'sync', signal: interrupt.signal }))
-  await expect.poll(asked).toBeGreaterThan(100)
+  await expect.poll(countCalls).toBeGreaterThan(100)
   interrupt.abort()
   const dry = await running
   expect(dry).toMatchObject({ status: 'interrupted', dry_run: { columns: [], sample: [] } })
@@ -220,9 +220,9 @@ test('a cascade is followed to its end', async () => {
     lookups: { requested: new Set(ways.flatMap((way) => way.requested)).size },
   })
   expect(await readPeople(harness.database.pool)).toEqual(people)
-  const calls = asked()
+  const calls = countCalls()
   await harness.run()
-  expect(asked()).toBe(calls)
+  expect(countCalls()).toBe(calls)
   expect((await readPeople(harness.database.pool)).map((person) => person.title)).toEqual(
     ways.map((way) => way.title),
   )

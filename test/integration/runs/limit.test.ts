@@ -20,14 +20,14 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
   )
   const id = runs[0]?.id
   await pool.query(
-    `with asked as (
+    `with inserted as (
        insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
        select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
          from (select 'another' || n || '@example.com' as e from generate_series(1, $2::int) n) emails
        returning id
      )
      insert into fillrate.rows (source, key, lookup_id, state, run_id) select 'contacts', n::text, id, 'waiting', $1
-       from (select id, row_number() over (order by id) as n from asked) numbered`,
+       from (select id, row_number() over (order by id) as n from inserted) numbered`,
     [id, rows],
   )
   return {

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createBreaker } from '../../../src/service/breaker.ts'
 import * as callers from '../../../src/store/leases.ts'
-import * as outages from '../../../src/store/rate-limits.ts'
+import * as circuits from '../../../src/store/rate-limits.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
@@ -22,7 +22,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   sandbox.configure({ faults: { '503': 1 } })
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
-  await expect.poll(async () => outages.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  await expect.poll(async () => circuits.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
   // Calls in flight when the circuit opened, and at most a few probes, whose pauses double.
   const failed = sandbox.stats().faults['503'] ?? 0
   expect(failed).toBeLessThanOrEqual(10 + harness.config.service.concurrency + 10)
@@ -35,7 +35,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   sandbox.configure({ faults: {} })
   const report = await running
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(await outages.findCircuit(database.db, app.scope ?? '')).toBe(null)
+  expect(await circuits.findCircuit(database.db, app.scope ?? '')).toBe(null)
 })
 
 test('inputs that always fail neither open the circuit nor hold up a run: it leaves them, and says until when', async () => {
@@ -74,7 +74,7 @@ test('an unreachable service is no attempt of a lookup', async () => {
   const app = await harness.open({ environment: { baseUrl: 'http://127.0.0.1:9' } })
   const stop = new AbortController()
   const running = app.run(runRequest({ route: 'sync', signal: stop.signal }))
-  await expect.poll(async () => outages.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  await expect.poll(async () => circuits.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
   stop.abort()
   expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
   const { rows } = await database.pool.query(
@@ -101,22 +101,22 @@ test('a call cut off after it was sent is in doubt, and retried only rarely', as
 test('the next leader inherits an open circuit, and only the leader may store one', async () => {
   const harness = await start(0)
   const { db } = harness.database
-  const turn = { scope: 'a key', token: crypto.randomUUID() }
-  const outage = { probeInMs: 30_000, backoffMs: 20_000 }
-  await outages.saveCircuit(db, turn, outage)
-  expect(await outages.findCircuit(db, 'a key')).toBe(null)
+  const lease = { scope: 'a key', token: crypto.randomUUID() }
+  const circuit = { probeInMs: 30_000, backoffMs: 20_000 }
+  await circuits.saveCircuit(db, lease, circuit)
+  expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 
-  await callers.acquireLease(db, 'a key', turn.token, 'somebody', 60_000)
-  await outages.saveCircuit(db, turn, outage)
-  const kept = await outages.findCircuit(db, 'a key')
+  await callers.acquireLease(db, 'a key', lease.token, 'somebody', 60_000)
+  await circuits.saveCircuit(db, lease, circuit)
+  const kept = await circuits.findCircuit(db, 'a key')
   expect(kept?.backoffMs).toBe(20_000)
 
   const breaker = createBreaker()
   if (kept !== null) breaker.restore(kept)
   expect(breaker.state).toBe('open')
   expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeGreaterThan(20_000)
-  await outages.saveCircuit(db, turn, null)
-  expect(await outages.findCircuit(db, 'a key')).toBe(null)
+  await circuits.saveCircuit(db, lease, null)
+  expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 })
 
 test('a key rejected within a run stops it after the calls in flight, and loses nothing', async () => {

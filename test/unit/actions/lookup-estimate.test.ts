@@ -11,28 +11,28 @@ test('distinct lookups of a plan are counted like sets', () => {
   const step = fc.record({
     kind: fc.constantFrom(...KINDS),
     key: fc.integer({ min: 0, max: 40 }),
-    act: fc.constantFrom('ask', 'stored', 'after'),
+    act: fc.constantFrom('request', 'stored', 'fallback'),
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const questions = new LookupEstimate()
-      const [wanted, toAsk, after] = [new Set<string>(), new Set<string>(), new Set<string>()]
+      const estimate = new LookupEstimate()
+      const [wanted, toRequest, after] = [new Set<string>(), new Set<string>(), new Set<string>()]
       for (const { kind, key, act } of steps) {
         const id = `${kind} ${key}`
-        if (act === 'after') {
-          questions.addFallback(lookup(kind, String(key)))
+        if (act === 'fallback') {
+          estimate.addFallback(lookup(kind, String(key)))
           after.add(id)
         } else {
-          questions.add(lookup(kind, String(key)), act === 'ask')
+          estimate.add(lookup(kind, String(key)), act === 'request')
           wanted.add(id)
-          if (act === 'ask') toAsk.add(id)
+          if (act === 'request') toRequest.add(id)
         }
       }
-      expect(questions.distinct).toBe(wanted.size)
-      expect(questions.requests).toBe(toAsk.size)
-      expect(questions.maxRequests).toBe(new Set([...toAsk, ...after]).size)
-      const ofKind = (kind: string): number => [...toAsk].filter((id) => id.startsWith(`${kind} `)).length
-      expect(questions.countsByKind()).toEqual(Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)])))
+      expect(estimate.distinct).toBe(wanted.size)
+      expect(estimate.requests).toBe(toRequest.size)
+      expect(estimate.maxRequests).toBe(new Set([...toRequest, ...after]).size)
+      const ofKind = (kind: string): number => [...toRequest].filter((id) => id.startsWith(`${kind} `)).length
+      expect(estimate.countsByKind()).toEqual(Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)])))
     }),
   )
 })
@@ -47,11 +47,11 @@ test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
   }
   const COUNT = 200_000
   const before = used()
-  const questions = new LookupEstimate()
-  for (let n = 0; n < COUNT; n++) questions.add(lookup('email', `somebody.number${n}@example.com`), true)
+  const estimate = new LookupEstimate()
+  for (let n = 0; n < COUNT; n++) estimate.add(lookup('email', `somebody.number${n}@example.com`), true)
   const cost = (used() - before) / COUNT
-  expect(questions.distinct).toBe(COUNT)
-  expect(questions.requests).toBe(COUNT)
+  expect(estimate.distinct).toBe(COUNT)
+  expect(estimate.requests).toBe(COUNT)
   // Texts in sets take 206; the rest allows for garbage of other tests.
   expect(cost).toBeLessThan(100)
 })

@@ -28,27 +28,27 @@ afterEach(async () => {
 })
 
 test('leases that cannot be extended abort their calls while they are certainly still ours', async () => {
-  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  const keeper = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
   const token = crypto.randomUUID()
-  leases.track(token, 3, performance.now())
-  const lost = leases.lostSignal(token)
+  keeper.track(token, 3, performance.now())
+  const lost = keeper.lostSignal(token)
   let waited = 0
   for (; !lost.aborted && waited < 2 * LEASE_MS; waited += 500) {
     vi.advanceTimersByTime(500)
     // The connection attempt is real.
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
-  leases.stop()
+  keeper.stop()
   expect(lost.aborted).toBe(true)
   expect(waited).toBeLessThanOrEqual(LEASE_MS)
 })
 
 test('leases missing from an extension are noticed and aborted in time; the others continue', async () => {
   const [whole, partial] = [crypto.randomUUID(), crypto.randomUUID()]
-  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
-  leases.track(whole, 2, performance.now())
-  leases.track(partial, 2, performance.now())
-  const [kept, lost] = [leases.lostSignal(whole), leases.lostSignal(partial)]
+  const keeper = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  keeper.track(whole, 2, performance.now())
+  keeper.track(partial, 2, performance.now())
+  const [kept, lost] = [keeper.lostSignal(whole), keeper.lostSignal(partial)]
   // One of its lookups is locked by another transaction each time.
   extended = () =>
     new Map([
@@ -59,20 +59,20 @@ test('leases missing from an extension are noticed and aborted in time; the othe
     vi.advanceTimersByTime(500)
     await new Promise((resolve) => setImmediate(resolve))
   }
-  leases.stop()
+  keeper.stop()
   expect([kept.aborted, lost.aborted]).toEqual([false, true])
 })
 
 test('a token without leases is lost', async () => {
   const token = crypto.randomUUID()
-  const leases = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
-  leases.track(token, 1, performance.now())
-  const lost = leases.lostSignal(token)
+  const keeper = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
+  keeper.track(token, 1, performance.now())
+  const lost = keeper.lostSignal(token)
   extended = () => new Map()
   for (let waited = 0; waited < LEASE_MS; waited += 500) {
     vi.advanceTimersByTime(500)
     await new Promise((resolve) => setImmediate(resolve))
   }
-  leases.stop()
+  keeper.stop()
   expect(lost.aborted).toBe(true)
 })

@@ -7,29 +7,29 @@ const lookups = (count: number): LeasedLookup[] =>
 
 /** A buffer from which this many were taken since 0. */
 function handAfter(given: number): PrefetchBuffer {
-  const hand = new PrefetchBuffer(0)
-  hand.push(lookups(given))
-  hand.shift(given)
-  return hand
+  const buffer = new PrefetchBuffer(0)
+  buffer.push(lookups(given))
+  buffer.shift(given)
+  return buffer
 }
 
 test('returns lookups in lease order, each once', () => {
-  const hand = new PrefetchBuffer(0)
-  hand.push(lookups(5))
-  expect(hand.shift(2).map(({ id }) => id)).toEqual([0, 1])
-  expect(hand.shift(2).map(({ id }) => id)).toEqual([2, 3])
-  expect(hand.drain().map(({ id }) => id)).toEqual([4])
-  expect(hand.size).toBe(0)
+  const buffer = new PrefetchBuffer(0)
+  buffer.push(lookups(5))
+  expect(buffer.shift(2).map(({ id }) => id)).toEqual([0, 1])
+  expect(buffer.shift(2).map(({ id }) => id)).toEqual([2, 3])
+  expect(buffer.drain().map(({ id }) => id)).toEqual([4])
+  expect(buffer.size).toBe(0)
 })
 
 test('prefetches what is requested in half a second', () => {
-  const hand = handAfter(100)
-  expect(hand.refillSize(1_000)).toBe(50)
-  hand.push(lookups(30))
+  const buffer = handAfter(100)
+  expect(buffer.refillSize(1_000)).toBe(50)
+  buffer.push(lookups(30))
   // Half of it is still there.
-  expect(hand.refillSize(1_000)).toBe(0)
-  hand.shift(10)
-  expect(hand.refillSize(1_000)).toBeGreaterThan(0)
+  expect(buffer.refillSize(1_000)).toBe(0)
+  buffer.shift(10)
+  expect(buffer.refillSize(1_000)).toBeGreaterThan(0)
 })
 
 test('prefetches nothing if calls are few, and never more than 500', () => {
@@ -40,8 +40,8 @@ test('prefetches nothing if calls are few, and never more than 500', () => {
 })
 
 test('adapts to a changed pace', () => {
-  const hand = handAfter(1_000)
-  expect(hand.refillSize(1_001)).toBeGreaterThan(400)
-  for (let now = 2_000; now <= 20_000; now += 1_000) hand.refillSize(now)
-  expect(hand.refillSize(20_000)).toBe(0)
+  const buffer = handAfter(1_000)
+  expect(buffer.refillSize(1_001)).toBeGreaterThan(400)
+  for (let now = 2_000; now <= 20_000; now += 1_000) buffer.refillSize(now)
+  expect(buffer.refillSize(20_000)).toBe(0)
 })

@@ -70,13 +70,13 @@ describe('a failed bulk call', () => {
     expect(classifySubmitError(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
       type: 'rejected',
     })
-    const refused = { endpoint, status: 401, keyId: 'k' }
-    expect(classifySubmitError(new UnauthorizedError('no', { ...refused, hasNextKey: false }))).toMatchObject(
+    const context = { endpoint, status: 401, keyId: 'k' }
+    expect(classifySubmitError(new UnauthorizedError('no', { ...context, hasNextKey: false }))).toMatchObject(
       {
         type: 'rejected',
       },
     )
-    expect(classifySubmitError(new UnauthorizedError('no', { ...refused, hasNextKey: true }))).toMatchObject({
+    expect(classifySubmitError(new UnauthorizedError('no', { ...context, hasNextKey: true }))).toMatchObject({
       type: 'not_accepted',
       countsAsAttempt: false,
     })

@@ -83,16 +83,21 @@ test('the exit code reflects the outcome', () => {
 })
 
 describe('call estimates match the calls of a run', () => {
-  const ask = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
+  const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
   const auto = { route: 'auto', bulkPossible: true } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
-    expect(estimateCalls(ask(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
-    expect(estimateCalls(ask(249), auto, 50)).toEqual({ person: 3 + 49, company: 4, bulk: 2, total: 58 })
-    expect(estimateCalls(ask(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
+    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
+    expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
+      person: 3 + 49,
+      company: 4,
+      bulk: 2,
+      total: 58,
+    })
+    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
   })
   test('all single, or all in bulk, on request', () => {
-    expect(estimateCalls(ask(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
-    expect(estimateCalls(ask(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
+    expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
+    expect(estimateCalls(toRequest(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
   })
 })
 

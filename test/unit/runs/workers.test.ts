@@ -4,7 +4,7 @@ import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { Workers } from '../../../src/runs/workers.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 
-const told: RateStatus = {
+const status: RateStatus = {
   state: 'fixed_window',
   limit: 100,
   windowAtMostMs: null,
@@ -24,34 +24,34 @@ const told: RateStatus = {
 test('a follower reports the rate status of the leader', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
-  const heard: (RateStatus | null)[] = [null, told]
+  const reports: (RateStatus | null)[] = [null, status]
   // No delivery arrived meanwhile.
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
   const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
   const db = { transaction: () => transaction }
   const client = { resetKeys: () => {} }
   const deps = { db, client, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
-  const works = new Workers(deps, {
+  const workers = new Workers(deps, {
     sources: [],
     calls: {
       deps,
       elector: {
         scope: 'service key',
         acquire: async () => null,
-        readStatus: async () => heard.shift() ?? null,
+        readStatus: async () => reports.shift() ?? null,
       },
     },
     signal: ending.signal,
   })
-  const calling = works
+  const calls = workers
     .tasks()
     .find(({ name }) => name === 'call')
     ?.start()
-  expect(works.rate()).toBe(null)
-  await expect.poll(() => works.rate()?.utilisation).toBe(0.95)
+  expect(workers.rate()).toBe(null)
+  await expect.poll(() => workers.rate()?.utilisation).toBe(0.95)
   // There is no leader any more: the last report stands.
-  await expect.poll(() => heard.length).toBe(0)
-  expect(works.rate()).toMatchObject({ limit: 100, used: 950 })
+  await expect.poll(() => reports.length).toBe(0)
+  expect(workers.rate()).toMatchObject({ limit: 100, used: 950 })
   ending.abort()
-  await calling
+  await calls
 })
