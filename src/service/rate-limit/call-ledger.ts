@@ -1,3 +1,5 @@
+import { padded } from './length-bounds.ts'
+
 /** A call in flight, with what was known when it was sent. */
 export interface Call {
   /** 1 for the first call. */
@@ -161,9 +163,10 @@ export class CallLedger {
   /**
    * Calls left if each holds a place from its sending until it is certainly older than the window, `length` after
    * its answer. True for fixed and sliding windows and for buckets alike, so it needs only a length that is not too
-   * short. It wastes the time that a call is in flight.
+   * short; −∞ while that is infinite. It wastes the time that a call is in flight.
    */
-  remaining(limit: number, length: number, now: number): number {
+  remainingWithin(limit: number, length: number, now: number): number {
+    if (!Number.isFinite(length)) return Number.NEGATIVE_INFINITY
     const first = this.#firstWithin(length, now)
     if (first > 0 && first === this.#oldest) return Number.NEGATIVE_INFINITY
     return limit - (this.completed - first) - this.outstanding - this.granted
@@ -171,14 +174,15 @@ export class CallLedger {
 
   /** When the oldest call that holds a place has left the window; null if none holds one. */
   nextLeavesAt(limit: number, length: number, now: number): number | null {
+    if (!Number.isFinite(length)) return null
     // A call makes no difference while as many later ones as the limit hold places.
     const first = Math.max(this.#firstWithin(length, now), this.completed - limit)
     const at = this.receivedAt(first)
-    return at === null ? null : at + length
+    return at === null ? null : at + padded(length)
   }
 
   #firstWithin(length: number, now: number): number {
-    return this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) + length <= now)
+    return this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) + padded(length) <= now)
   }
 
   get #oldest(): number {

@@ -1,5 +1,6 @@
 import type { Call, CallLedger } from './call-ledger.ts'
 import type { FixedWindow } from './fixed-window.ts'
+import { padded } from './length-bounds.ts'
 import type { SharedKeyDetector } from './shared-key.ts'
 import type { WindowModels } from './window-models.ts'
 
@@ -147,8 +148,8 @@ const UNKNOWN_LENGTH = 60_000
 export const TRANSIT_MS = 1000
 
 /**
- * How many calls the limit still allows, by three estimates: what Remaining said, the calls of one length back, and the
- * open window. None of them allows too much, so the one that allows the most counts.
+ * How many calls the limit still allows, by two estimates: what Remaining said, and what every possible window model
+ * allows. Neither allows too much, so the one that allows more counts.
  */
 export class Capacity {
   readonly tracker: RemainingTracker
@@ -176,12 +177,8 @@ export class Capacity {
 
   remaining(limit: number, now: number): number {
     this.advanceWindow(limit, now)
-    const { length, isFixed } = this.#models.estimate
-    let counted = Number.NEGATIVE_INFINITY
-    if (Number.isFinite(length)) {
-      counted = this.#ledger.remaining(limit, this.#models.paddedLength, now)
-      if (isFixed) counted = Math.max(counted, this.#window.remaining(limit))
-    }
+    const { isFixed } = this.#models.estimate
+    const counted = this.#models.remaining(limit, now)
     if (this.#shared.isDetected) return this.#besideOthers(counted, now)
     // If a header of this window leaves less than was counted here, another client or a predecessor has called.
     const hasHeader = isFixed ? this.ramp.isReleased : this.#ledger.hasPending
@@ -220,13 +217,12 @@ export class Capacity {
     const { latestStart } = this.#window
     const { length, isFixed } = this.#models.estimate
     if (latestStart === null || !isFixed || !Number.isFinite(length)) return null
-    return latestStart + this.#models.paddedLength
+    return latestStart + padded(length)
   }
 
   /** When the oldest call has certainly left the window; null if none is in it, or if no length is known. */
   nextLeavesAt(limit: number, now: number): number | null {
-    const { paddedLength } = this.#models
-    return Number.isFinite(paddedLength) ? this.#ledger.nextLeavesAt(limit, paddedLength, now) : null
+    return this.#ledger.nextLeavesAt(limit, this.#models.estimate.length, now)
   }
 
   /**
@@ -236,7 +232,7 @@ export class Capacity {
   exhaustedUntil(limit: number, now: number, latestReset: number | null): number {
     const { length, isFixed, isRolling } = this.#models.estimate
     if (!Number.isFinite(length)) return Math.max(latestReset ?? now + UNKNOWN_LENGTH, now)
-    const windowEnd = (this.#window.latestStart ?? now + TRANSIT_MS) + this.#models.paddedLength
+    const windowEnd = (this.#window.latestStart ?? now + TRANSIT_MS) + padded(length)
     if (isFixed) return windowEnd
     const next = this.nextLeavesAt(limit, now) ?? now + TRANSIT_MS + length
     return isRolling ? next : Math.max(next, windowEnd)

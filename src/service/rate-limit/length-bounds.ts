@@ -1,16 +1,3 @@
-import type { CallResult } from './call-ledger.ts'
-
-/** One way in which a service may count. Answers narrow the bounds of its window's length until they contradict it. */
-export interface WindowModel {
-  readonly bounds: LengthBounds
-  readonly isContradicted: boolean
-  /** A length in milliseconds that is not too short if the service counts in this way. */
-  readonly safeLength: number
-  onAnswer(result: CallResult, limit: number, otherCalls: number): void
-  /** Nothing was wanted for a while. */
-  onIdle(): void
-}
-
 /** A window's length as an interval, in milliseconds. Answers narrow it; if it is empty, its model is contradicted. */
 export class LengthBounds {
   min = 0
@@ -61,5 +48,5 @@ export function roundestBelow(min: number, max: number): number | null {
   return null
 }
 
-/** Added to a length: two clocks drift apart by up to 0.01%, and a timer may fire a moment early. */
-export const clockSkewMargin = (length: number): number => 2 + length / 10_000
+/** A length with its margin: two clocks drift apart by up to 0.01%, and a timer may fire a moment early. */
+export const padded = (length: number): number => length + 2 + length / 10_000

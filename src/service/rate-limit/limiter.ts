@@ -5,7 +5,7 @@ import { AcquireQueue, Permits, type PendingAcquire, type Priority } from './per
 import type { KnownLimit, RateStatus } from '../../domain/rate-status.ts'
 import { AllowanceMeter } from './state.ts'
 
-export type { PermittedCall, Permits, Priority } from './permits.ts'
+export type { Permits, Priority } from './permits.ts'
 
 export interface LimiterOptions {
   /** Milliseconds since the epoch, never going back. */
@@ -166,11 +166,7 @@ class BottleneckLimiter implements Limiter {
   }
 
   exhaustedForMs(): number | null {
-    const now = this.#now()
-    const remaining = this.#model.remaining(now)
-    if (remaining === null || (remaining >= 1 && !this.#model.calls.hasPending)) return null
-    const until = this.#model.exhaustedUntil(now)
-    return until === null ? null : Math.max(1, until - now)
+    return this.#model.exhaustedForMs(this.#now())
   }
 
   stop(): Promise<void> {

@@ -4,7 +4,7 @@ import { Cooldown } from './cooldown.ts'
 import { GrantPolicy } from './grant-policy.ts'
 import { HeaderEvidence, isClientError, usedFromHeaders } from './header-evidence.ts'
 import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from './headers.ts'
-import { clockSkewMargin } from './length-bounds.ts'
+import { padded } from './length-bounds.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { SharedKeyDetector } from './shared-key.ts'
 import { SlowStart } from './slow-start.ts'
@@ -108,7 +108,7 @@ export class RateLimitModel {
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
     this.#capacity.advanceWindow(this.limit, now)
     if (isFixed) return this.#models.window.charged + this.calls.outstanding
-    const remaining = this.calls.remaining(this.limit, this.#models.paddedLength, now)
+    const remaining = this.calls.remainingWithin(this.limit, length, now)
     return this.limit - remaining - this.calls.granted
   }
 
@@ -163,6 +163,14 @@ export class RateLimitModel {
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
   nextCheckAt(now: number): number | null {
     return this.#policy.nextCheckAt(this.limit, now)
+  }
+
+  /** Milliseconds until the next leader may call; null if capacity is left. */
+  exhaustedForMs(now: number): number | null {
+    const remaining = this.remaining(now)
+    if (remaining === null || (remaining >= 1 && !this.calls.hasPending)) return null
+    const until = this.exhaustedUntil(now)
+    return until === null ? null : Math.max(1, until - now)
   }
 
   grant(count: number, now: number): void {
@@ -276,9 +284,7 @@ export class RateLimitModel {
     this.#capacity.tracker.onDecrease()
     const { isFixed, length, min } = this.#models.estimate
     if (remaining > 0 || isFixed) return
-    const wait = Number.isFinite(length)
-      ? length + clockSkewMargin(length)
-      : Math.max(this.#reset.furthest, min)
+    const wait = Number.isFinite(length) ? padded(length) : Math.max(this.#reset.furthest, min)
     this.#cooldown.waitUntil(now + wait)
   }
 

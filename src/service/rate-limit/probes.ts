@@ -1,4 +1,4 @@
-import { clockSkewMargin, roundestBelow, roundestBetween } from './length-bounds.ts'
+import { padded, roundestBelow, roundestBetween } from './length-bounds.ts'
 
 /** What a plan of probes is made from. Times on our clock, lengths in milliseconds. */
 export interface ProbeContext {
@@ -176,7 +176,7 @@ export class Probes {
     const start = Math.min(windowStart, context.firstSentAt)
     const min = Math.max(context.min, this.#tried, now - windowStart)
     const justBefore = (length: number): number => start + length - leadTime(length)
-    const justAfter = (length: number): number => windowStart + length + clockSkewMargin(length)
+    const justAfter = (length: number): number => windowStart + padded(length)
     if (isBoundedByRequest(context))
       return this.#momentsWithin(context, { min, start, left, justBefore, justAfter })
     if (isBoundedByClock(context)) {

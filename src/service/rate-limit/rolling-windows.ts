@@ -1,5 +1,18 @@
 import type { CallLedger, CallResult } from './call-ledger.ts'
-import { LengthBounds, snapToRound, type WindowModel } from './length-bounds.ts'
+import { LengthBounds, snapToRound } from './length-bounds.ts'
+
+/** One way in which a service may count. Answers narrow the bounds of its window's length until they contradict it. */
+export interface WindowModel {
+  readonly bounds: LengthBounds
+  readonly isContradicted: boolean
+  /** A length in milliseconds that is not too short if the service counts in this way. */
+  readonly safeLength: number
+  /** How many calls the limit still allows if the service counts in this way; −∞ while no length is known. */
+  remaining(limit: number, now: number): number
+  onAnswer(result: CallResult, limit: number, otherCalls: number): void
+  /** Nothing was wanted for a while. */
+  onIdle(): void
+}
 
 /**
  * A sliding window: each call counts until it is one length old. "n are counted" means the last n calls, and so states
@@ -24,6 +37,10 @@ export class SlidingWindowModel implements WindowModel {
 
   get safeLength(): number {
     return this.#isOdd ? this.bounds.max : snapToRound(this.bounds, 100)
+  }
+
+  remaining(limit: number, now: number): number {
+    return this.#ledger.remainingWithin(limit, this.safeLength, now)
   }
 
   onIdle(): void {
@@ -81,6 +98,10 @@ export class TokenBucketModel implements WindowModel {
 
   get safeLength(): number {
     return this.bounds.max
+  }
+
+  remaining(limit: number, now: number): number {
+    return this.#ledger.remainingWithin(limit, this.safeLength, now)
   }
 
   /** The bucket may have been full for most of the time. */

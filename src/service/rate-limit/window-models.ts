@@ -1,9 +1,9 @@
 import type { Call, CallLedger, CallResult } from './call-ledger.ts'
 import { FixedWindow } from './fixed-window.ts'
 import { FixedWindowLength } from './fixed-window-length.ts'
-import { clockSkewMargin, type LengthBounds, type WindowModel } from './length-bounds.ts'
+import type { LengthBounds } from './length-bounds.ts'
 import type { Reset } from './headers.ts'
-import { SlidingWindowModel, TokenBucketModel } from './rolling-windows.ts'
+import { SlidingWindowModel, TokenBucketModel, type WindowModel } from './rolling-windows.ts'
 import type { SharedKeyDetector } from './shared-key.ts'
 
 /** What is known about the window. */
@@ -31,9 +31,11 @@ class FixedWindowModel implements WindowModel {
   /** The window whose start was reported last to the length. */
   #reported = -1
   #reportedBy = Number.POSITIVE_INFINITY
+  readonly #ledger: CallLedger
   readonly #shared: SharedKeyDetector
 
   constructor(ledger: CallLedger, shared: SharedKeyDetector) {
+    this.#ledger = ledger
     this.window = new FixedWindow(ledger)
     this.#shared = shared
   }
@@ -48,6 +50,12 @@ class FixedWindowModel implements WindowModel {
 
   get safeLength(): number {
     return this.length.bounds.max
+  }
+
+  remaining(limit: number, now: number): number {
+    const { safeLength } = this
+    if (!Number.isFinite(safeLength)) return Number.NEGATIVE_INFINITY
+    return Math.max(this.#ledger.remainingWithin(limit, safeLength, now), this.window.remaining(limit))
   }
 
   onIdle(now: number = this.#idleUntil): void {
@@ -112,9 +120,13 @@ export class WindowModels {
     return this.#estimate
   }
 
-  /** The length with its margin, for times on our clock. */
-  get paddedLength(): number {
-    return this.estimate.length + clockSkewMargin(this.estimate.length)
+  get #possible(): WindowModel[] {
+    return [this.#fixed, this.#sliding, this.#bucket].filter((model) => !model.isContradicted)
+  }
+
+  /** How many calls every possible model allows. */
+  remaining(limit: number, now: number): number {
+    return Math.min(...this.#possible.map((model) => model.remaining(limit, now)))
   }
 
   /**
@@ -146,7 +158,7 @@ export class WindowModels {
     if (result.used === null) return
     this.#sliding.onAnswer(result, limit, otherCalls)
     this.#bucket.onAnswer(result, limit, otherCalls)
-    if (this.#allContradicted) this.reset()
+    if (this.#possible.length === 0) this.reset()
     const excess = result.used - this.#ownCallsSince(result.call.sentAt)
     this.#shared.onExcessCount(excess, this.window.id, limit)
     this.#updateShared()
@@ -204,12 +216,8 @@ export class WindowModels {
     return this.#ledger.completedSince(sentAt - this.estimate.length) + this.#ledger.outstanding
   }
 
-  get #allContradicted(): boolean {
-    return this.#fixed.isContradicted && this.#sliding.isContradicted && this.#bucket.isContradicted
-  }
-
   #computeEstimate(): WindowEstimate {
-    const possible = [this.#fixed, this.#sliding, this.#bucket].filter((model) => !model.isContradicted)
+    const possible = this.#possible
     const isFixed = !this.#fixed.isContradicted
     const isRolling = !this.#sliding.isContradicted || !this.#bucket.isContradicted
     return {

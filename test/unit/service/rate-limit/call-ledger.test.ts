@@ -64,11 +64,17 @@ describe('completed calls', () => {
 describe('places held for one length', () => {
   test('a call holds its place until one length after its answer', () => {
     const ledger = ledgerOf([0, 100])
-    expect(ledger.remaining(5, 1000, 1049)).toBe(3)
-    expect(ledger.remaining(5, 1000, 1050)).toBe(4)
-    expect(ledger.nextLeavesAt(5, 1000, 1000)).toBe(1050)
-    expect(ledger.nextLeavesAt(5, 1000, 1050)).toBe(1150)
-    expect(ledger.nextLeavesAt(5, 1000, 1150)).toBe(null)
+    expect(ledger.remainingWithin(5, 1000, 1052)).toBe(3)
+    expect(ledger.remainingWithin(5, 1000, 1053)).toBe(4)
+    expect(ledger.nextLeavesAt(5, 1000, 1000)).toBeCloseTo(1052.1)
+    expect(ledger.nextLeavesAt(5, 1000, 1053)).toBeCloseTo(1152.1)
+    expect(ledger.nextLeavesAt(5, 1000, 1153)).toBe(null)
+  })
+
+  test('nothing is known while no length is', () => {
+    const ledger = ledgerOf([0])
+    expect(ledger.remainingWithin(5, Number.POSITIVE_INFINITY, 100)).toBe(Number.NEGATIVE_INFINITY)
+    expect(ledger.nextLeavesAt(5, Number.POSITIVE_INFINITY, 100)).toBe(null)
   })
 
   test('calls granted and in flight hold one too', () => {
@@ -76,15 +82,15 @@ describe('places held for one length', () => {
     ledger.grant(1, 0)
     send(ledger, 100)
     ledger.grant(1, 200)
-    expect(ledger.remaining(5, 1000, 300)).toBe(2)
+    expect(ledger.remainingWithin(5, 1000, 300)).toBe(2)
   })
 
   test('while more than the limit are counted, only the last ones matter', () => {
-    expect(ledgerOf([0, 100, 200]).nextLeavesAt(2, 1000, 300)).toBe(1150)
+    expect(ledgerOf([0, 100, 200]).nextLeavesAt(2, 1000, 300)).toBeCloseTo(1152.1)
   })
 
   test('nothing is left by this count if older calls than are remembered may hold one', () => {
     const ledger = ledgerOf(Array.from({ length: 16_385 }, (_, index) => index))
-    expect(ledger.remaining(20_000, 60_000, 16_500)).toBe(Number.NEGATIVE_INFINITY)
+    expect(ledger.remainingWithin(20_000, 60_000, 16_500)).toBe(Number.NEGATIVE_INFINITY)
   })
 })

@@ -55,7 +55,7 @@ describe('a long-lived process with a few calls now and then', () => {
       fc.property(life, (settings) => {
         const outcome = simulate(settings)
         const { endedAt } = outcome
-        const exhaustedFor = (outcome.model.exhaustedUntil(endedAt) ?? endedAt) - endedAt
+        const exhaustedFor = outcome.model.exhaustedForMs(endedAt) ?? 0
         const isLate = outcome.longestWait > longestOf(settings) || exhaustedFor > longestOf(settings)
         if (outcome.rejected === 0 && !isLate && !outcome.isDeadlocked) return
         throw new Error(

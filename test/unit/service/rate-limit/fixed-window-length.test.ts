@@ -88,6 +88,31 @@ describe('the length of a fixed window', () => {
     expect(length.bounds.max).toBe(1137)
   })
 
+  test('is bounded more closely once the start of the latest window is', () => {
+    const length = new FixedWindowLength()
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 1230, 20],
+    ])
+    expect(length.observedMax).toBe(1230)
+    length.refineWindowStart(1330)
+    expect(length.observedMax).toBe(1230)
+    length.refineWindowStart(1120)
+    expect(length.observedMax).toBe(1120)
+  })
+
+  test('is snapped to half seconds, and to no lattice, if another client may have started the window', () => {
+    const length = new FixedWindowLength(false, true)
+    startAt(length, [
+      [0, 50, Number.NaN],
+      [1000, 2330, 1900],
+    ])
+    expect(length.maxIfRequestStarts).toBe(2000)
+    expect(length.observedMax).toBe(2330)
+    for (const at of [10_000, 13_300, 17_900]) length.onReset(instant(at, 1), 0, 0)
+    expect(length.bounds.max).toBe(2000)
+  })
+
   test('is not bounded by our first request if another client may have started the window', () => {
     const length = new FixedWindowLength(false, true)
     startAt(length, [

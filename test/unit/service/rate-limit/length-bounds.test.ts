@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import {
-  clockSkewMargin,
   LengthBounds,
+  padded,
   roundestBelow,
   roundestBetween,
   snapToRound,
@@ -32,5 +32,5 @@ test('the roundest length between two is the shorter, and below one the longer o
 })
 
 test('a length gets 2 ms and a ten-thousandth for timers and drifting clocks', () => {
-  expect(clockSkewMargin(10_000)).toBe(3)
+  expect(padded(10_000)).toBe(10_003)
 })

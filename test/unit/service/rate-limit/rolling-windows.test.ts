@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
-import { SlidingWindowModel, TokenBucketModel } from '../../../../src/service/rate-limit/rolling-windows.ts'
-import type { WindowModel } from '../../../../src/service/rate-limit/length-bounds.ts'
+import {
+  SlidingWindowModel,
+  TokenBucketModel,
+  type WindowModel,
+} from '../../../../src/service/rate-limit/rolling-windows.ts'
 import { resultOf, send } from './ledger-script.ts'
 
 const LIMIT = 10

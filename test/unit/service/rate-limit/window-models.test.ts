@@ -67,6 +67,16 @@ describe('how the service counts', () => {
     expect(estimate).toMatchObject({ isFixed: false, isRolling: false, length: Number.POSITIVE_INFINITY })
   })
 
+  test('leaves what every possible model allows, and of fixed windows what the open one does', () => {
+    const play = new Play().calls(windows)
+    expect(play.ledger.remainingWithin(LIMIT, play.models.estimate.length, 2100)).toBeLessThan(9)
+    expect(play.models.remaining(LIMIT, 2100)).toBe(9)
+    expect(new Play().models.remaining(LIMIT, 0)).toBe(Number.NEGATIVE_INFINITY)
+    const rolling = new Play().calls(sliding)
+    const { length } = rolling.models.estimate
+    expect(rolling.models.remaining(LIMIT, 2100)).toBe(rolling.ledger.remainingWithin(LIMIT, length, 2100))
+  })
+
   test('is learnt anew once all models are contradicted', () => {
     const play = new Play().calls(windows)
     play.calls([
