@@ -84,7 +84,7 @@ class FixedWindowModel implements WindowModel {
 
 /**
  * How the service counts and how long its window is: three models, of which answers contradict the wrong ones. While
- * several are possible the longest length is used, which is safe for each.
+ * several are possible, only what each of them allows is granted, and the longest length is safe for each.
  */
 export class WindowModels {
   readonly #fixed: FixedWindowModel
