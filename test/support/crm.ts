@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** A small CRM whose numbers a test can count by itself: every 10th row shares the address of the row before it. */
+/** Creates a small CRM with predictable counts: every 10th row shares the address of the row before it. */
 export async function createCrm(pool: pg.Pool, people: number, companies = 0): Promise<void> {
   await pool.query(`
     create schema crm;
@@ -26,7 +26,7 @@ export async function createCrm(pool: pg.Pool, people: number, companies = 0): P
   )
 }
 
-/** The configuration for it, as a user would write it. */
+/** A user's configuration for this CRM. */
 export const crmConfig = {
   sources: {
     contacts: {
@@ -53,7 +53,7 @@ export const withAccounts = {
   },
 } as const
 
-/** Distinct addresses among the rows that lack something, counted by plain SQL. */
+/** Counts the distinct addresses of incomplete rows with plain SQL. */
 export async function distinctEmails(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     `select count(distinct lower(trim(email)))::int as count from crm.contacts
@@ -62,7 +62,7 @@ export async function distinctEmails(pool: pg.Pool): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-/** What a person typed, as one number that changes with any of it. */
+/** A checksum of all typed values. */
 export async function typedCells(pool: pg.Pool): Promise<string> {
   const { rows } = await pool.query<{ sum: string }>(
     `select md5(string_agg(id || ':' || title, ',' order by id)) as sum from crm.contacts where id % 7 = 0`,

@@ -6,21 +6,21 @@ interface ServiceJob {
   readonly jobId: string
   /** In the order of submission. */
   readonly addresses: readonly string[]
-  /** What the 202 gave. */
+  /** The request ids of the 202 response. */
   readonly requestIds: readonly string[] | Readonly<Record<string, string>> | null
 }
 
 /**
- * A service of some form and with some faults, and what it does with the first of its jobs. The interface shows neither
- * what a 202 holds nor what a `request_id` looks like, so every reasonable form is among them.
+ * A service with some response format and some faults, and its deliveries of the first job. The documentation specifies
+ * neither the content of a 202 nor the form of a `request_id`, so every reasonable variant is generated.
  */
 export interface Service {
-  /** The first is the one that is delivered; the second, if there is one, has the same `job_id`. */
+  /** The first job is delivered; a second one, if any, has the same `job_id`. */
   readonly jobs: readonly ServiceJob[]
   readonly people: readonly string[]
-  /** Those of whom it knows nothing. */
+  /** Addresses without a record. */
   readonly missing: ReadonlySet<string>
-  /** It says whose each result is or keeps the order, and makes no fault. */
+  /** Each result is identified or in order, and there are no faults. */
   readonly isPlain: boolean
   readonly deliveries: readonly { readonly address: string | null; readonly body: object }[]
 }
@@ -28,35 +28,35 @@ export interface Service {
 export const deliveriesOf = (service: Service): Service['deliveries'] => service.deliveries
 
 const form = fc.record({
-  /** What a `request_id` is. */
+  /** The form of a `request_id`. */
   naming: fc.constantFrom('opaque', 'address', 'shouted address', 'from 0', 'from 1', 'none'),
-  /** What the 202 gives beside the job's identifier. */
+  /** What the 202 contains besides the job's identifier. */
   accepted: fc.constantFrom('nothing', 'list', 'disordered list', 'addresses', 'sorted addresses', 'map'),
-  /** Whose `data` holds their address. */
+  /** Which results repeat their address in `data`. */
   echo: fc.constantFrom('all', 'found', 'some', 'none'),
   order: fc.constantFrom('kept', 'kept', 'shuffled', 'reversed'),
   parts: fc.integer({ min: 1, max: 3 }),
-  /** The words before the last. */
+  /** The status of all deliveries but the last. */
   progress: fc.constantFrom('processing', 'completed', 'failed', null),
   last: fc.constantFrom('completed', 'completed', 'completed', 'failed'),
 })
 
 const faults = fc.record({
-  /** Addresses that it refuses: no identifier, no result. */
+  /** Rejected addresses: no identifier, no result. */
   refused: fc.constantFrom(0, 0, 0, 1, 2),
-  /** Results that it loses. */
+  /** Lost results. */
   dropped: fc.constantFrom(0, 0, 0, 1, 2),
-  /** Results that come twice. */
+  /** Repeated results. */
   repeated: fc.constantFrom(0, 0, 0, 1),
   /** Results for addresses that were never submitted. */
   foreign: fc.constantFrom(0, 0, 0, 1, 2),
-  /** Two results with the identifier of one of them. */
+  /** Two results carry the identifier of one of them. */
   sharesIdentifier: fc.constantFrom(false, false, false, true),
-  /** Records with another address than the one that was submitted: a stranger's, or another member's. */
+  /** Records with an address that differs from the submitted one: an unknown one, or another member's. */
   alias: fc.constantFrom('none', 'none', 'none', 'stranger', 'member'),
   /** Another job has the same `job_id`. */
   jobIdTwice: fc.constantFrom(false, false, true),
-  /** The whole delivery comes again, as another event. */
+  /** The whole delivery is repeated as another event. */
   redelivers: fc.boolean(),
   /** Whether it posts to the job's own address. */
   address: fc.constantFrom('own', 'own', 'own', 'none'),
@@ -67,10 +67,9 @@ type Faults = typeof faults extends fc.Arbitrary<infer Value> ? Value : never
 type Random = (below: number) => number
 
 /**
- * Services whose results can be told apart at all. Excluded is what no reader could decide: one that keeps no order
- * and gives neither identifier nor address; a list of made-up identifiers in an order of its own for results that hold
- * no address; a record that names another member, where nothing else says whose it is; an identifier that is right in
- * one delivery and another's in the next.
+ * Services whose results can be attributed at all. Excluded is what cannot be decided: results without order, identifier
+ * and address; opaque identifiers listed in another order, for results without an address; a record with another
+ * member's address and no further evidence; an identifier that is right in one delivery and wrong in the next.
  */
 export const services: fc.Arbitrary<Service> = fc
   .record({
@@ -220,7 +219,7 @@ function deliver(how: Form, made: Faults, results: readonly Result[], random: Ra
   const deliveries = bounds.slice(1).map((end, n) => {
     const status = n === how.parts - 1 ? how.last : how.progress
     const part = results.slice(bounds[n], end).map((result) =>
-      // Where the work is not done, an empty result says nothing of its input.
+      // Before completion, an empty result says nothing about its input.
       status !== 'completed' && random(3) === 0 ? { ...result, data: null } : result,
     )
     const body = { event_id: `event-${n}`, job_id: 'job-1', status, results: part }
@@ -229,7 +228,7 @@ function deliver(how: Form, made: Faults, results: readonly Result[], random: Ra
   return made.redelivers ? [...deliveries, ...deliveries] : deliveries
 }
 
-/** Whether every result can be used: nothing is lost, and what it says is enough. */
+/** Whether every result can be used: nothing is lost, and each can be attributed. */
 function isPlain(how: Form, made: Faults): boolean {
   const { refused, dropped, repeated, foreign, sharesIdentifier, alias, jobIdTwice, address } = made
   if (refused + dropped + repeated + foreign > 0 || sharesIdentifier || alias !== 'none') return false
@@ -238,13 +237,13 @@ function isPlain(how: Form, made: Faults): boolean {
   if (jobIdTwice && address === 'none') return false
   if (how.naming === 'opaque' && how.accepted === 'disordered list') return false
   if (how.naming === 'opaque' && (how.accepted === 'list' || how.accepted === 'map')) return true
-  // Identifiers that the 202 announced, and results with others: it contradicts itself.
+  // Results whose identifiers contradict those of the 202.
   const isAnnounced = how.accepted === 'map' || how.accepted.endsWith('list')
   if (how.naming.startsWith('from') && isAnnounced) return false
   return how.parts === 1 && (how.order === 'kept' || how.naming.startsWith('from'))
 }
 
-/** Mulberry32: the same service for the same seed, so that a failure can be looked at again. */
+/** Mulberry32: the same service for the same seed, so that a failure can be reproduced. */
 function randomFrom(seed: number): Random {
   let state = seed
   return (below) => {

@@ -2,7 +2,7 @@
 export interface Counter {
   /** One call arrives at the limiter. */
   arrive(now: number): Verdict
-  /** Takes back one call that was counted: a service that does not count its own faults. */
+  /** Uncounts one call, for a service that does not count its own errors. */
   uncount(now: number): void
   /** @param isAtOnce also for the current window */
   setLimit(limit: number, isAtOnce?: boolean): void
@@ -12,11 +12,11 @@ export interface Verdict {
   readonly accepted: boolean
   readonly limit: number
   readonly remaining: number
-  /** When Reset says that the limit is renewed. */
+  /** The time that Reset reports. */
   readonly resetAt: number
-  /** When a refused call would be accepted. */
+  /** When a rejected call would be accepted. */
   readonly retryAt: number
-  /** Fixed windows: the count of windows begun so far. */
+  /** Fixed windows: the number of windows started so far. */
   readonly window: number
 }
 
@@ -35,10 +35,10 @@ export function createCounter(kind: CounterKind, limit: number, windowMs: number
   }
 }
 
-/** At most `limit` calls from the start of a window to its end; a refused call costs nothing. */
+/** At most `limit` calls per window; a rejected call is not counted. */
 class FixedWindows implements Counter {
   #limit: number
-  /** From the next window on. */
+  /** Applies from the next window on. */
   #nextLimit: number
   readonly #windowMs: number
   readonly #startOf: (now: number) => number
@@ -82,7 +82,7 @@ class FixedWindows implements Counter {
   }
 }
 
-/** At most `limit` calls in any `windowMs`. Reset says when the oldest call leaves the window. */
+/** At most `limit` calls in any `windowMs`. Reset is when the oldest call leaves the window. */
 class SlidingLog implements Counter {
   #limit: number
   readonly #windowMs: number
@@ -112,7 +112,7 @@ class SlidingLog implements Counter {
   }
 }
 
-/** `limit` tokens, refilled rollingTarget, `limit` in each `windowMs`. Reset says when it is full. */
+/** `limit` tokens, refilled rollingTarget, `limit` in each `windowMs`. Reset is when the bucket is full. */
 class TokenBucket implements Counter {
   #limit: number
   readonly #windowMs: number

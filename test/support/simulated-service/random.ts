@@ -1,4 +1,4 @@
-/** A seeded source of numbers from 0 up to 1 (mulberry32), so that a failing case can be played again. */
+/** A seeded source of random numbers from 0 up to 1 (mulberry32), so that a failing case can be repeated. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -44,7 +44,7 @@ export class Timeline {
     const centre = rejection === -1 ? this.entries.length : rejection + 10
     const lines = this.entries.slice(Math.max(0, centre - around), centre).map((entry) => {
       const headers = entry.arrival?.headers ?? {}
-      const said = ['limit', 'remaining', 'reset']
+      const rateHeaders = ['limit', 'remaining', 'reset']
         .map((name) => headers[`x-ratelimit-${name}`] ?? '-')
         .join('/')
       const retry = headers['retry-after'] === undefined ? '' : ` retry-after ${headers['retry-after']}`
@@ -54,7 +54,7 @@ export class Timeline {
         `sent ${this.#time(entry.sentAt)}`,
         `arrived ${this.#time(entry.arrivedAt)}`,
         `${entry.isLost ? 'lost' : 'answered'} ${this.#time(entry.endedAt)}`,
-        `${entry.arrival?.status ?? '---'} ${said}${retry}`,
+        `${entry.arrival?.status ?? '---'} ${rateHeaders}${retry}`,
         window === undefined || window === 0 ? '' : `window ${window}`,
       ].join('  ')
     })
