@@ -25,9 +25,9 @@ export interface UpsertedLookup {
 }
 
 /** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
-const claimableSql = (live: readonly number[]) => sql<boolean>`(
+const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now())
-  or (l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[])))
+  or (l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[])))
 )`
 
 /**
@@ -39,7 +39,7 @@ export async function upsertLookups(
   tx: Tx,
   lookups: readonly LookupSpec[],
   run: number,
-  live: readonly number[],
+  runningRuns: readonly number[],
   service: number,
 ): Promise<UpsertedLookup[]> {
   if (lookups.length === 0) return []
@@ -50,17 +50,17 @@ export async function upsertLookups(
       from jsonb_to_recordset(${jsonBatch(lookups)}) as w (kind text, key text, input jsonb)
      order by w.kind, w.key
     on conflict (kind, key, service_id) do update set
-      state       = case when ${claimableSql(live)} then 'pending' else l.state end,
-      run_id      = case when ${claimableSql(live)} then excluded.run_id else l.run_id end,
-      reason      = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.reason end,
-      attempts    = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.attempts end,
-      not_before  = case when ${claimableSql(live)} and l.state <> 'pending' then null else l.not_before end,
-      sync_only   = case when ${claimableSql(live)} then l.sync_only and l.state = 'pending' else l.sync_only end,
-      unconfirmed_calls = case when ${claimableSql(live)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
-      requested_at = case when ${claimableSql(live)} then null else l.requested_at end,
-      enqueued_at = case when ${claimableSql(live)} then now() else l.enqueued_at end,
-      resolved_at = case when ${claimableSql(live)} then null else l.resolved_at end,
-      refresh_at  = case when ${claimableSql(live)} then null else l.refresh_at end
+      state       = case when ${claimableSql(runningRuns)} then 'pending' else l.state end,
+      run_id      = case when ${claimableSql(runningRuns)} then excluded.run_id else l.run_id end,
+      reason      = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.reason end,
+      attempts    = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then 0 else l.attempts end,
+      not_before  = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.not_before end,
+      sync_only   = case when ${claimableSql(runningRuns)} then l.sync_only and l.state = 'pending' else l.sync_only end,
+      unconfirmed_calls = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
+      requested_at = case when ${claimableSql(runningRuns)} then null else l.requested_at end,
+      enqueued_at = case when ${claimableSql(runningRuns)} then now() else l.enqueued_at end,
+      resolved_at = case when ${claimableSql(runningRuns)} then null else l.resolved_at end,
+      refresh_at  = case when ${claimableSql(runningRuns)} then null else l.refresh_at end
     returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
     ), queued as (
       insert into fillrate.write_back_queue (lookup_id) select id from upserted where state in (${ANSWERED_STATES})
@@ -74,12 +74,12 @@ export async function upsertLookups(
 export async function needCall(
   db: Connection,
   lookups: readonly LookupSpec[],
-  live: readonly number[],
+  runningRuns: readonly number[],
   service: number,
 ): Promise<boolean[]> {
   if (lookups.length === 0) return []
   const { rows } = await sql<{ costs: boolean }>`
-    select l.id is null or coalesce(${claimableSql(live)}, false) as costs
+    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs
       from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
@@ -218,10 +218,10 @@ const ADOPT_BATCH_SIZE = 1_000
 export async function adoptLookups(
   tx: Connection,
   run: number,
-  live: readonly number[],
+  runningRuns: readonly number[],
   left: number,
 ): Promise<{ readonly adopted: number; readonly cost: number }> {
-  const orphaned = sql`l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))`
+  const orphaned = sql`l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))`
   const { rows } = await sql<{ costs: boolean }>`
     with orphan as (
       select distinct l.id, before.budget_name is null

@@ -27,7 +27,7 @@ export async function claimRows(
   tx: Tx,
   source: string,
   run: number,
-  live: readonly number[],
+  runningRuns: readonly number[],
   picked: readonly PickedRow[],
   options: {
     readonly dry: boolean
@@ -50,7 +50,7 @@ export async function claimRows(
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
       state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
       cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
-    where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...live]}::bigint[])
+    where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
     returning r.key`.execute(tx)
   return rows.map((row) => row.key)
 }
@@ -64,7 +64,7 @@ export async function claimRows(
 export async function listAbandonedRows(
   db: Connection,
   source: string,
-  live: readonly number[],
+  runningRuns: readonly number[],
   after: string,
   limit: number,
   dry = false,
@@ -72,7 +72,7 @@ export async function listAbandonedRows(
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
      where source = ${source} and state = 'waiting' and key > ${after}
-       and (run_id is null or run_id <> all(${[...live]}::bigint[])) and not (${dry} and ${awaitsDeliverySql('rows')})
+       and (run_id is null or run_id <> all(${[...runningRuns]}::bigint[])) and not (${dry} and ${awaitsDeliverySql('rows')})
        and not exists (select from fillrate.paused_sources p where p.source = ${source})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)

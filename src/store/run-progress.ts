@@ -106,19 +106,19 @@ export async function readWaitingCounts(
   db: Connection,
   run: DonePolicy & { readonly id: number },
   sources: readonly string[],
-  live: readonly number[],
+  runningRuns: readonly number[],
   unawaited: readonly number[] = [],
 ): Promise<WaitingCounts> {
-  const others = live.filter((id) => id !== run.id)
+  const others = runningRuns.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run_id = ${run.id}`
-  const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...live]}::bigint[])
+  const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...runningRuns]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
   const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
            count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
            count(*) filter (where ${mine} and l.state = 'pending'
-                              and (l.run_id is null or l.run_id <> all(${[...live]}::bigint[]))) as abandoned,
+                              and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
            count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES})) as locked,

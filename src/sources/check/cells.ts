@@ -65,7 +65,7 @@ function resolveCell(
     const names = table.columns.map((column) => column.name)
     report.add(
       place,
-      `'${first}', which is no column of ${table.schema}.${table.name}`,
+      `'${first}', which is not a column of ${table.schema}.${table.name}`,
       'a column of the table',
       `Its columns are ${listNames(names)}.${suggestion(first, names)}`,
     )
@@ -76,7 +76,7 @@ function resolveCell(
     report.add(
       place,
       `a key inside '${column.name}', which is ${column.type.name}`,
-      'a jsonb column: only there a key can be written',
+      'a jsonb column: keys can be written only there',
       `Name the column alone, or one of ${listNames(jsonColumns(table))}.`,
     )
     return null
@@ -85,7 +85,7 @@ function resolveCell(
     report.add(
       place,
       `a key inside '${column.name}', which is json`,
-      'a jsonb column: to write a key into json would drop what its text holds twice, its order and its numbers’ notation',
+      'a jsonb column: writing a key into json would lose duplicate keys, their order and the notation of numbers',
       `Map the column as a whole, or make it jsonb: alter table ${table.sql} alter column ${quoteName(column.name)} type jsonb`,
     )
     return null
@@ -119,13 +119,13 @@ function isWritable(
   }
   if (!column.canUpdate) {
     const grant = `grant update ("${column.name}") on ${table.sql} to the role in DATABASE_URL`
-    report.add(place, `'${column.name}', which this role may not update`, 'the right to update it', grant)
+    report.add(place, `'${column.name}', which this role may not update`, 'the privilege to update it', grant)
   }
   if (!column.canSelect)
     report.add(
       place,
       `'${column.name}', which this role may not read`,
-      'the right to read it',
+      'the privilege to read it',
       grantSelect(table),
     )
   return true

@@ -57,7 +57,7 @@ function resolveColumnName(table: Table, name: string, report: ProblemList): str
   if (columns.includes(unquoted)) return unquoted
   report.add(
     'key',
-    `'${name}', which is no column of ${table.schema}.${table.name}`,
+    `'${name}', which is not a column of ${table.schema}.${table.name}`,
     'a column of the table',
     `Its columns are ${listNames(columns)}.${suggestion(name, columns)}`,
   )

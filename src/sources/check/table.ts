@@ -20,7 +20,7 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
     report.add(
       'table',
       `'${name}', a ${table.kind}`,
-      'a table: only there can rows be locked while they are written',
+      'a table: only its rows can be locked while they are written',
       'Name the underlying table, and express the rest of the view in `joins` and `where`.',
     )
     return null
@@ -29,7 +29,7 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
     report.add(
       'table',
       `a database in ${table.encoding}`,
-      'one in UTF8: records hold any letter, and what counts as blank too',
+      'one in UTF8: records may contain any character',
       'Move the data to a database created with encoding UTF8.',
     )
     return null

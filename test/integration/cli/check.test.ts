@@ -86,7 +86,7 @@ async function checks(options: Options): Promise<Map<string, Check>> {
 const MISTAKES: readonly [name: string, changes: object, place: string, found: string, todo: string][] = [
   ['table', { table: 'persons' }, 'table', "'persons', which this database does not have", 'Check the name'],
   ['view', { table: 'everyone' }, 'table', "'everyone', a view", 'Name the underlying table'],
-  ['column', { outputs: { titel: 'title' } }, 'outputs.titel', 'no column of', "Did you mean 'title'?"],
+  ['column', { outputs: { titel: 'title' } }, 'outputs.titel', 'not a column of', "Did you mean 'title'?"],
   ['key', { key: 'email' }, 'key', 'email, on which there is no unique index', 'create unique index'],
   [
     'keyless',

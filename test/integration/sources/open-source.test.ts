@@ -123,7 +123,7 @@ describe('a key', () => {
     ],
     [{ table: 'two_keys', outputs: [] }, 'has no primary key', 'Set `key` to code, which is unique.'],
     [{ key: ['email'] }, 'email, on which there is no unique index', 'create unique index concurrently'],
-    [{ key: ['Id'] }, `'Id', which is no column`, `Did you mean 'id'?`],
+    [{ key: ['Id'] }, `'Id', which is not a column`, `Did you mean 'id'?`],
   ])('%j', async (options, found, todo) => {
     const [problem] = await problems(options)
     expect(problem?.place).toBe('key')
@@ -142,8 +142,8 @@ describe('a key', () => {
 
 describe('outputs', () => {
   test.each([
-    ['plian', `'plian', which is no column`, `Did you mean 'plain'?`],
-    ['firstname', `'firstname', which is no column`, `Did you mean 'firstName'?`],
+    ['plian', `'plian', which is not a column`, `Did you mean 'plain'?`],
+    ['firstname', `'firstname', which is not a column`, `Did you mean 'firstName'?`],
     ['id', `a column of the key`, ''],
     ['number', 'an identity column', ''],
     ['search', 'a generated column', ''],
