@@ -10,7 +10,7 @@ import { runRequest, startHarness, type Harness } from '../../support/harness.ts
 import { scalar } from './tables.ts'
 
 const PAGE = `<html>\n  <body>Back\u0000 soon</body>${'x'.repeat(20_000)}`
-const REFUSAL = '{"error":"mailbox of a role"}'
+const REJECTION = '{"error":"mailbox of a role"}'
 
 let harness: Harness
 let service: Server
@@ -21,7 +21,7 @@ beforeAll(async () => {
   })
   service = createServer((request, response) => {
     request.setEncoding('utf8').once('data', (body: string) => {
-      if (body.includes('person1@')) response.writeHead(422).end(REFUSAL)
+      if (body.includes('person1@')) response.writeHead(422).end(REJECTION)
       else if (body.includes('person2@')) response.writeHead(200).end(PAGE)
       else response.writeHead(500).end('a plain fault')
     })
@@ -40,16 +40,16 @@ test('a malformed response is stored, bounded, and explained; a plain server err
   const report = await app.run(runRequest({ route: 'sync' }))
   expect(report.rows).toMatchObject({ picked: 3, rejected: 1, failed: 2 })
 
-  const [refused, unreadable, fault] = await Promise.all(
+  const [rejected, unreadable, fault] = await Promise.all(
     ['1', '2', '3'].map((key) => app.explain('contacts', key)),
   )
-  expect(refused?.lookup?.malformed_response).toMatchObject({ status: 422, body: REFUSAL })
+  expect(rejected?.lookup?.malformed_response).toMatchObject({ status: 422, body: REJECTION })
   expect(unreadable?.lookup?.malformed_response).toMatchObject({
     status: 200,
     body: PAGE.slice(0, 8_000).replace('\0', ''),
   })
   expect(fault?.lookup?.malformed_response).toBeNull()
-  if (unreadable === undefined) throw new Error('no story')
+  if (unreadable === undefined) throw new Error('no history')
   const text = renderRowHistory(unreadable, onTerminal(100).output, Date.now()).join('\n')
   expect(text).toMatch(/Malformed +<html> <body>Back\s+soon<\/body>x+/)
   expect(text).toContain('HTTP 200')
