@@ -87,7 +87,7 @@ const insert = (email: string) => database.pool.query('insert into crm.contacts 
 
 test('waits for Postgres and the schema, and reports not ready', async () => {
   await expect.poll(() => output).toContain('waiting for Postgres')
-  expect(await ready()).toMatchObject({ status: 503, reason: 'the database does not answer' })
+  expect(await ready()).toMatchObject({ status: 503, reason: 'database unavailable' })
   await openProxy()
   await expect.poll(() => output).toContain('waiting for the schema')
   await expect
@@ -124,10 +124,10 @@ test('schedule shows the next times in their time zone', async () => {
   const shown = await cli.run('schedule')
   expect(shown.code).toBe(0)
   expect(shown.stdout.match(/ 02:00 GMT\+[12]/g)).toHaveLength(5)
-  const output = JSON.parse((await cli.run('schedule', '--json')).stdout) as {
+  const shownJson = JSON.parse((await cli.run('schedule', '--json')).stdout) as {
     schedule: { next: string[] }[]
   }
-  expect(output.schedule[0]?.next).toHaveLength(5)
+  expect(shownJson.schedule[0]?.next).toHaveLength(5)
 })
 
 test('SIGTERM finishes work in progress, closes runs and releases leases', async () => {
@@ -154,10 +154,10 @@ test('stored answers are written by the next process without a call', async () =
   sandbox.configure({ latencyAfterMs: 20_000 })
   await insert('new5@example.com')
   await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
-  let output = ''
-  next.child.stderr?.on('data', (text: string) => (output += text))
+  let stderr = ''
+  next.child.stderr?.on('data', (text: string) => (stderr += text))
   next.child.kill('SIGTERM')
-  await expect.poll(() => output).toContain('again to stop at once')
+  await expect.poll(() => stderr).toContain('again to stop at once')
   next.child.kill('SIGTERM')
   expect((await next.ended).code).toBe(130)
 })
