@@ -7,8 +7,6 @@ export interface WindowModel {
   readonly isContradicted: boolean
   /** A length in milliseconds that is not too short if the service counts in this way. */
   readonly safeLength: number
-  /** How many calls the limit still allows if the service counts in this way; −∞ while no length is known. */
-  remaining(limit: number, now: number): number
   onAnswer(result: CallResult, limit: number, otherCalls: number): void
   /** Nothing was wanted for a while. */
   onIdle(): void
@@ -37,10 +35,6 @@ export class SlidingWindowModel implements WindowModel {
 
   get safeLength(): number {
     return this.#isOdd ? this.bounds.max : snapToRound(this.bounds, 100)
-  }
-
-  remaining(limit: number, now: number): number {
-    return this.#ledger.remainingWithin(limit, this.safeLength, now)
   }
 
   onIdle(): void {
@@ -98,10 +92,6 @@ export class TokenBucketModel implements WindowModel {
 
   get safeLength(): number {
     return this.bounds.max
-  }
-
-  remaining(limit: number, now: number): number {
-    return this.#ledger.remainingWithin(limit, this.safeLength, now)
   }
 
   /** The bucket may have been full for most of the time. */

@@ -31,11 +31,9 @@ class FixedWindowModel implements WindowModel {
   /** The window whose start was reported last to the length. */
   #reported = -1
   #reportedBy = Number.POSITIVE_INFINITY
-  readonly #ledger: CallLedger
   readonly #shared: SharedKeyDetector
 
   constructor(ledger: CallLedger, shared: SharedKeyDetector) {
-    this.#ledger = ledger
     this.window = new FixedWindow(ledger)
     this.#shared = shared
   }
@@ -50,12 +48,6 @@ class FixedWindowModel implements WindowModel {
 
   get safeLength(): number {
     return this.length.bounds.max
-  }
-
-  remaining(limit: number, now: number): number {
-    const { safeLength } = this
-    if (!Number.isFinite(safeLength)) return Number.NEGATIVE_INFINITY
-    return Math.max(this.#ledger.remainingWithin(limit, safeLength, now), this.window.remaining(limit))
   }
 
   onIdle(now: number = this.#idleUntil): void {
@@ -84,7 +76,8 @@ class FixedWindowModel implements WindowModel {
 
 /**
  * How the service counts and how long its window is: three models, of which answers contradict the wrong ones. While
- * several are possible, only what each of them allows is granted, and the longest length is safe for each.
+ * several are possible the longest length counts, which is safe for each. (To grant the least that the models allow, each
+ * by its own length, gains 1 to 3% beside another client, but has refused more than two calls in ten seconds.)
  */
 export class WindowModels {
   readonly #fixed: FixedWindowModel
@@ -124,9 +117,11 @@ export class WindowModels {
     return [this.#fixed, this.#sliding, this.#bucket].filter((model) => !model.isContradicted)
   }
 
-  /** How many calls every possible model allows. */
+  /** How many calls every possible model allows, by the longest length; −∞ while none is known. */
   remaining(limit: number, now: number): number {
-    return Math.min(...this.#possible.map((model) => model.remaining(limit, now)))
+    const { isFixed, length } = this.estimate
+    const counted = this.#ledger.remainingWithin(limit, length, now)
+    return isFixed ? Math.max(counted, this.window.remaining(limit)) : counted
   }
 
   /**

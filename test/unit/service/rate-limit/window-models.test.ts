@@ -67,7 +67,7 @@ describe('how the service counts', () => {
     expect(estimate).toMatchObject({ isFixed: false, isRolling: false, length: Number.POSITIVE_INFINITY })
   })
 
-  test('leaves what every possible model allows, and of fixed windows what the open one does', () => {
+  test('leaves what the longest length allows, and of fixed windows what the open one does', () => {
     const play = new Play().calls(windows)
     expect(play.ledger.remainingWithin(LIMIT, play.models.estimate.length, 2100)).toBeLessThan(9)
     expect(play.models.remaining(LIMIT, 2100)).toBe(9)
