@@ -1,7 +1,7 @@
 import { LengthBounds, snapToRound } from './length-bounds.ts'
 import type { Reset } from './headers.ts'
 
-/** When one window started, as far as its first answer tells. */
+/** When one window started, as far as its first answer shows. */
 export interface WindowStart {
   /** It started no earlier, and no later, on our clock. */
   readonly after: number

@@ -236,7 +236,7 @@ interface Candidates {
 }
 
 /**
- * The calls of a plan. If headers are missing a probe takes several, one after the other, until an answer tells
+ * The calls of a plan. If headers are missing a probe takes several, one after the other, until an answer shows
  * something. In a long window there is time for an answer between two of them; the last probe of several comes when the
  * window may just have ended, and goes on after its moment, and those before it come before theirs, so that the old
  * window is still open. In a short window all calls of a probe are sent at once.
@@ -291,7 +291,7 @@ function isKnown(min: number, max: number): boolean {
   return shorter === null || (max % 500 === 0 && shorter % 500 !== 0 && min > max * 0.85)
 }
 
-/** If headers are missing, an answer that tells something takes up to this many calls. */
+/** If headers are missing, an answer that shows something takes up to this many calls. */
 const callsPerProbe = ({ headerShare }: ProbeContext): number => Math.min(4, Math.ceil(0.9 / headerShare))
 
 /** How long before its end a window is probed: a call may be this long on its way. Short lengths lie closer together. */

@@ -64,7 +64,7 @@ const LONGEST_WINDOW = 24 * 60 * 60_000
  * When the limit has certainly been renewed, by what Reset says. Reset may have been rounded down by nearly a second and
  * the service's clock is known within bounds only, so this is up to two seconds late and never early. Then one call is
  * allowed although Remaining was 0: at Reset a fixed window is over, the oldest call has left a sliding window, and a
- * bucket has a token, so one call cannot be refused, and its answer tells more.
+ * bucket has a token, so one call cannot be refused, and its answer shows more.
  */
 export class ResetTimer {
   /** The furthest that a Reset lay ahead, and lay ahead for certain, in milliseconds: about a window. */

@@ -70,9 +70,9 @@ describe('a long-lived process with a few calls now and then', () => {
   it('does not take a bound of a window for its length', () => {
     const bursts = Array.from({ length: 12 }, (_, index) => ({ at: index * 360_000, calls: 5 }))
     const service = { ...plainService, limit: 60, windowMs: 3000 }
-    const { model: quota } = simulate({ ...plainSimulation, service, bursts, durationMs: 5_000_000 })
-    expect(quota.windowMs).toBe(null)
-    expect(quota.windowAtMostMs ?? 0).toBeLessThan(60_000)
+    const { model } = simulate({ ...plainSimulation, service, bursts, durationMs: 5_000_000 })
+    expect(model.windowMs).toBe(null)
+    expect(model.windowAtMostMs ?? 0).toBeLessThan(60_000)
     const busy = simulate({ ...plainSimulation, service, durationMs: 30_000 })
     expect(busy.model.windowMs).toBe(3000)
     expect(busy.model.windowAtMostMs).toBe(null)

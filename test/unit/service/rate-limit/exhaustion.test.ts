@@ -4,7 +4,7 @@ import { ExhaustionRecord } from '../../../../src/service/rate-limit/exhaustion.
 const END = 2_000
 
 /** A window with `free` calls left, of 10 calls in 2 s. */
-const quota = (free: number) => ({
+const model = (free: number) => ({
   limit: 10,
   windowMs: 2_000,
   remaining: () => free,
@@ -15,7 +15,7 @@ function noting(free: number) {
   const put: { forMs: number; done: () => void; fail: (error: Error) => void }[] = []
   let granted = 0
   const note = new ExhaustionRecord(
-    quota(free),
+    model(free),
     (forMs) => new Promise((done, fail) => put.push({ forMs, done, fail })),
     () => granted++,
   )
@@ -54,6 +54,6 @@ test('a call that tests whether anything is left does not wait', () => {
 })
 
 test('without a place to persist it, nothing waits', () => {
-  const note = new ExhaustionRecord(quota(1), null, () => {})
+  const note = new ExhaustionRecord(model(1), null, () => {})
   expect(note.limit(1, 0)).toBe(1)
 })

@@ -57,7 +57,7 @@ describe('reserved calls', () => {
     expect(reserved({ headerShare: 0.1, limit: 1000 })).toBe(24)
   })
 
-  test('become free once an answer has told what the probe was for', () => {
+  test('become free once an answer has shown what the probe was for', () => {
     const probes = new Probes()
     const context = {
       ...unknown,
