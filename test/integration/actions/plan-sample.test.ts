@@ -18,7 +18,7 @@ const plan = async (
 const stored = async <Row extends object>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query<Row>(text)).rows
 
-const asked = (): number => {
+const countCalls = (): number => {
   const { calls } = harness.sandbox.stats()
   return calls.accepted + calls.refused
 }
@@ -40,10 +40,10 @@ test('rows with a stored record are shown before and after, as the next run writ
   await start()
   await harness.run({ dryRun: { sample: 0 } })
   const before = await everything()
-  const calls = asked()
+  const calls = countCalls()
   const { sample = [], lookups } = await plan({ sample: 20 })
   expect(await everything()).toEqual(before)
-  expect(asked()).toBe(calls)
+  expect(countCalls()).toBe(calls)
   expect(lookups).toMatchObject({ requested: 0 })
   expect(sample).toHaveLength(20)
   expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)

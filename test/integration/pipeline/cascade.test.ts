@@ -23,15 +23,15 @@ async function expected() {
   const people = await readPeople(harness.database.pool)
   const chains = people.map((person) => ({ person, ...requestsFor(person) }))
   return {
-    ways: chains,
-    asked: new Set(chains.flatMap((way) => way.requested)),
-    found: chains.filter((way) => way.title !== null).length,
+    chains,
+    requested: new Set(chains.flatMap((chain) => chain.requested)),
+    found: chains.filter((chain) => chain.title !== null).length,
   }
 }
 
 /** Every lookup was requested once, and every row holds the result of its first identifier with a match. */
 async function expectAllAsExpected(): Promise<void> {
-  const { ways: chains, asked: requested } = await expected()
+  const { chains, requested } = await expected()
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(Object.keys(inputs.all ?? {}).sort()).toEqual([...requested].sort())
   expect(inputs.max_requested).toBe(1)
@@ -46,9 +46,9 @@ const stored = async <Row extends object>(text: string): Promise<Row[]> =>
 for (const route of ['sync', 'bulk'] as const)
   test(`a person not found by email is found by profile URL, or by name and company (${route})`, async () => {
     await start()
-    const { ways: chains, asked: requested, found } = await expected()
+    const { chains, requested, found } = await expected()
     for (const length of [1, 2, 3])
-      expect(chains.some((way) => way.requested.length === length && way.title !== null)).toBe(true)
+      expect(chains.some((chain) => chain.requested.length === length && chain.title !== null)).toBe(true)
     const report = await harness.run({ route })
     expect(report).toMatchObject({
       status: 'completed',
@@ -62,7 +62,7 @@ for (const route of ['sync', 'bulk'] as const)
 test('without a cascade only the first identifier is used', async () => {
   const { people } = cascadeConfig.sources
   await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
-  const first = (await expected()).ways.map((way) => way.requested[0] ?? '')
+  const first = (await expected()).ways.map((chain) => chain.requested[0] ?? '')
   const report = await harness.run({ route: 'sync' })
   expect(report.lookups).toMatchObject({ distinct: new Set(first).size, requested: new Set(first).size })
 })
@@ -101,8 +101,8 @@ test('a row without a match names the identifiers, is left alone, and starts aga
 
 test('a run whose budget ends within a cascade says so, and the next run continues there', async () => {
   await start()
-  const { ways: chains, asked: requested } = await expected()
-  const first = new Set(chains.map((way) => way.requested[0]))
+  const { chains, requested } = await expected()
+  const first = new Set(chains.map((chain) => chain.requested[0]))
   const report = await harness.run({ route: 'sync', budget: first.size + 5 })
   expect(report).toMatchObject({
     status: 'budget_reached',
@@ -145,7 +145,7 @@ test('two concurrent processes request everything once', async () => {
 
 test('a run interrupted within a cascade is continued, wherever that was', async () => {
   await start({ latencyAfterMs: [5, 15] })
-  const { asked: requested } = await expected()
+  const { requested } = await expected()
   for (let share = 1; share <= 5; share++) {
     const interrupt = new AbortController()
     const app = await harness.open()
@@ -164,7 +164,7 @@ test('a run interrupted within a cascade is continued, wherever that was', async
 test('a row whose inputs change within a cascade starts again', async () => {
   await start()
   const { ways: chains } = await expected()
-  const budget = new Set(chains.map((way) => way.requested[0])).size
+  const budget = new Set(chains.map((chain) => chain.requested[0])).size
   await harness.run({ route: 'sync', budget })
   const [waits] = await stored<{ key: string }>(
     `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids <> '{}' order by key::int limit 1`,
@@ -175,6 +175,6 @@ test('a row whose inputs change within a cascade starts again', async () => {
   await harness.run({ route: 'sync' })
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.all).toHaveProperty(['other.person@example.com'])
-  const left = (await expected()).ways.find((way) => way.person.id === Number(waits?.key))
+  const left = (await expected()).ways.find((chain) => chain.person.id === Number(waits?.key))
   expect(left?.person.title).toBe(left?.title)
 })

@@ -106,7 +106,7 @@ test('the next leader inherits an open circuit, and only the leader may store on
   await circuits.saveCircuit(db, lease, circuit)
   expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 
-  await callers.acquireLease(db, 'a key', lease.token, 'somebody', 60_000)
+  await callers.acquireLease(db, 'a key', lease.token, 'another process', 60_000)
   await circuits.saveCircuit(db, lease, circuit)
   const kept = await circuits.findCircuit(db, 'a key')
   expect(kept?.backoffMs).toBe(20_000)

@@ -19,7 +19,7 @@ let db: Database
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
   // No server listens there.
-  db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
+  db = openDatabase({ url: 'postgres://unused@127.0.0.1:1/none' })
 })
 afterEach(async () => {
   extended = null
