@@ -62,7 +62,7 @@ for (const route of ['sync', 'bulk'] as const)
 test('without a cascade only the first identifier is used', async () => {
   const { people } = cascadeConfig.sources
   await start({}, { ...cascadeConfig, sources: { people: { ...people, cascade: false } } })
-  const first = (await expected()).ways.map((chain) => chain.requested[0] ?? '')
+  const first = (await expected()).chains.map((chain) => chain.requested[0] ?? '')
   const report = await harness.run({ route: 'sync' })
   expect(report.lookups).toMatchObject({ distinct: new Set(first).size, requested: new Set(first).size })
 })
@@ -163,7 +163,7 @@ test('a run interrupted within a cascade is continued, wherever that was', async
 
 test('a row whose inputs change within a cascade starts again', async () => {
   await start()
-  const { ways: chains } = await expected()
+  const { chains } = await expected()
   const budget = new Set(chains.map((chain) => chain.requested[0])).size
   await harness.run({ route: 'sync', budget })
   const [waits] = await stored<{ key: string }>(
@@ -175,6 +175,6 @@ test('a row whose inputs change within a cascade starts again', async () => {
   await harness.run({ route: 'sync' })
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.all).toHaveProperty(['other.person@example.com'])
-  const left = (await expected()).ways.find((chain) => chain.person.id === Number(waits?.key))
+  const left = (await expected()).chains.find((chain) => chain.person.id === Number(waits?.key))
   expect(left?.person.title).toBe(left?.title)
 })
