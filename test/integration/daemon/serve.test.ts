@@ -11,13 +11,13 @@ let app: App
 let at: string
 let served: Promise<void>
 const stop = new AbortController()
-const errors: { readonly step?: string }[] = []
+const errors: { readonly task?: string }[] = []
 
 beforeAll(async () => {
   harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 5) })
   const log = pino(
     { level: 'error' },
-    { write: (line) => errors.push(JSON.parse(line) as { step?: string }) },
+    { write: (line) => errors.push(JSON.parse(line) as { task?: string }) },
   )
   app = await openApp({ config: harness.config, environment: harness.environment, log })
   const listening = Promise.withResolvers<string>()
@@ -42,7 +42,7 @@ test('a failed task restarts while the others and the receiver continue', async 
   )
   // A table that only the write-back reads is missing for a while.
   await pool.query('alter table fillrate.write_back_queue rename to elsewhere')
-  await expect.poll(() => errors.map((error) => error.step)).toContain('write back contacts')
+  await expect.poll(() => errors.map((error) => error.task)).toContain('write back contacts')
   const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })
   const { status } = await fetch(`${at}/webhooks/enrichment`, {
     method: 'POST',

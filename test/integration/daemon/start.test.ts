@@ -157,7 +157,7 @@ test('stored answers are written by the next process without a call', async () =
   let stderr = ''
   next.child.stderr?.on('data', (text: string) => (stderr += text))
   next.child.kill('SIGTERM')
-  await expect.poll(() => stderr).toContain('again to stop at once')
+  await expect.poll(() => stderr).toContain('repeat to stop immediately')
   next.child.kill('SIGTERM')
   expect((await next.ended).code).toBe(130)
 })
