@@ -1,4 +1,4 @@
-import type { FailureState, RetryState } from '../domain/row.ts'
+import type { RetryState } from '../domain/row.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source.ts'
@@ -102,16 +102,4 @@ function retryPage(
     },
     deps.policy.sourceTimeoutMs,
   )
-}
-
-/** What happens next to rows that could not be enriched, and what the user can do. */
-export const FAILURE_ADVICE: Readonly<Record<FailureState, string>> = {
-  failed:
-    'no usable response from the service; looked up again by a run from the next day on, or after `fillrate retry`',
-  rejected: 'rejected by the service; looked up again when the row changes, or after `fillrate retry`',
-  write_rejected:
-    'stored, but the database rejected the value; `fillrate retry` writes it again without a call',
-  invalid_input: 'not requested; correct the row, and the next run picks it',
-  below_confidence:
-    'found, but with less confidence than minConfidence; with a lower one, `fillrate remap SOURCE` writes it without a call',
 }

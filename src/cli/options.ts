@@ -1,5 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { parseDuration } from '../config/primitives.ts'
+import { parseDuration } from '../util/format.ts'
 import { quoteText } from '../util/text.ts'
 
 /** A value on the command line is invalid. The message says what was expected and what was found. */

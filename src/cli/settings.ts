@@ -2,9 +2,8 @@ import type { Logger } from 'pino'
 import type { App } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
-import { loadConfig } from '../config/load.ts'
 import type { Context, Invocation } from './command.ts'
-import { createLog, createSecretMask } from './log.ts'
+import { createSecretMask } from './secret-mask.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { Database } from '../store/open.ts'
 
@@ -21,14 +20,15 @@ export interface Settings {
 export async function readSettings(invocation: Invocation, context: Context): Promise<Settings> {
   const environment = readEnvironment(context.env)
   const config = await readConfig(invocation, context)
-  return { config, environment, log: openLog(invocation, context, environment) }
+  return { config, environment, log: await openLog(invocation, context, environment) }
 }
 
 /** @throws ConfigProblems */
-export function readConfig(
+export async function readConfig(
   { flags }: Pick<Invocation, 'flags'>,
   { cwd }: Pick<Context, 'cwd'>,
 ): Promise<Config> {
+  const { loadConfig } = await import('../config/load.ts')
   return loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
@@ -55,11 +55,12 @@ export async function withApp<Result>(
  * Opens the log of a command. On a terminal, where progress is shown, it starts at level warn. Without a terminal, the log
  * of a long-running process is JSON, and that of any other command is text, for mail from cron.
  */
-export function openLog(
+export async function openLog(
   { command: { longLived }, flags }: Invocation,
   context: Context,
   environment: Environment,
-): Logger {
+): Promise<Logger> {
+  const { createLog } = await import('./log.ts')
   const { stderr, env } = context
   const fromEnvironment =
     env['LOG_LEVEL'] === undefined || env['LOG_LEVEL'].trim() === '' ? null : environment.logLevel

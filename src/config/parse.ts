@@ -1,5 +1,6 @@
 import type { Config, ScheduleEntry } from './config.ts'
-import { ConfigProblems, type Problem, toProblems } from './problems.ts'
+import { ConfigProblems, type Problem } from './problems.ts'
+import { toProblems } from './schema-problems.ts'
 import { type ParsedConfig, configSchema } from './schema.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'

@@ -1,4 +1,3 @@
-import ms from 'ms'
 import { isRegExp } from 'node:util/types'
 import { z } from 'zod'
 import { didYouMean, oneOf, quoteText } from '../util/text.ts'
@@ -56,22 +55,6 @@ export const regularExpression = z
       return reject(null, `${quoteText(value)}: ${reason}`)
     }
   })
-
-/** Longer than any useful duration, and far inside the range of dates. */
-const MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
-
-/**
- * Parses a duration such as `30s`, `6h` or `90d` to milliseconds, or null. The unit is required: `30` is ambiguous, and
- * `ms` would read it as milliseconds.
- */
-export function parseDuration(text: string): number | null {
-  const trimmed = text.trim()
-  if (!/^\d+(?:\.\d+)? ?[a-z]+$/i.test(trimmed)) return null
-  // `ms` returns undefined for an unknown unit, whatever its type says.
-  const parsed: number | undefined = ms(trimmed as `${number}d`)
-  if (parsed === undefined || !Number.isFinite(parsed) || parsed > MAX_DURATION_MS) return null
-  return Math.round(parsed)
-}
 
 export const EXPECTED_DURATION = "a duration with its unit, such as '30s', '15m', '6h' or '90d'"
 

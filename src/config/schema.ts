@@ -8,11 +8,11 @@ import {
   integerBetween,
   objectLike,
   oneOfStrings,
-  parseDuration,
   requiredString,
 } from './primitives.ts'
 import { NOTIFICATION_KINDS } from '../domain/run.ts'
 import { sourceSchema } from './source-schema.ts'
+import { parseDuration } from '../util/format.ts'
 
 const durationText = (minimumMs: number) =>
   z.string({ error: EXPECTED_DURATION }).transform((value, context) => {

@@ -106,3 +106,15 @@ export function afterUndo(undo: {
     ? { state: 'enriched', reason: `written again by run ${undo.run}, which undid run ${undo.undoes}` }
     : { state: 'unchanged', reason: `undone by run ${undo.run}, which undid run ${undo.undoes}` }
 }
+
+/** What happens next to rows that could not be enriched, and what the user can do. */
+export const FAILURE_ADVICE: Readonly<Record<FailureState, string>> = {
+  failed:
+    'no usable response from the service; looked up again by a run from the next day on, or after `fillrate retry`',
+  rejected: 'rejected by the service; looked up again when the row changes, or after `fillrate retry`',
+  write_rejected:
+    'stored, but the database rejected the value; `fillrate retry` writes it again without a call',
+  invalid_input: 'not requested; correct the row, and the next run picks it',
+  below_confidence:
+    'found, but with less confidence than minConfidence; with a lower one, `fillrate remap SOURCE` writes it without a call',
+}

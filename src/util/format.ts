@@ -1,3 +1,5 @@
+import ms from 'ms'
+
 const COUNT_FORMAT = new Intl.NumberFormat('en-US')
 
 /** A whole number with thousands separators: `1,234`. */
@@ -61,4 +63,20 @@ export function formatTime(date: Date): string {
   const two = (n: number): string => String(n).padStart(2, '0')
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`
+}
+
+/** Longer than any useful duration, and far inside the range of dates. */
+const MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
+
+/**
+ * Parses a duration such as `30s`, `6h` or `90d` to milliseconds, or null. The unit is required: `30` is ambiguous, and
+ * `ms` would read it as milliseconds.
+ */
+export function parseDuration(text: string): number | null {
+  const trimmed = text.trim()
+  if (!/^\d+(?:\.\d+)? ?[a-z]+$/i.test(trimmed)) return null
+  // `ms` returns undefined for an unknown unit, whatever its type says.
+  const parsed: number | undefined = ms(trimmed as `${number}d`)
+  if (parsed === undefined || !Number.isFinite(parsed) || parsed > MAX_DURATION_MS) return null
+  return Math.round(parsed)
 }

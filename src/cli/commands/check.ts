@@ -72,7 +72,7 @@ async function* runChecks(invocation: Invocation, context: Context): AsyncGenera
   const inDatabase = yield* checkDatabase(environment, config, { env, now })
   const inService = yield* checkService(environment, now)
   yield checkApiKey(environment)
-  yield await checkBulkSetup(environment, openLog(invocation, context, environment))
+  yield await checkBulkSetup(environment, await openLog(invocation, context, environment))
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 

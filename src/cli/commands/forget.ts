@@ -1,4 +1,4 @@
-import { type ForgetTarget, parseForgetTarget } from '../../actions/forget.ts'
+import type { ForgetTarget } from '../../actions/forget.ts'
 import {
   type CliCommand,
   DATABASE_VARIABLES,
@@ -37,9 +37,9 @@ export const forgetCommand = defineCommand(
       const { command, flags } = invocation
       const { stdout } = context
       const targets = [
-        ...read(command, '--email', 'email', flags.email),
-        ...read(command, '--linkedin', 'linkedin_url', flags.linkedin),
-        ...read(command, '--domain', 'domain', flags.domain),
+        ...(await readTarget(command, '--email', 'email', flags.email)),
+        ...(await readTarget(command, '--linkedin', 'linkedin_url', flags.linkedin)),
+        ...(await readTarget(command, '--domain', 'domain', flags.domain)),
       ]
       if (targets.length === 0)
         throw createUsageError(
@@ -54,8 +54,10 @@ export const forgetCommand = defineCommand(
           'Erase them one after the other.',
         )
       const { forgetSubject: erase } = await import('../../actions/forget.ts')
-      const report = await withDatabase(context, (db, environment) =>
-        erase({ db, log: openLog(invocation, context, environment) }, targets, { dryRun: flags.dryRun }),
+      const report = await withDatabase(context, async (db, environment) =>
+        erase({ db, log: await openLog(invocation, context, environment) }, targets, {
+          dryRun: flags.dryRun,
+        }),
       )
       if (flags.json) writeJson(stdout, report)
       else stdout.lines(renderForget(report, stdout))
@@ -65,13 +67,14 @@ export const forgetCommand = defineCommand(
 )
 
 /** The message does not quote the value, which is personal data. */
-function read(
+async function readTarget(
   command: CliCommand,
   flag: string,
   kind: ForgetTarget['kind'],
   typed: string | null,
-): ForgetTarget[] {
+): Promise<ForgetTarget[]> {
   if (typed === null) return []
+  const { parseForgetTarget } = await import('../../actions/forget.ts')
   const target = parseForgetTarget(kind, typed)
   if (typeof target !== 'string') return [target]
   throw createUsageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)

@@ -1,13 +1,10 @@
-import { CONFIG_FILES } from '../../config/load.ts'
 import type { Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
 import { type Context, DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { withDatabase } from '../settings.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { InitPrompt } from '../../init/prompt.ts'
-import { toConfigObject } from '../../init/config-object.ts'
-import { renderConfig } from '../../init/config-text.ts'
-import { type ConfigTarget, resolveConfigTarget, writeConfig } from '../../init/target.ts'
+import type { ConfigTarget } from '../../init/target.ts'
 import { booleanOption, textOption } from '../options.ts'
 import {
   renderFoundSources,
@@ -44,6 +41,7 @@ export const initCommand = defineCommand(
     async handler(invocation, context) {
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
+      const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
       const { flags, args } = invocation
       const { stdin, stdout } = context
       const target = await resolveConfigTarget({ cwd: context.cwd, out: flags.out, force: flags.force })
@@ -73,9 +71,9 @@ export const initCommand = defineCommand(
           const all = [...proposal.skippedTables, ...skippedTables]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
             stdout.lines([...renderSkippedTables(all, stdout), ''])
-          if (accepted.length > 0) await writeConfig(target, formatConfig(accepted, target))
+          if (accepted.length > 0) await writeConfig(target, await formatConfig(accepted, target))
           if (flags.json) writeJson(stdout, toInitJson(accepted, all, target, proposal))
-          else printNextSteps(accepted, proposal, target, context)
+          else await printNextSteps(accepted, proposal, target, context)
           return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
         })
       } catch (error) {
@@ -125,8 +123,10 @@ async function selectSources(
   return { accepted, skippedTables }
 }
 
-function formatConfig(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): string {
+async function formatConfig(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): Promise<string> {
+  const { renderConfig } = await import('../../init/config-text.ts')
   if (!isJson) return renderConfig(accepted)
+  const { toConfigObject } = await import('../../init/config-object.ts')
   return `${JSON.stringify(toConfigObject(accepted.map((one) => one.source)), null, 2)}\n`
 }
 
@@ -142,12 +142,13 @@ const toInitJson = (
   skipped_tables: skippedTables,
 })
 
-function printNextSteps(
+async function printNextSteps(
   accepted: readonly AcceptedSource[],
   { sources }: Proposal,
   { displayPath }: ConfigTarget,
   { stdout }: Context,
-): void {
+): Promise<void> {
+  const { CONFIG_FILES } = await import('../../config/load.ts')
   const { paint } = stdout
   if (sources.length === 0) return
   if (accepted.length === 0) {

@@ -94,8 +94,8 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
       '`fillrate jobs` lists them.',
     )
   const { performJobAction } = await import('../../actions/job-actions.ts')
-  const done = await withDatabase(context, (db, environment) =>
-    performJobAction({ db, log: openLog(invocation, context, environment) }, action, id),
+  const done = await withDatabase(context, async (db, environment) =>
+    performJobAction({ db, log: await openLog(invocation, context, environment) }, action, id),
   )
   if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
   if (done === null) {

@@ -1,7 +1,6 @@
 import { Exit, createParser, defineCommand } from '../command.ts'
 import { wholeNumberOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
-import { renderSchedule, toScheduleJson } from '../views/schedule.ts'
 import { readConfig } from '../settings.ts'
 
 export const scheduleCommand = defineCommand(
@@ -17,6 +16,7 @@ export const scheduleCommand = defineCommand(
     async handler(invocation, context) {
       const { flags } = invocation
       const { stdout, now } = context
+      const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
       const config = await readConfig(invocation, context)
       if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), flags.limit) })
       else stdout.lines(renderSchedule(config.schedule, now(), flags.limit, stdout))

@@ -3,7 +3,6 @@ import { requireDatabaseUrl } from '../../config/environment.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
-import { renderSchedule, toScheduleJson } from '../views/schedule.ts'
 import { readConfig, readSettings } from '../settings.ts'
 
 export const startCommand = defineCommand(
@@ -49,6 +48,7 @@ export const startCommand = defineCommand(
       }
       const { log } = settings
       const { openApp, SchemaMissingError } = await import('../../app.ts')
+      const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       await runDaemon({
         environment,

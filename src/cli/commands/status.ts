@@ -1,4 +1,3 @@
-import { loadConfig } from '../../config/load.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { FillCounts } from '../../sources/fill-counts.ts'
 import { SourceProblems } from '../../sources/problems.ts'
@@ -63,6 +62,7 @@ async function readMappings(
   { flags }: Invocation,
   { cwd }: Context,
 ): Promise<SourceMapping[] | ConfigProblems> {
+  const { loadConfig } = await import('../../config/load.ts')
   try {
     return Object.values(
       (await loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })).sources,

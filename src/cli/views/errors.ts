@@ -4,7 +4,7 @@ import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
-import { createSecretMask } from '../log.ts'
+import { createSecretMask } from '../secret-mask.ts'
 import { explainDatabaseError } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 

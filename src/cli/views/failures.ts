@@ -1,4 +1,4 @@
-import { FAILURE_ADVICE } from '../../actions/retry.ts'
+import { FAILURE_ADVICE } from '../../domain/row.ts'
 import type { FailedRow, FailureReason, SkippedCells } from '../../store/failures.ts'
 import type { Output } from '../terminal.ts'
 import { formatState, renderFields, renderTable, stateStyle } from './layout.ts'

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { createLog, createSecretMask, formatLogLine } from '../../../src/cli/log.ts'
+import { createLog, formatLogLine } from '../../../src/cli/log.ts'
+import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
 import { intoFile, onTerminal } from './terminal.ts'
 

@@ -1,5 +1,5 @@
 import { formatCount, pluralize } from '../../../util/format.ts'
-import { FAILURE_ADVICE } from '../../../actions/retry.ts'
+import { FAILURE_ADVICE } from '../../../domain/row.ts'
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { FailedRow, FailureReason, ReasonFilter } from '../../../store/failures.ts'
 import { type Html, type HtmlPart, buildUrl, html, rowUrl } from '../html.ts'

@@ -1,0 +1,35 @@
+/** Variables whose values must never be shown. */
+const SECRET_VARIABLES = [
+  'FILLRATE_API_KEY',
+  'FILLRATE_WEBHOOK_SECRET',
+  'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
+] as const
+
+/** Masking a shorter value would hide half of every text. */
+const MIN_SECRET_LENGTH = 6
+
+/**
+ * Returns a function that removes the secrets of an environment from a text. No message of ours contains one; this covers
+ * messages of libraries and unexpected errors.
+ */
+export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
+  const secrets = SECRET_VARIABLES.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
+  const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
+  const password = addresses.flatMap((name) => passwordOf(env[name]))
+  const hidden = [...secrets, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)
+  // The longest first: one can be the prefix of another.
+  const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)
+  return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
+}
+
+function passwordOf(url: string | undefined): string[] {
+  const password = URL.parse(url ?? '')?.password ?? ''
+  if (password === '') return []
+  try {
+    return [password, decodeURIComponent(password)]
+  } catch {
+    return [password]
+  }
+}
