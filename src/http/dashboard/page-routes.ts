@@ -1,6 +1,8 @@
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import * as pauses from '../../store/paused-sources.ts'
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
@@ -170,11 +172,24 @@ const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> =
   'uplot.css': [CHART, 'uPlot.min.css'],
 }
 
-/** Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. */
+/**
+ * Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. The ETag is a hash of the
+ * content: the plugin's own is size and time, and npm gives the files of every release the same time.
+ */
 export async function registerAssets(server: FastifyInstance): Promise<void> {
-  await server.register(fastifyStatic, { root: OWN, serve: false, cacheControl: false, lastModified: false })
-  for (const [name, [folder, file]] of Object.entries(FILES))
-    server.get(`/assets/${name}`, (_, reply) =>
-      reply.header('cache-control', 'no-cache').sendFile(file, folder),
-    )
+  await server.register(fastifyStatic, {
+    root: OWN,
+    serve: false,
+    cacheControl: false,
+    lastModified: false,
+    etag: false,
+  })
+  for (const [name, [folder, file]] of Object.entries(FILES)) {
+    const content = await readFile(join(folder, file))
+    const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
+    server.get(`/assets/${name}`, (request, reply) => {
+      reply.header('cache-control', 'no-cache').header('etag', etag)
+      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file, folder)
+    })
+  }
 }
