@@ -48,3 +48,11 @@ export interface StoredRateStatus extends RateStatus {
   /** Whether the leader that reported it still holds its lease. */
   readonly isLive: boolean
 }
+
+/** An open circuit, as stored for the next leader. */
+export interface CircuitSnapshot {
+  /** Time until the next probe, in milliseconds. */
+  readonly probeInMs: number
+  /** The pause before that probe, in milliseconds; doubled if it fails. */
+  readonly backoffMs: number
+}

@@ -12,7 +12,7 @@ import {
 import { FaultHistory } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
 import { InheritedCircuit } from './inherited-circuit.ts'
-import type { CircuitSnapshot } from './inherited-circuit.ts'
+import type { CircuitSnapshot } from '../domain/rate-status.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 

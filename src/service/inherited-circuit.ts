@@ -1,10 +1,4 @@
-/** An open circuit, as stored for the next leader. */
-export interface CircuitSnapshot {
-  /** Time until the next probe, in milliseconds. */
-  readonly probeInMs: number
-  /** The pause before that probe, in milliseconds; doubled if it fails. */
-  readonly backoffMs: number
-}
+import type { CircuitSnapshot } from '../domain/rate-status.ts'
 
 /**
  * A circuit that an earlier leader opened. It stays open here until a single probe call succeeds. Without it, every new

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { KnownLimit, RateStatus, StoredRateStatus } from '../domain/rate-status.ts'
+import type { CircuitSnapshot, KnownLimit, RateStatus, StoredRateStatus } from '../domain/rate-status.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 
@@ -93,17 +93,11 @@ export async function readRateStatuses(db: Database): Promise<ReadonlyMap<string
   )
 }
 
-/** An open circuit breaker: when the service is probed next, and the backoff. Milliseconds. */
-export interface StoredCircuit {
-  readonly probeInMs: number
-  readonly backoffMs: number
-}
-
 /** Saves the circuit breaker's state for the next leader; null deletes it. Only the leader, by its lease, may write. */
 export async function saveCircuit(
   db: Database,
   { scope, token }: { readonly scope: string; readonly token: string },
-  circuit: StoredCircuit | null,
+  circuit: CircuitSnapshot | null,
 ): Promise<void> {
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
@@ -120,7 +114,7 @@ export async function saveCircuit(
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
-export interface KnownCircuit extends StoredCircuit {
+export interface KnownCircuit extends CircuitSnapshot {
   readonly openMs: number
 }
 

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { RECEIVER_VARIABLES, SERVICE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { readConfig, readSettings } from '../settings.ts'
@@ -20,14 +20,8 @@ export const startCommand = defineCommand(
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
     environment: [
-      ...DATABASE_VARIABLES,
-      'FILLRATE_BASE_URL',
-      'FILLRATE_API_KEY',
-      'FILLRATE_AUTH',
-      'FILLRATE_WEBHOOK_SECRET',
-      'FILLRATE_PUBLIC_URL',
-      'FILLRATE_PORT',
-      'FILLRATE_HOST',
+      ...SERVICE_VARIABLES,
+      ...RECEIVER_VARIABLES,
       'FILLRATE_DASHBOARD_TOKEN',
       'FILLRATE_NOTIFY_URL',
       'FILLRATE_NOTIFY_SECRET',

@@ -34,6 +34,20 @@ export function stateTone(state: string): Tone {
 export const badge = (text: string, tone: Tone): Html => html`<span class="badge ${tone}">${text}</span>`
 export const stateBadge = (state: string): Html => badge(stateLabel(state), stateTone(state))
 
+/** Names and values in two columns; a value of null is left out. */
+export const definitionList = (fields: ReadonlyArray<readonly [name: string, value: HtmlPart]>): Html =>
+  html`<dl class="fields">
+    ${fields
+      .filter(([, value]) => value !== null)
+      .map(
+        ([name, value]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>`,
+      )}
+  </dl>`
+
 /** Shares of a whole as a bar. A non-zero share is at least a sliver. Decorative: the numbers stand beside it. */
 export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly look: string }>): Html {
   let x = 0

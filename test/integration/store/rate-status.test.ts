@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { readLeaderStatus } from '../../../src/runs/leader.ts'
 import * as leases from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -13,26 +13,11 @@ afterAll(() => database.drop())
 
 const scope = 'api.example 1a2b'
 const limit = { limit: 100, windowMs: 2_000 }
-const status: RateStatus = {
-  state: 'fixed_window',
-  limit: 100,
-  windowMs: 2_000,
-  windowAtMostMs: null,
-  used: 950,
-  permitted: 1_000,
-  utilisation: 0.95,
-  windowUsed: 40,
-  nextWindowAt: null,
-  nextWindowInMs: null,
-  stallReason: null,
-  throttled: 0,
-  sharedKey: false,
-}
 
 test('only the leader can save exhaustion and status', async () => {
   const lease = { scope, token: crypto.randomUUID() }
   expect(await rateLimits.saveExhausted(database.db, lease, limit, 60_000)).toBe(false)
-  await rateLimits.saveRateStatus(database.db, lease, status)
+  await rateLimits.saveRateStatus(database.db, lease, FIXED_WINDOW_STATUS)
   expect(await rateLimits.exhaustedFor(database.db, scope)).toBe(0)
   expect((await rateLimits.readRateStatuses(database.db)).size).toBe(0)
 })
@@ -45,8 +30,11 @@ test('the next leader reads how long to wait, and status whether the leader is l
   const wait = await rateLimits.exhaustedFor(db, scope)
   expect(wait).toBeGreaterThan(30_000)
   expect(wait).toBeLessThanOrEqual(60_000)
-  await rateLimits.saveRateStatus(db, lease, status)
-  expect((await rateLimits.readRateStatuses(db)).get(scope)).toMatchObject({ ...status, isLive: true })
+  await rateLimits.saveRateStatus(db, lease, FIXED_WINDOW_STATUS)
+  expect((await rateLimits.readRateStatuses(db)).get(scope)).toMatchObject({
+    ...FIXED_WINDOW_STATUS,
+    isLive: true,
+  })
 
   expect(await readLeaderStatus(db, scope, 0)).toMatchObject({
     limit: 100,

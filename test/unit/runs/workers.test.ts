@@ -3,28 +3,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { Workers } from '../../../src/runs/workers.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
-
-const status: RateStatus = {
-  state: 'fixed_window',
-  limit: 100,
-  windowAtMostMs: null,
-  windowMs: 2_000,
-  used: 950,
-  permitted: 1_000,
-  utilisation: 0.95,
-  windowUsed: 40,
-  nextWindowAt: null,
-  nextWindowInMs: null,
-  stallReason: null,
-  throttled: 0,
-  sharedKey: false,
-  isRemote: true,
-}
+import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
 test('a follower reports the rate status of the leader', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
-  const reports: (RateStatus | null)[] = [null, status]
+  const reports: (RateStatus | null)[] = [null, { ...FIXED_WINDOW_STATUS, isRemote: true }]
   // No delivery arrived meanwhile.
   const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
   const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }

@@ -8,7 +8,16 @@ import {
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { badge, shareBar, stateLabel, numberCell, card, ratio, timeAgo } from '../components.ts'
+import {
+  badge,
+  definitionList,
+  shareBar,
+  stateLabel,
+  numberCell,
+  card,
+  ratio,
+  timeAgo,
+} from '../components.ts'
 import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 
 type LeaderStatus = NonNullable<RateLimitStatus['status']>
@@ -45,15 +54,7 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
           : html`idle; last reported ${timeAgo(status?.reportedAt ?? new Date(observedAt), at)}`
       }
     </p>
-    <dl class="fields">
-      ${fields.map(
-        ([name, value]) =>
-          html`<div>
-            <dt>${name}</dt>
-            <dd>${value}</dd>
-          </div>`,
-      )}
-    </dl>`
+    ${definitionList(fields)}`
 }
 
 function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {

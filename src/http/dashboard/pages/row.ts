@@ -8,7 +8,7 @@ import type {
 } from '../../../actions/explain/row-history.ts'
 import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { scrollable, card, stateBadge, timeAgo, stateLabel } from '../components.ts'
+import { scrollable, card, definitionList, stateBadge, timeAgo, stateLabel } from '../components.ts'
 
 /** The history of one row, as in `fillrate explain`. */
 export function rowPage(history: RowHistory, now: number): Html {
@@ -152,15 +152,7 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
         timeAgo(one.received_at, now),
       ],
     ])
-  return html`<dl class="fields">
-    ${lines.map(
-      ([name, text]) =>
-        html`<div>
-          <dt>${name}</dt>
-          <dd>${text}</dd>
-        </div>`,
-    )}
-  </dl>`
+  return definitionList(lines)
 }
 
 const describeLookup = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>

@@ -1,7 +1,15 @@
 import { formatCount, formatDuration, formatPercent } from '../../../util/format.ts'
 import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
 import { type Html, type HtmlPart, html } from '../html.ts'
-import { card, numberCell, scrollable, stateBadge, stateTone, timeAgo } from '../components.ts'
+import {
+  card,
+  definitionList,
+  numberCell,
+  scrollable,
+  stateBadge,
+  stateTone,
+  timeAgo,
+} from '../components.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import type { StoredRun } from '../../../store/runs.ts'
@@ -213,17 +221,3 @@ function readStates(totals: unknown): Record<RowState, number> | null {
     ROW_STATES.map((state) => [state, readTotal(totals, 'rows', state) ?? 0]),
   ) as Record<RowState, number>
 }
-
-/** Omits empty values. */
-const definitionList = (fields: ReadonlyArray<readonly [string, HtmlPart]>): Html =>
-  html`<dl class="fields">
-    ${fields
-      .filter(([, value]) => value !== null)
-      .map(
-        ([name, value]) =>
-          html`<div>
-            <dt>${name}</dt>
-            <dd>${value}</dd>
-          </div>`,
-      )}
-  </dl>`
