@@ -8,6 +8,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 COPY migrations ./migrations
+COPY scripts/build.ts ./scripts/build.ts
 RUN npm run build
 
 FROM node:24-slim AS packages
