@@ -29,6 +29,10 @@ export default defineConfig({
       // A timestamp that is updated with each change. A pass then reads the changed rows instead of the whole table.
       changedAt: 't.updated_at',
 
+      // When a row was enriched last, by whatever did it. While this is younger than `refreshAfter`, the row is not picked.
+      // Each write sets it, so it does not belong in `where`.
+      freshness: { column: 'enriched_at' },
+
       // SQL expressions. The first usable one of email, profile URL, name and company is looked up.
       inputs: {
         email: 't.email',
@@ -77,7 +81,7 @@ export default defineConfig({
       },
 
       // Set only when an output is written.
-      touch: { updated_at: 'now()', enriched_at: 'now()', confidence: '$confidence' },
+      touch: { updated_at: 'now()', confidence: '$confidence' },
     },
 
     accounts: {

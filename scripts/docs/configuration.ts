@@ -54,6 +54,9 @@ export function configurationPage(): string {
     '## Sources: `sources.NAME`',
     'A name has letters, digits, `_` and `-`, and begins with a letter. `t` is the table in every expression.',
     person === undefined ? '' : fields(person),
+    "**Freshness.** `freshness: { column: 'enriched_at' }` names the column in which the CRM keeps when a row was " +
+      'enriched last, by whatever did it. It replaces a condition on that column in `where`, which would remove each ' +
+      'row from the source as soon as it is written. [How it works](how-it-works.md#freshness) has the details.',
     '### `inputs` of a person',
     'The first usable one of email, profile URL, and name with company is looked up. At least one is required.',
     fields(objectIn(person?.properties?.['inputs'])),

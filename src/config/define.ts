@@ -66,6 +66,12 @@ interface SourceConfig<Kind extends SourceKind> {
    * date, 12 hours more are read, because the time zone of its writers is unknown.
    */
   readonly changedAt?: string
+  /**
+   * The column that keeps when a row was enriched last, by whatever did it: a timestamptz, timestamp or date, or a key
+   * inside a jsonb column. A row whose value is younger than `refreshAfter` counts as enriched and is not picked; each
+   * write sets it. It replaces a condition on that column in `where`.
+   */
+  readonly freshness?: { readonly column: string }
   /** Live sync: `fillrate start` enriches rows as they change. Default: false. */
   readonly follow?: boolean
   /** 0 to 1. Records below it are not used. Default: 0. */

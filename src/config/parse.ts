@@ -58,10 +58,14 @@ const DAY_MS = 24 * HOUR_MS
 /** The configuration with every default filled in. */
 function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
   const names = Object.keys(parsed.sources)
+  const refreshAfterMs = parsed.refreshAfter ?? 90 * DAY_MS
   return {
     path,
     sources: Object.fromEntries(
-      Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source)]),
+      Object.entries(parsed.sources).map(([name, source]) => [
+        name,
+        resolveSource(name, source, refreshAfterMs),
+      ]),
     ),
     service: {
       concurrency: parsed.service?.concurrency ?? 32,
@@ -73,7 +77,7 @@ function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
       deadlineMs: parsed.bulk?.deadline ?? 6 * HOUR_MS,
       graceMs: parsed.bulk?.grace ?? 300 * SECOND_MS,
     },
-    refreshAfterMs: parsed.refreshAfter ?? 90 * DAY_MS,
+    refreshAfterMs,
     retryNotFoundAfterMs: parsed.retryNotFoundAfter ?? 30 * DAY_MS,
     attempts: parsed.attempts ?? 5,
     budget: parsed.budget ?? null,
@@ -98,7 +102,7 @@ function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
   }
 }
 
-function resolveSource(name: string, source: ParsedSource): SourceMapping {
+function resolveSource(name: string, source: ParsedSource, refreshAfterMs: number): SourceMapping {
   return {
     name,
     kind: source.kind,
@@ -107,6 +111,7 @@ function resolveSource(name: string, source: ParsedSource): SourceMapping {
     key: source.key === undefined ? null : [source.key].flat(),
     where: source.where ?? null,
     changedAt: source.changedAt ?? null,
+    freshness: source.freshness ? { column: source.freshness.column, maxAgeMs: refreshAfterMs } : null,
     inputs: Object.fromEntries(
       Object.entries(source.inputs).filter(([, expression]) => expression !== undefined),
     ),

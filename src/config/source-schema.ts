@@ -63,6 +63,7 @@ interface MappedColumns {
   readonly key?: string | readonly string[] | undefined
   readonly outputs: Readonly<Record<string, string | { readonly group?: string | undefined }>>
   readonly touch?: Readonly<Record<string, string>> | undefined
+  readonly freshness?: { readonly column: string } | undefined
 }
 
 /**
@@ -113,6 +114,7 @@ function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): vo
       )
     }
   }
+  if (source.freshness !== undefined) checkFreshness(source, source.freshness.column, keys, reject)
   for (const [column, output] of Object.entries(source.outputs)) {
     const group = typeof output === 'string' ? undefined : output.group
     const members = Object.values(source.outputs).filter(
@@ -126,6 +128,40 @@ function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): vo
       )
     }
   }
+}
+
+/** What gives the time of the write, in any of SQL's spellings. */
+const CURRENT_TIME =
+  /\b(?:now\s*\(|current_timestamp\b|localtimestamp\b|current_date\b|(?:transaction|statement|clock)_timestamp\s*\()/i
+
+/** The stamp is written with each write, so nothing else may write it; `touch` may say how. */
+function checkFreshness(
+  { outputs, touch = {} }: MappedColumns,
+  column: string,
+  keys: readonly string[],
+  reject: (path: readonly string[], found: string, expected: string, todo?: string) => void,
+): void {
+  const path = ['freshness', 'column']
+  const stamp = toColumnPath(column)
+  const overlaps = (other: string): boolean =>
+    toColumnPath(other).every((part, depth) => depth >= stamp.length || part === stamp[depth])
+  const output = Object.keys(outputs).find(overlaps)
+  if (output !== undefined)
+    reject(
+      path,
+      `'${column}', which the output ${output} fills`,
+      'a column of its own, which no output fills',
+    )
+  if (keys.includes(stamp[0] ?? ''))
+    reject(path, 'a column of the key', 'a column that does not identify the row')
+  const touched = Object.keys(touch).find((other) => toColumnPath(other).join('\0') === stamp.join('\0'))
+  if (touched === undefined || CURRENT_TIME.test(touch[touched] ?? '')) return
+  reject(
+    ['touch', touched],
+    `'${touch[touched]}', and \`freshness\` names the same column`,
+    'the time of the write, such as now()',
+    'Remove it from `touch`: `freshness` sets the column with every write.',
+  )
 }
 
 /** `attributes."a.b"` → `attributes`, `a.b`. */
@@ -163,6 +199,17 @@ const commonFields = {
     .describe(
       'A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a date, 12 hours more are read.',
     ),
+  freshness: z
+    .strictObject(
+      {
+        column: columnNameText.describe(
+          'A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than refreshAfter counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().',
+        ),
+      },
+      { error: objectLike("{ column: 'enriched_at' }") },
+    )
+    .optional()
+    .describe('The column that keeps when a row was enriched last, by whatever did it.'),
   follow: booleanFlag
     .optional()
     .describe('`fillrate start` enriches its rows as they change. Default: false.'),

@@ -47,6 +47,11 @@ export interface SourceMapping {
   readonly key: readonly string[] | null
   readonly where: string | null
   readonly changedAt: string | null
+  /**
+   * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less
+   * than `maxAgeMs` ago.
+   */
+  readonly freshness: { readonly column: string; readonly maxAgeMs: number } | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Whether its rows are enriched as they change. */
   readonly follow: boolean

@@ -28,6 +28,7 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   key: null,
   where: null,
   changedAt: null,
+  freshness: null,
   follow: false,
   inputs: { email: 't.email' },
   minConfidence: 0,

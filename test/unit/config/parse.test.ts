@@ -19,6 +19,7 @@ describe('a valid configuration', () => {
           key: null,
           where: null,
           changedAt: null,
+          freshness: null,
           inputs: { email: 't.email' },
           minConfidence: 0,
           cascade: false,
@@ -74,6 +75,7 @@ describe('a valid configuration', () => {
         rank: { field: 'id', group: 'scores' },
       },
       touch: { enriched_at: 'now()' },
+      freshness: { column: 'enriched_at' },
     }
     const config = parseConfig(
       {
@@ -131,6 +133,7 @@ describe('a valid configuration', () => {
       minConfidence: 0.7,
       cascade: true,
       touch: { enriched_at: 'now()' },
+      freshness: { column: 'enriched_at', maxAgeMs: 604_800_000 },
       outputs: [
         {
           column: 'phone',
@@ -461,6 +464,37 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'a column that is an output too',
     'a column of its own',
     'Remove it',
+  ],
+  'freshness on an output': [
+    contacts({ freshness: { column: 'title' } }),
+    'sources.contacts.freshness.column',
+    "'title', which the output title fills",
+    'a column of its own',
+  ],
+  'freshness inside an output': [
+    contacts({ outputs: { attributes: 'title' }, freshness: { column: 'attributes.at' } }),
+    'sources.contacts.freshness.column',
+    "'attributes.at', which the output attributes fills",
+    'a column of its own',
+  ],
+  'freshness on the key': [
+    contacts({ key: 'at', freshness: { column: 'at' } }),
+    'sources.contacts.freshness.column',
+    'a column of the key',
+    'does not identify',
+  ],
+  'freshness that touch sets to another time': [
+    contacts({ freshness: { column: 'at' }, touch: { at: 't.updated_at' } }),
+    'sources.contacts.touch.at',
+    "'t.updated_at', and `freshness` names the same column",
+    'the time of the write',
+    'Remove it',
+  ],
+  'freshness as a text': [
+    contacts({ freshness: 'enriched_at' }),
+    'sources.contacts.freshness',
+    "'enriched_at'",
+    "{ column: 'enriched_at' }",
   ],
   'a group of one': [
     title({ group: 'phone' }),
