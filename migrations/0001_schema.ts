@@ -227,6 +227,25 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index rows_by_lookup on fillrate.rows (lookup_id)`.execute(db)
   await sql`create index rows_due on fillrate.rows (source, due_at) where due_at is not null`.execute(db)
 
+  // Values of a record that were not written to their cells, each with its reason: a code, and what differs within it
+  // (a constraint, a bound). Replaced whenever the row is finished again. A value is part of the record of `lookup_id`
+  // and is deleted with it.
+  await sql`
+    create table fillrate.skipped_cells (
+      source text not null,
+      key text not null,
+      "column" text not null,
+      run_id bigint,
+      lookup_id bigint,
+      reason text not null,
+      detail text,
+      value jsonb,
+      skipped_at timestamptz not null default now(),
+      primary key (source, key, "column")
+    ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(db)
+  await sql`create index skipped_cells_by_lookup on fillrate.skipped_cells (lookup_id)`.execute(db)
+  await sql`create index skipped_cells_by_run on fillrate.skipped_cells (run_id)`.execute(db)
+
   // One write to one row, with the values before and after.
   await sql`
     create table fillrate.changes (
@@ -439,6 +458,7 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     begin
       update fillrate.rows set lookup_id = null where lookup_id in (select id from deleted);
       delete from fillrate.write_back_queue where lookup_id in (select id from deleted);
+      delete from fillrate.skipped_cells where lookup_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`
@@ -451,6 +471,7 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
       update fillrate.lookups set run_id = null where run_id in (select id from deleted);
       update fillrate.rows set run_id = null where run_id in (select id from deleted);
       update fillrate.changes set run_id = null where run_id in (select id from deleted);
+      update fillrate.skipped_cells set run_id = null where run_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`

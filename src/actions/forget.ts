@@ -143,12 +143,24 @@ async function eraseAll(
 }
 
 /** Tables in which a company's domain may occur as a person's employer. */
-const PERSON_TABLES: ReadonlySet<string> = new Set(['lookups', 'deliveries', 'changes', 'rows', 'jobs'])
+const PERSON_TABLES: ReadonlySet<string> = new Set([
+  'lookups',
+  'deliveries',
+  'changes',
+  'skipped_cells',
+  'rows',
+  'jobs',
+])
 
 async function eraseNamedRows(runPart: RunPart, pattern: string): ReturnType<typeof erase.eraseByPattern> {
-  const find = (what: 'rows' | 'changes' | 'written') =>
+  const find = (what: 'rows' | 'changes' | 'written' | 'skipped') =>
     runPart((tx) => erase.findByPattern(tx, what, pattern))
-  const places = { rows: await find('rows'), changes: await find('changes'), written: await find('written') }
+  const places = {
+    rows: await find('rows'),
+    changes: await find('changes'),
+    written: await find('written'),
+    skipped: await find('skipped'),
+  }
   return runPart((tx) => erase.eraseByPattern(tx, places, pattern))
 }
 

@@ -80,7 +80,7 @@ export async function previewWriteBack(
     const result = results[n]
     if (!result)
       throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
-    return { row: toFinishedRow(one, result), diff: toDiffRow(source, result, one.row.confidence) }
+    return { row: toFinishedRow(source, one, result), diff: toDiffRow(source, result, one.row.confidence) }
   })
   return [...finished.map((row) => ({ row, diff: null })), ...written]
 }

@@ -1,6 +1,7 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import { afterAnswer, afterWrite, Row } from '../domain/row.ts'
-import { coerceRecord } from '../sources/coerce/record.ts'
+import { describeSkip, type SkippedCell } from '../domain/skipped-cell.ts'
+import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
 import type { WriteResult, WriteRow } from '../sources/write/write.ts'
 import type * as rows from '../store/rows.ts'
@@ -10,7 +11,8 @@ import type * as writeBackQueue from '../store/write-back-queue.ts'
 export interface FittedRow {
   readonly row: writeBackQueue.AnsweredRow
   readonly write: WriteRow
-  readonly skipped: readonly { readonly column: string; readonly reason: string }[]
+  /** Outputs without a value to write. */
+  readonly skipped: readonly SkippedCell[]
 }
 
 /** Separates answered rows that have a record to write from those that finish without a write. */
@@ -44,18 +46,18 @@ const baseResult = (row: writeBackQueue.AnsweredRow) => ({
   notes: null,
   nextAt: row.dueAt,
   cells: NO_CELLS,
+  skipped: [],
 })
 
 /** The state of a row after its write or previewed write. */
 export function toFinishedRow(
-  { row, write, skipped: recordSkips }: FittedRow,
+  source: Source,
+  fitted: FittedRow,
   result: WriteResult,
 ): writeBackQueue.FinishedRow {
-  // Reasons from the record, and from the outputs' own SQL expressions: no such foreign key, text too long.
-  const skipped = [...recordSkips, ...result.skipped]
-  // A field that the record lacks or the mapping omits is no conflict; a value that did not fit its column is.
-  const conflicts = skipped.filter((cell) => !NO_CONFLICT_REASONS.has(cell.reason))
-  const finished = afterWrite(result.outcome, describeWrite(result, write, conflicts))
+  const { row, write } = fitted
+  const skipped = listSkippedCells(source, fitted, result)
+  const finished = afterWrite(result.outcome, describeWrite(result, write, skipped))
   if (finished === null)
     return {
       ...baseResult(row),
@@ -64,25 +66,46 @@ export function toFinishedRow(
       nextAt: null,
     }
   const after = result.outcome === 'written' ? writtenOutputs(result.after, write) : null
-  const rejected = result.outcome === 'rejected' ? Object.keys(write.values).length : 0
   return {
     ...baseResult(row),
     ...finished,
     written: after,
-    notes: skipped.length > 0 ? { cells: skipped } : null,
     cells: {
       written: after ? Object.keys(after).length : 0,
       protected: result.protectedCount,
-      skipped: conflicts.length + rejected,
+      skipped: skipped.length,
     },
+    skipped,
   }
 }
 
-const NO_CONFLICT_REASONS = new Set(['absent', 'below_confidence', 'unmapped', 'group_incomplete'])
+/**
+ * The values of the record that were not written: those that do not fit, those that the database did not take, and all
+ * of a rejected row. A field that the record lacks is none.
+ */
+function listSkippedCells(
+  source: Source,
+  { row, write, skipped }: FittedRow,
+  result: WriteResult,
+): SkippedCell[] {
+  if (result.outcome === 'row_missing') return []
+  const rejected: WriteResult['skipped'] =
+    result.outcome === 'rejected'
+      ? Object.keys(write.values).map((column) => ({ column, reason: 'row_rejected', detail: result.reason }))
+      : result.skipped
+  const fields = new Map(source.outputs.map((output) => [output.column, output.mapping.field]))
+  return [
+    ...skipped.filter((cell) => cell.reason !== 'absent'),
+    ...rejected.map((cell) => ({
+      ...cell,
+      value: readField(row.record, fields.get(cell.column) ?? '') ?? null,
+    })),
+  ]
+}
 
-function describeWrite(result: WriteResult, write: WriteRow, conflicts: FittedRow['skipped']): string | null {
+function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly SkippedCell[]): string | null {
   if (result.reason !== null) return result.reason
-  if (conflicts.length > 0) return conflicts.map((cell) => `${cell.column}: ${cell.reason}`).join('; ')
+  if (skipped.length > 0) return skipped.map((cell) => `${cell.column}: ${describeSkip(cell)}`).join('; ')
   if (result.outcome !== 'unchanged') return null
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
   return result.protectedCount > 0 ? 'its columns already hold values' : null
@@ -117,5 +140,6 @@ export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
   written: null,
   notes: null,
   nextAt: null,
-  cells: { written: 0, protected: 0, skipped: 0 },
+  cells: NO_CELLS,
+  skipped: [],
 })

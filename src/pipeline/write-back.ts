@@ -99,7 +99,7 @@ function writeClaimed(
           locked.push(one.row.key)
           continue
         }
-        finished.push(toFinishedRow(one, result))
+        finished.push(toFinishedRow(source, one, result))
         if (result.outcome === 'written' && result.before && result.after)
           written.push({
             run: one.row.run,
@@ -175,7 +175,7 @@ async function rejectRow(
     protectedCount: 0,
     protectedColumns: [],
   } as const
-  const finished = toFinishedRow(one, { ...rejected, key: one.row.key, skipped: [] })
+  const finished = toFinishedRow(source, one, { ...rejected, key: one.row.key, skipped: [] })
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
     await writeBackQueue.finishRows(tx, source.name, [finished])

@@ -43,7 +43,7 @@ export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise
 }
 
 /**
- * Erases lookups with their records and inputs, the changes of their rows, and all that is stored on these rows except
+ * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
  * their keys. Leaves a suppression hash for each lookup.
  */
 export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<ErasedLookups> {
@@ -66,6 +66,8 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
       -- A row whose subject has changed since loses only what was written before.
       update fillrate.rows r set last_written = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
+    ), unskipped as (
+      delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
     select count(*) as changes from deleted`.execute(tx)
   await removeFromUnsentJobs(tx, ids)
@@ -155,6 +157,14 @@ const SEARCHED_TEXT = {
   rows: sql`key`,
   changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
   written: sql`last_written::text`,
+  skipped: sql`concat_ws(' ', key, detail, value::text)`,
+} as const
+
+const SEARCHED_TABLE = {
+  rows: 'fillrate.rows',
+  changes: 'fillrate.changes',
+  written: 'fillrate.rows',
+  skipped: 'fillrate.skipped_cells',
 } as const
 
 /**
@@ -167,13 +177,14 @@ export async function findByPattern(
   what: keyof typeof SEARCHED_TEXT,
   pattern: string,
 ): Promise<string[]> {
-  const table = sql.table(`fillrate.${what === 'changes' ? 'changes' : 'rows'}`)
   const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${table} where ${SEARCHED_TEXT[what]} ~* ${pattern}`.execute(tx)
+    select ctid::text as place from ${sql.table(SEARCHED_TABLE[what])} where ${SEARCHED_TEXT[what]} ~* ${pattern}`.execute(
+    tx,
+  )
   return rows.map((row) => row.place)
 }
 
-/** Deletes changes that name a person, and rows whose key does. */
+/** Deletes changes and skipped cells that name a person, and rows whose key does. */
 export async function eraseByPattern(
   tx: Tx,
   places: Readonly<Record<keyof typeof SEARCHED_TEXT, readonly string[]>>,
@@ -186,6 +197,7 @@ export async function eraseByPattern(
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
   const { numAffectedRows: changes } = await sql`
     delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
+  await sql`delete from fillrate.skipped_cells where ${isAt('skipped')}`.execute(tx)
   return { rows, changes: Number(changes ?? 0) }
 }
 

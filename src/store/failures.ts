@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
+import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { Database } from './open.ts'
 
 /** Which failures: null is all. */
@@ -36,23 +37,18 @@ export async function countFailureReasons(db: Database, filter: FailureFilter): 
   return rows
 }
 
-export interface SkippedCells {
+export interface SkippedCells extends Pick<SkippedCell, 'column' | 'reason' | 'detail'> {
   readonly source: string
-  readonly column: string
-  readonly reason: string
   readonly rows: number
 }
 
-/** Normal reasons to skip a cell: the record lacks the value, or is not confident enough. */
-const EXPECTED_SKIPS = ['absent', 'below_confidence']
-
-/** Cells whose record value was not written, by reason, most frequent first. */
+/** Values of records that were not written, by reason, most frequent first. */
 export async function countSkippedCells(db: Database, source: string | null): Promise<SkippedCells[]> {
   const { rows } = await sql<SkippedCells>`
-    select r.source, c."column", c.reason, count(*) as rows
-      from fillrate.rows r, jsonb_to_recordset(r.notes -> 'cells') as c ("column" text, reason text)
-     where r.notes ? 'cells' and ${inSourceSql(source)} and c.reason <> all(${EXPECTED_SKIPS}::text[])
-     group by 1, 2, 3 order by rows desc, 1, 2, 3`.execute(db)
+    select source, "column", reason, detail, count(*) as rows
+      from fillrate.skipped_cells
+     where ${inSourceSql(source)}
+     group by 1, 2, 3, 4 order by rows desc, 1, 2, 3, 4`.execute(db)
   return rows
 }
 

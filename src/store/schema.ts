@@ -5,6 +5,7 @@ import type { LookupState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
+import type { SkipReason } from '../domain/skipped-cell.ts'
 
 /** JSON read from Postgres is `unknown` until it is validated. */
 type Json = JSONColumnType<object, string, string>
@@ -120,6 +121,17 @@ export interface Schema {
     received_at: Generated<Date>
     status: number
     body: string
+  }
+  'fillrate.skipped_cells': {
+    source: string
+    key: string
+    column: string
+    run_id: number | null
+    lookup_id: number | null
+    reason: SkipReason
+    detail: string | null
+    value: Json | null
+    skipped_at: Generated<Date>
   }
   'fillrate.changes': {
     id: Generated<number>

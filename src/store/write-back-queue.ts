@@ -2,8 +2,10 @@ import { sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
+import type { SkippedCell } from '../domain/skipped-cell.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { CellCounts } from './rows.ts'
+import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -73,6 +75,8 @@ export interface FinishedRow {
   readonly notes: unknown
   readonly nextAt: Date | null
   readonly cells: CellCounts
+  /** Values of the record that were not written. They replace those that are stored for the row. */
+  readonly skipped: readonly SkippedCell[]
   /** Goes on to its next identifier because the lookup found nothing: the lookup is stored as missed. */
   readonly missed?: boolean
 }
@@ -89,7 +93,9 @@ export async function finishRows(
     finished,
     sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
   )
+  const keys = finished.map(({ key }) => key)
   await sql`
+    with cleared as (${deleteSkippedCellsSql(source, keys)})
     update fillrate.rows r
        set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,
@@ -101,6 +107,7 @@ export async function finishRows(
            cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
       from ${records}
      where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
+  await insertSkippedCells(tx, source, finished)
 }
 
 /**

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
+import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { sortByConfig } from '../../pipeline/row-results.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
@@ -87,7 +88,7 @@ export interface ExplainedField {
   readonly column: string
   readonly value: unknown
   /** Why it cannot be written; null: it can. */
-  readonly skipped: string | null
+  readonly skipped: SkipReason | null
 }
 
 export interface RowChange {

@@ -5,6 +5,7 @@ import type {
   RowHistory,
   RowStatus,
 } from '../../actions/explain/row-history.ts'
+import { describeSkip } from '../../domain/skipped-cell.ts'
 import { type Output, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import {
@@ -62,17 +63,12 @@ function formatRowState(
   return `${words}${run === null ? '' : ` by run ${run}`}, ${relativeTime(settledAt, now)}`
 }
 
-/** The reason, and skipped cells and inputs. */
+/** The reason, and inputs that were not used. */
 function formatNotes({ reason, notes }: RowStatus): string[] {
-  // Fields missing from the record are visible in the record.
-  const cells = objectsIn(notes?.['cells'])
-    .filter((one) => one['reason'] !== 'absent')
-    .map((one) => `${one['column']}: ${one['reason']}`)
   const inputs = objectsIn(notes?.['inputs']).map((one) => `${one['input']}: ${one['reason']}`)
   const text = reason ?? ''
   return [
     ...(text === '' ? [] : [text]),
-    ...(cells.every((cell) => text.includes(cell)) ? [] : [`not written: ${cells.join('; ')}`]),
     ...(inputs.every((input) => text.includes(input)) ? [] : [`not looked up by: ${inputs.join('; ')}`]),
   ].map(sanitize)
 }
@@ -214,7 +210,10 @@ function renderRecord({ fields: list }: RowHistory, output: Output): string[] {
         { title: 'for', text: (one) => one.column, minColumns: 8 },
         {
           title: '',
-          text: (one) => (one.skipped === null || one.skipped === 'absent' ? '' : formatState(one.skipped)),
+          text: (one) =>
+            one.skipped === null || one.skipped === 'absent'
+              ? ''
+              : describeSkip({ reason: one.skipped, detail: null }),
         },
       ],
       indentedOutput(output),

@@ -1,4 +1,5 @@
 import { FAILURE_ADVICE } from '../../domain/row.ts'
+import { describeSkip } from '../../domain/skipped-cell.ts'
 import type { FailedRow, FailureReason, SkippedCells } from '../../store/failures.ts'
 import type { Output } from '../terminal.ts'
 import { formatState, renderFields, renderTable, stateStyle } from './layout.ts'
@@ -96,26 +97,13 @@ function renderSkippedCells(cells: readonly SkippedCells[], output: Output): str
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         ...(sources > 1 ? [{ title: 'source', text: (one: SkippedCells) => one.source, minColumns: 6 }] : []),
         { title: 'column', text: (one) => one.column, minColumns: 8 },
-        { title: 'reason', text: (one) => describeSkipReason(one.reason), minColumns: 12 },
+        { title: 'reason', text: (one) => describeSkip(one), minColumns: 12 },
       ],
       output,
     ),
     ...(rest > 0 ? [output.paint('quiet', `and ${pluralize(rest, 'more reason', 'more reasons')}`)] : []),
   ]
 }
-
-/** Explanations of the reasons for skipped cells. */
-const SKIP_REASONS: Readonly<Record<string, string>> = {
-  unmapped: 'its `map` has no entry for the value',
-  no_match: 'the value does not match `matches`',
-  no_value: 'its `sql` returns nothing for the value, for example no such row in another table',
-  too_long: "the text is longer than the column allows; `tooLong: 'truncate'` cuts it",
-  out_of_range: 'the number is out of range for the column',
-  no_such_label: 'no enum label matches the value; a `map` can assign one',
-  group_incomplete: 'another cell of its group has no value, and groups are written as a whole',
-}
-
-const describeSkipReason = (reason: string): string => SKIP_REASONS[reason] ?? formatState(reason)
 
 /** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
 export function formatCsvLine(fields: readonly (string | null)[]): string {

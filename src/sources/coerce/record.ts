@@ -1,14 +1,16 @@
 import { isObject, toPlainNumbers } from '../../domain/json.ts'
+import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cleanText } from '../../domain/text.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import { coerced, type Coercion, type CoercionError, isNumeric, notCoerced, toText } from './scalars.ts'
+import { coerced, type Coercion, isNumeric, notCoerced, toText } from './scalars.ts'
 import { coerceValue } from './value.ts'
 
 export interface CoercedRecord {
   /** By configured output column: the value to write, or the raw field for an output with `sql`. */
   readonly values: Readonly<Record<string, unknown>>
-  readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: CoercionError }>
+  /** Every other output column, with what the record holds for it. */
+  readonly skipped: readonly SkippedCell[]
 }
 
 /**
@@ -26,12 +28,13 @@ export function coerceRecord(source: Source, record: unknown, confidence: number
     fitted.filter(({ fitting }) => !fitting.ok).map(({ output }) => output.mapping.group),
   )
   const values: Record<string, unknown> = {}
-  const skipped: Array<{ column: string; reason: CoercionError }> = []
+  const skipped: SkippedCell[] = []
   for (const { output, fitting } of fitted) {
     const { column, mapping } = output
-    if (!fitting.ok) skipped.push({ column, reason: fitting.reason })
+    const value = readField(clean, mapping.field) ?? null
+    if (!fitting.ok) skipped.push({ column, reason: fitting.reason, detail: fitting.detail, value })
     else if (mapping.group !== null && broken.has(mapping.group))
-      skipped.push({ column, reason: 'group_incomplete' })
+      skipped.push({ column, reason: 'group_incomplete', detail: null, value })
     else values[column] = fitting.value
   }
   return { values, skipped }
@@ -47,7 +50,7 @@ function coerceOutput(
   const found = readField(record, mapping.field)
   if (isEmptyValue(found)) return notCoerced('absent')
   const bound = mapping.minConfidence ?? source.mapping.minConfidence
-  if (confidence !== null && confidence < bound) return notCoerced('below_confidence')
+  if (confidence !== null && confidence < bound) return notCoerced('below_confidence', String(bound))
   const mapped = mapping.map === null ? coerced(found) : mapValue(found, mapping.map)
   if (!mapped.ok) return mapped
   if (mapping.matches !== null && !matches(mapped.value, mapping.matches)) return notCoerced('no_match')

@@ -1,4 +1,5 @@
 import { toNumberText } from '../../domain/json.ts'
+import type { SkipReason } from '../../domain/skipped-cell.ts'
 import type { Fit } from '../column-type.ts'
 
 /** A decimal number: digits times a power of ten. */
@@ -15,9 +16,9 @@ const DECIMAL = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,4}))?$/
 /** Integers of 16, 32 or 64 bits. A text of digits counts, and so does `12.0`; `12.5` does not. */
 export function coerceInteger(value: unknown, bits: 16 | 32 | 64): Coercion {
   const decimal = toDecimal(value)
-  if (decimal === null) return notCoerced('not_a_integer')
+  if (decimal === null) return notCoerced('not_an_integer')
   const whole = toScale(decimal, 0)
-  if (!whole.exact) return notCoerced('not_a_integer')
+  if (!whole.exact) return notCoerced('not_an_integer')
   if (BigInt.asIntN(bits, whole.digits) !== whole.digits) return notCoerced('out_of_range')
   const number = Number(whole.digits)
   // As text, because JSON numbers beyond 2^53 are rounded in transit.
@@ -71,27 +72,19 @@ function toScale({ digits, exponent }: Decimal, scale: number): { digits: bigint
   return { digits: digits < 0n ? -rounded : rounded, exact: size % divisor === 0n }
 }
 
-/** Why a cell is skipped, for reports and the row's notes. */
-export type CoercionError =
-  | 'absent'
-  | 'below_confidence'
-  | 'unmapped'
-  | 'no_match'
-  | 'too_long'
-  | 'out_of_range'
-  | 'no_such_label'
-  | 'group_incomplete'
-  | `not_a_${string}`
-
 /** A value ready to be written, as JSON, or the reason why there is none. */
 export type Coercion =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly reason: CoercionError }
+  | { readonly ok: false; readonly reason: SkipReason; readonly detail: string | null }
 
 /** A successful coercion. */
 export const coerced = (value: unknown): Coercion => ({ ok: true, value })
 /** A failed coercion, with its reason. */
-export const notCoerced = (reason: CoercionError): Coercion => ({ ok: false, reason })
+export const notCoerced = (reason: SkipReason, detail: string | null = null): Coercion => ({
+  ok: false,
+  reason,
+  detail,
+})
 
 /** A scalar as text, a number as the service wrote it; null for arrays, objects and null. */
 export function toText(value: unknown): string | null {

@@ -1,3 +1,4 @@
+import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellJsonSql, isBlankValueSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
@@ -20,7 +21,7 @@ export interface WriteResultRow {
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
   readonly protected: readonly string[] | null
-  readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }> | null
+  readonly skipped: ReadonlyArray<Omit<SkippedCell, 'value'>> | null
 }
 
 /** SQL for the earlier values of the cells that are written, touched ones included. */
@@ -82,7 +83,7 @@ export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
           ? `length("~cast${index}") < ${output.fit.length}`
           : 'false'
       const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
-      const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason})`
+      const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', null)`
       const when = `"~same" and "~ready${index}" and not (${hasNewValueSql({ output, index })})`
       return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
     })

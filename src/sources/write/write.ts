@@ -1,4 +1,5 @@
 import type { Transaction } from 'kysely'
+import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { query } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
@@ -38,8 +39,8 @@ export interface WriteResult {
   /** Cells with a value that the policy protects. */
   readonly protectedCount: number
   readonly protectedColumns: readonly string[]
-  /** Cells whose `sql` gave no value (`no_value`), or a text that is `too_long`. */
-  readonly skipped: ReadonlyArray<{ readonly column: string; readonly reason: string }>
+  /** Cells that the database did not take: their `sql` gave no value (`no_value`), or a text that is `too_long`. */
+  readonly skipped: readonly Omit<SkippedCell, 'value'>[]
 }
 
 /**

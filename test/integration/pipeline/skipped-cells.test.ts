@@ -62,7 +62,14 @@ test('a cell whose own expression yields no value, or too long a one, is reporte
     source: 'companies',
     column: 'industry_id',
     reason: 'no_value',
+    detail: null,
     rows: industry,
   })
-  expect(cells).toContainEqual({ source: 'companies', column: 'slug', reason: 'too_long', rows: slug })
+  expect(cells).toContainEqual({
+    source: 'companies',
+    column: 'slug',
+    reason: 'too_long',
+    detail: null,
+    rows: slug,
+  })
 })

@@ -58,14 +58,17 @@ test('pages have each failed row once, in order, up to the limit', async () => {
   expect(await keysOf('missing', null)).toEqual([])
 })
 
-test('counts skipped cells by column and reason, except those that a record lacks', async () => {
+test('counts skipped cells by column and reason, the most frequent first', async () => {
   await database.pool.query(`
-    update fillrate.rows set notes = '{"cells": [{"column": "title", "reason": "absent"}, {"column": "phone", "reason": "too_long"}]}'
-     where state = 'enriched';
-    update fillrate.rows set notes = '{"inputs": [{"input": "email", "reason": "no host"}]}' where state = 'not_found'`)
+    insert into fillrate.skipped_cells (source, key, "column", reason, detail, value)
+    select source, key, 'phone', 'too_long', null, '"+47 22 00 00 00"'::jsonb from fillrate.rows where state = 'enriched'
+    union all
+    select source, key, 'title', 'below_confidence', '0.9', '"CTO"'::jsonb from fillrate.rows where state = 'failed'
+       and source = 'contacts' and key < '5'`)
   expect(await countSkippedCells(database.db, null)).toEqual([
-    { source: 'accounts', column: 'phone', reason: 'too_long', rows: 10 },
-    { source: 'contacts', column: 'phone', reason: 'too_long', rows: 10 },
+    { source: 'accounts', column: 'phone', reason: 'too_long', detail: null, rows: 10 },
+    { source: 'contacts', column: 'phone', reason: 'too_long', detail: null, rows: 10 },
+    { source: 'contacts', column: 'title', reason: 'below_confidence', detail: '0.9', rows: 4 },
   ])
   expect(await countSkippedCells(database.db, 'accounts')).toHaveLength(1)
 })

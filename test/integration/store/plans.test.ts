@@ -69,6 +69,7 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   notes: null,
   nextAt: null,
   cells: { written: 1, protected: 0, skipped: 0 },
+  skipped: [],
 }))
 const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
 

@@ -51,8 +51,8 @@ describe('coerceRecord', () => {
     expect(coerceRecord(outputs, { company: { name: 'Acme' }, 'x.y': 'dotted' }, 1)).toEqual({
       values: { a: 'Acme', b: 'dotted' },
       skipped: [
-        { column: 'c', reason: 'absent' },
-        { column: 'd', reason: 'absent' },
+        { column: 'c', reason: 'absent', detail: null, value: null },
+        { column: 'd', reason: 'absent', detail: null, value: null },
       ],
     })
   })
@@ -60,8 +60,8 @@ describe('coerceRecord', () => {
   test.each([[null], [undefined], [''], [' \u00a0\u200b'], [[]], [[' ', null]], [{}]])(
     '%j is nothing to write',
     (title) => {
-      expect(coerceRecord(source({ title: {} }), { title }, 1).skipped).toEqual([
-        { column: 'title', reason: 'absent' },
+      expect(coerceRecord(source({ title: {} }), { title }, 1).skipped).toMatchObject([
+        { column: 'title', reason: 'absent', detail: null },
       ])
     },
   )
@@ -72,7 +72,7 @@ describe('coerceRecord', () => {
 
   test.each([[null], ['text'], [[]], [7]])('finds nothing in the record %j', (record) => {
     expect(coerceRecord(source({ title: {} }), record, null).skipped).toEqual([
-      { column: 'title', reason: 'absent' },
+      { column: 'title', reason: 'absent', detail: null, value: null },
     ])
   })
 
@@ -113,8 +113,8 @@ describe('map and matches', () => {
     ).toEqual({
       values: { a: 'VP', b: [1, true] },
       skipped: [
-        { column: 'c', reason: 'unmapped' },
-        { column: 'd', reason: 'unmapped' },
+        { column: 'c', reason: 'unmapped', detail: null, value: 'constructor' },
+        { column: 'd', reason: 'unmapped', detail: null, value: ['x', 'z', 'y'] },
       ],
     })
   })
@@ -140,7 +140,7 @@ describe('what is left to the database', () => {
     })
     expect(coerceRecord(outputs, { tags: ['x'], n: '1000000', word: 'many' }, 1)).toEqual({
       values: { a: ['x'], b: '1000000' },
-      skipped: [{ column: 'c', reason: 'not_a_number' }],
+      skipped: [{ column: 'c', reason: 'not_a_number', detail: null, value: 'many' }],
     })
   })
 
@@ -153,8 +153,8 @@ describe('what is left to the database', () => {
     expect(coerceRecord(outputs, { tags: ['x', 'y'] }, 1)).toEqual({
       values: { a: '["x","y"]' },
       skipped: [
-        { column: 'b', reason: 'too_long' },
-        { column: 'c', reason: 'not_a_text' },
+        { column: 'b', reason: 'too_long', detail: null, value: ['x', 'y'] },
+        { column: 'c', reason: 'not_a_text', detail: null, value: ['x', 'y'] },
       ],
     })
   })
@@ -171,9 +171,9 @@ test('one member that does not fit skips its whole group, and no other', () => {
   expect(coerceRecord(outputs, { phone: '1', country: 'Norway', city: 'Oslo', title: 'x' }, 1)).toEqual({
     values: { city: 'Oslo', title: 'x' },
     skipped: [
-      { column: 'phone', reason: 'group_incomplete' },
-      { column: 'country', reason: 'too_long' },
-      { column: 'missing', reason: 'absent' },
+      { column: 'phone', reason: 'group_incomplete', detail: null, value: '1' },
+      { column: 'country', reason: 'too_long', detail: null, value: 'Norway' },
+      { column: 'missing', reason: 'absent', detail: null, value: null },
     ],
   })
 })

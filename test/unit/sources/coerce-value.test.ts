@@ -82,7 +82,7 @@ describe('other types', () => {
     [{ kind: 'array', element: text(3) }, ['a', 'bcde'], 'too_long'],
     [{ kind: 'array', element: text(3) }, 'a', ['a']],
     [{ kind: 'array', element: text(null) }, [['a']], 'not_a_text'],
-    [{ kind: 'array', element: { kind: 'integer', bits: 16 } }, [1, 'x'], 'not_a_integer'],
+    [{ kind: 'array', element: { kind: 'integer', bits: 16 } }, [1, 'x'], 'not_an_integer'],
     [{ kind: 'jsonb' }, { a: [1] }, { a: [1] }],
     [{ kind: 'other' }, '10.0.0.1', '10.0.0.1'],
     [{ kind: 'other' }, {}, 'not_a_text'],

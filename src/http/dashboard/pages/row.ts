@@ -6,6 +6,7 @@ import type {
   ExplainedField,
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
+import { describeSkip } from '../../../domain/skipped-cell.ts'
 import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import { scrollable, card, definitionList, stateBadge, timeAgo, stateLabel } from '../components.ts'
@@ -32,7 +33,6 @@ export function rowPage(history: RowHistory, now: number): Html {
 }
 
 function listNotes({ state, row }: RowHistory): string[] {
-  const cells = objectsIn(state?.notes?.['cells']).filter((one) => one['reason'] !== 'absent')
   return [
     ...(state?.reason ? [state.reason] : []),
     ...(row.exists ? [] : ['the row is deleted']),
@@ -40,20 +40,11 @@ function listNotes({ state, row }: RowHistory): string[] {
     ...(row.join_count > 1 ? [`the joins return ${row.join_count} rows for this key instead of one`] : []),
     ...(row.problem === null ? [] : [`a source expression fails on this row: ${row.problem}`]),
     ...(state?.inputs_changed ? ['its inputs have changed since then'] : []),
-    ...cells
-      .map((one) => `${String(one['column'])}: ${String(one['reason'])}`)
-      .filter((text) => !(state?.reason ?? '').includes(text))
-      .map((text) => `not written: ${text}`),
     ...row.input_notes
       .map((one) => `${one.input} not usable: ${one.reason}`)
       .filter((text) => state?.reason !== text),
   ]
 }
-
-const objectsIn = (value: unknown): Record<string, unknown>[] =>
-  Array.isArray(value)
-    ? value.filter((one): one is Record<string, unknown> => typeof one === 'object' && one !== null)
-    : []
 
 /** Formats a value; blank values are named. */
 function formatValue(given: unknown): HtmlPart {
@@ -204,7 +195,9 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
               <th scope="row">${one.field}</th>
               <td>${formatValue(one.value)}</td>
               <td>${one.column}</td>
-              <td>${one.skipped === 'absent' ? '' : stateLabel(one.skipped ?? '')}</td>
+              <td>
+                ${one.skipped === 'absent' ? '' : one.skipped === null ? '' : describeSkip({ reason: one.skipped, detail: null })}
+              </td>
             </tr>`,
         )}
       </tbody>

@@ -18,7 +18,7 @@ describe('failures', () => {
       { source: 'contacts', state: 'failed', reason: 'the service answered 500 (4 tries)', rows: 5 },
       { source: 'accounts', state: 'invalid_input', reason: 'domain: a free-mail host', rows: 100 },
     ],
-    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', rows: 12 }],
+    cells: [{ source: 'contacts', column: 'phone', reason: 'too_long', detail: null, rows: 12 }],
     rows: [
       {
         source: 'contacts',
