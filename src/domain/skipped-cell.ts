@@ -50,3 +50,53 @@ export interface SkippedCell {
 /** The reason in words, without the value. */
 export const describeSkip = ({ reason, detail }: Pick<SkippedCell, 'reason' | 'detail'>): string =>
   SKIP_REASONS[reason](detail)
+
+/** Skipped cells of one column and reason, with the most frequent of their values. */
+export interface SkippedGroup extends Pick<SkippedCell, 'column' | 'reason' | 'detail'> {
+  readonly source: string
+  /** The reason in words. */
+  readonly description: string
+  readonly rows: number
+  readonly distinct_values: number
+  /** Most frequent first. */
+  readonly values: ReadonlyArray<{ readonly value: unknown; readonly rows: number }>
+}
+
+/** Values kept of a group. */
+export const MAX_LISTED_VALUES = 25
+
+/** Distinct values counted per reason in memory. */
+const MAX_COUNTED_VALUES = 10_000
+
+/** Counts skipped cells in memory, for what is previewed and not stored. */
+export class SkippedTally {
+  readonly #groups = new Map<
+    string,
+    { group: SkippedGroup; values: Map<string, { value: unknown; rows: number }> }
+  >()
+
+  add(source: string, cells: readonly SkippedCell[]): void {
+    for (const { column, reason, detail, value } of cells) {
+      const name = JSON.stringify([source, column, reason, detail])
+      const description = describeSkip({ reason, detail })
+      const empty = { source, column, reason, detail, description, rows: 0, distinct_values: 0, values: [] }
+      const { group, values } = this.#groups.get(name) ?? { group: empty, values: new Map() }
+      const text = JSON.stringify(value) ?? 'null'
+      const known = values.get(text)
+      if (known !== undefined) known.rows++
+      else if (values.size < MAX_COUNTED_VALUES) values.set(text, { value, rows: 1 })
+      this.#groups.set(name, { group: { ...group, rows: group.rows + 1 }, values })
+    }
+  }
+
+  /** Most frequent first, as the stored ones. */
+  groups(): SkippedGroup[] {
+    return [...this.#groups.values()]
+      .map(({ group, values }) => ({
+        ...group,
+        distinct_values: values.size,
+        values: [...values.values()].sort((a, b) => b.rows - a.rows).slice(0, MAX_LISTED_VALUES),
+      }))
+      .sort((a, b) => b.rows - a.rows)
+  }
+}

@@ -1,4 +1,5 @@
 import { ROW_STATES, type RowState } from '../domain/row.ts'
+import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Source } from '../sources/source.ts'
 import { previewWrites, type WriteResult } from '../sources/write/write.ts'
 import type { CellCounts } from '../store/rows.ts'
@@ -104,6 +105,7 @@ export interface DryRunReport {
 export interface Preview extends DryRunReport {
   readonly states: Readonly<Record<RowState, number>>
   readonly cells: CellCounts
+  readonly skipped: readonly SkippedGroup[]
 }
 
 const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
@@ -112,6 +114,7 @@ const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as R
 export const EMPTY_PREVIEW: Preview = {
   states: NO_STATES,
   cells: { written: 0, protected: 0, skipped: 0 },
+  skipped: [],
   columns: [],
   sample: [],
 }
@@ -128,6 +131,7 @@ export async function previewRun(
 ): Promise<Preview> {
   const states = { ...NO_STATES }
   const cells = { written: 0, protected: 0, skipped: 0 }
+  const skipped = new SkippedTally()
   const columns: { source: string; column: string; written: number }[] = []
   const samples: DiffRow[][] = []
   for (const source of options.sources) {
@@ -138,6 +142,7 @@ export async function previewRun(
     for await (const { row, diff } of previewRows(deps, source, run, options.signal)) {
       states[row.state]++
       for (const count of ['written', 'protected', 'skipped'] as const) cells[count] += row.cells[count]
+      skipped.add(source.name, row.skipped)
       for (const { column } of diff?.cells ?? []) {
         const count = counts.get(column)
         if (count) count.written++
@@ -147,7 +152,7 @@ export async function previewRun(
     columns.push(...counts.values())
     samples.push(sample)
   }
-  return { states, cells, columns, sample: sampleEvenly(samples, options.sample) }
+  return { states, cells, skipped: skipped.groups(), columns, sample: sampleEvenly(samples, options.sample) }
 }
 
 async function* previewRows(

@@ -10,7 +10,7 @@ import * as runs from '../store/runs.ts'
 import type { RunCounters } from './counters.ts'
 import { warnOfWait } from './loop.ts'
 import type { Leftover } from './monitor.ts'
-import { createRunReport, type RunReport, type RunStatus } from './report.ts'
+import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
 /** What a run observes, to report at its end. */
 export class RunObservations {
@@ -84,7 +84,7 @@ export async function finishRun(
       : status === 'interrupted'
         ? Run.interrupted
         : Run.completed
-  const totals = withoutSample(report)
+  const totals = withoutValues(report)
   if (
     !(await retryWhileUnavailable(
       () => runs.closeRun(deps.db, run.id, run.token, { state, reason, totals }),
@@ -137,12 +137,6 @@ function describePaused({ pausedSources }: RunObservations): string | null {
   if (pausedSources.size === 0) return null
   const sourceNames = [...pausedSources].sort().join(', ')
   return `${sourceNames} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
-}
-
-/** The report to store: without values of users' rows, which may have to be erased. */
-function withoutSample(report: RunReport): RunReport {
-  const { dry_run: dryRun } = report
-  return dryRun ? { ...report, dry_run: { ...dryRun, sample: [] } } : report
 }
 
 function decideStatus(

@@ -5,7 +5,7 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { warnOfWait } from './loop.ts'
-import type { RunStatus } from './report.ts'
+import { withoutValues, type RunStatus } from './report.ts'
 
 export interface MaintenanceDeps extends Deps {
   /** Identifies this process; unique for each start. */
@@ -62,7 +62,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     await close(
       interrupted ? Run.interrupted : Run.completed,
       interrupted ? 'stopped on request' : null,
-      report,
+      withoutValues(report),
     )
     log.info({ run: id, status: report.status }, 'run ended')
     return report

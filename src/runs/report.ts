@@ -1,10 +1,12 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
+import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
 import * as lookupTotals from '../store/run-progress.ts'
+import { groupSkippedCells } from '../store/skipped-cells.ts'
 
 /**
  * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
@@ -52,6 +54,11 @@ export interface RunReport {
     readonly waiting: number
   }
   readonly cells: { readonly written: number; readonly protected: number; readonly skipped: number }
+  /**
+   * The skipped cells by column and reason, with their most frequent values. The report that is stored with the run has
+   * no values.
+   */
+  readonly skipped_cells: readonly SkippedGroup[]
   readonly rate: {
     readonly limit: number | null
     /** Null while unknown. */
@@ -96,12 +103,13 @@ export async function createRunReport(
   },
 ): Promise<RunReport> {
   const { preview = null } = run
-  const [stored, lookups, requests, jobStates, cells] = await Promise.all([
+  const [stored, lookups, requests, jobStates, cells, skipped] = await Promise.all([
     rows.countRowStates(db, { run: run.id }),
     lookupTotals.countDistinctLookups(db, run.id),
     lookupTotals.readLookupTotals(db, run.id),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
+    preview === null ? groupSkippedCells(db, { run: run.id }) : preview.skipped,
   ])
   const states = preview === null ? stored : projectStates(stored, preview.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
@@ -132,6 +140,7 @@ export async function createRunReport(
       waiting: submitted + submitting,
     },
     cells: preview?.cells ?? cells,
+    skipped_cells: skipped,
     rate: {
       limit: run.rate?.limit ?? null,
       window_ms: run.rate?.windowMs ?? null,
@@ -144,6 +153,16 @@ export async function createRunReport(
     },
     duration_ms: Math.round(run.durationMs),
     ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
+  }
+}
+
+/** A report without the values of users' rows: it is stored, and those may have to be erased. */
+export function withoutValues<Report extends object>(report: Report): Report {
+  const { dry_run: dryRun, skipped_cells: skipped } = report as Partial<RunReport>
+  return {
+    ...report,
+    ...(skipped && { skipped_cells: skipped.map((group) => ({ ...group, values: [] })) }),
+    ...(dryRun && typeof dryRun === 'object' && { dry_run: { ...dryRun, sample: [] } }),
   }
 }
 

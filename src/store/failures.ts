@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
-import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { Database } from './open.ts'
 
 /** Which failures: null is all. */
@@ -33,22 +32,7 @@ export async function countFailureReasons(db: Database, filter: FailureFilter): 
       from fillrate.rows
      where ${matchesFilterSql(filter)}
      group by 1, 2, 3
-     order by array_position(array[${failureStatesSql}], state), rows desc, 1, 3`.execute(db)
-  return rows
-}
-
-export interface SkippedCells extends Pick<SkippedCell, 'column' | 'reason' | 'detail'> {
-  readonly source: string
-  readonly rows: number
-}
-
-/** Values of records that were not written, by reason, most frequent first. */
-export async function countSkippedCells(db: Database, source: string | null): Promise<SkippedCells[]> {
-  const { rows } = await sql<SkippedCells>`
-    select source, "column", reason, detail, count(*) as rows
-      from fillrate.skipped_cells
-     where ${inSourceSql(source)}
-     group by 1, 2, 3, 4 order by rows desc, 1, 2, 3, 4`.execute(db)
+     order by rows desc, array_position(array[${failureStatesSql}], state), 1, 3`.execute(db)
   return rows
 }
 

@@ -1,5 +1,12 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { SkippedCell } from '../domain/skipped-cell.ts'
+import { parseExactJson } from '../domain/json.ts'
+import type { RowState } from '../domain/row.ts'
+import {
+  describeSkip,
+  MAX_LISTED_VALUES,
+  type SkippedCell,
+  type SkippedGroup,
+} from '../domain/skipped-cell.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -40,4 +47,125 @@ export async function insertSkippedCells(
        select run_id, lookup_id from fillrate.rows where source = ${source} and key = v.key offset 0) as r`.execute(
     tx,
   )
+}
+
+/** Which skipped cells: null is all. */
+export interface SkippedFilter {
+  readonly source?: string | null
+  /** Of rows in these states. */
+  readonly states?: readonly RowState[] | null
+  readonly run?: number | null
+}
+
+const matchesSkippedSql = ({ source = null, states = null, run = null }: SkippedFilter) => sql`
+  ${source === null ? sql`true` : sql`c.source = ${source}`}
+  and ${run === null ? sql`true` : sql`c.run_id = ${run}`}
+  and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.state = any(${[...states]}::text[]))`}`
+
+type StoredGroup = Omit<SkippedGroup, 'description' | 'values'> & { readonly values: string }
+
+/** Skipped cells by column and reason, the most frequent first, each with its most frequent values. */
+export async function groupSkippedCells(
+  db: Connection,
+  filter: SkippedFilter,
+  maxValues = MAX_LISTED_VALUES,
+): Promise<SkippedGroup[]> {
+  const { rows } = await sql<StoredGroup>`
+    with counted as (
+      select c.source, c."column", c.reason, c.detail, c.value, count(*) as rows
+        from fillrate.skipped_cells c
+       where ${matchesSkippedSql(filter)}
+       group by 1, 2, 3, 4, 5
+    ), ranked as (
+      select *, row_number() over (partition by source, "column", reason, detail order by rows desc, value::text) as place
+        from counted
+    )
+    select source, "column", reason, detail, sum(rows)::bigint as rows, count(*) as distinct_values,
+           coalesce(json_agg(json_build_object('value', value, 'rows', rows) order by place)
+                      filter (where place <= ${maxValues}), '[]')::text as values
+      from ranked
+     group by 1, 2, 3, 4
+     order by rows desc, 1, 2, 3, 4`.execute(db)
+  return rows.map(({ values, ...group }) => ({
+    ...group,
+    description: describeSkip(group),
+    values: parseExactJson(values) as SkippedGroup['values'],
+  }))
+}
+
+/** A skipped cell with its row. */
+export interface SkippedRow extends SkippedCell {
+  readonly source: string
+  readonly key: string
+  /** The state of its row. */
+  readonly state: RowState
+  /** The reason in words. */
+  readonly description: string
+  readonly run: number | null
+  readonly skipped_at: Date
+}
+
+type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value'> & { readonly value: string | null }
+
+const selectSkippedSql = sql`
+  select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at
+    from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key`
+
+const parseSkipped = (rows: readonly StoredSkippedRow[]): SkippedRow[] =>
+  rows.map(({ value, ...row }) => ({
+    ...row,
+    description: describeSkip(row),
+    value: value === null ? null : parseExactJson(value),
+  }))
+
+/** The latest skipped cells. */
+export async function latestSkippedCells(
+  db: Connection,
+  filter: SkippedFilter,
+  limit: number,
+): Promise<SkippedRow[]> {
+  const { rows } = await sql<StoredSkippedRow>`
+    ${selectSkippedSql} where ${matchesSkippedSql(filter)}
+     order by c.skipped_at desc, c.source, c.key, c."column" limit ${limit}`.execute(db)
+  return parseSkipped(rows)
+}
+
+/** The skipped cells of one row. */
+export async function listSkippedCellsOfRow(
+  db: Connection,
+  source: string,
+  key: string,
+): Promise<SkippedRow[]> {
+  const { rows } = await sql<StoredSkippedRow>`
+    ${selectSkippedSql} where c.source = ${source} and c.key = ${key}`.execute(db)
+  return parseSkipped(rows)
+}
+
+/**
+ * Skipped cells in the order of source, key and column, page by page.
+ * @param limit maximum number of cells; null is all
+ */
+export async function* iterateSkippedCells(
+  db: Connection,
+  filter: SkippedFilter,
+  limit: number | null,
+  size = 5_000,
+): AsyncGenerator<SkippedRow[]> {
+  let after: SkippedRow | null = null
+  let left = limit ?? Number.POSITIVE_INFINITY
+  while (left > 0) {
+    const beyond: RawBuilder<unknown> =
+      after === null
+        ? sql`true`
+        : sql`(c.source, c.key, c."column") > (${after.source}, ${after.key}, ${after.column})`
+    const { rows }: { rows: StoredSkippedRow[] } = await sql<StoredSkippedRow>`
+      ${selectSkippedSql} where ${matchesSkippedSql(filter)} and ${beyond}
+       order by c.source, c.key, c."column" limit ${Math.min(left, size)}`.execute(db)
+    if (rows.length === 0) return
+    const page = parseSkipped(rows)
+    yield page
+    if (rows.length < size) return
+    left -= rows.length
+    after = page.at(-1) ?? null
+  }
 }

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
+import type { SkippedRow } from '../../store/skipped-cells.ts'
 import {
   type Context,
   DATABASE_VARIABLES,
@@ -22,13 +23,16 @@ import { pluralize } from '../../util/format.ts'
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
-  .summary('lists rows that could not be enriched, by reason')
+  .summary('lists rows that could not be enriched and cells that were skipped, by reason')
   .description(
-    'Reasons with their number of rows and how to fix them, then the rows themselves, and why cells of other rows ' +
-      'were skipped. Rows without a match are not included.',
+    'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
+      'rows themselves. Rows without a match are not included.',
   )
   .addOption(
-    textOption('--csv <FILE>', 'write all rows as source,key,state,reason,settled_at; - for standard output'),
+    textOption(
+      '--csv <FILE>',
+      'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value; - for standard output',
+    ),
   )
   .addOption(textOption('--source <SOURCE>', 'rows of this source'))
   .addOption(
@@ -39,7 +43,14 @@ const failuresParser = createParser('failures')
       null,
     ),
   )
-  .addOption(wholeNumberOption('--limit <N>', 'maximum number of rows; default: 10, with --csv all', 1, null))
+  .addOption(
+    wholeNumberOption(
+      '--limit <N>',
+      'maximum number of rows, and of skipped cells with --json or --csv; default: 10, with --csv all',
+      1,
+      null,
+    ),
+  )
 
 export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
@@ -51,18 +62,20 @@ export const failuresCommand = defineCommand(failuresParser, {
 
   async handler({ flags }, context) {
     const store = await import('../../store/failures.ts')
+    const skippedCells = await import('../../store/skipped-cells.ts')
     return withDatabase(context, async (db) => {
       await refuseUnknown(db, flags.source)
       if (flags.csv !== null) return writeCsv(db, flags, context, flags.csv)
       const filter = { source: flags.source, states: flags.state }
       const reasons = await store.countFailureReasons(db, filter)
       const rows = await store.latestFailures(db, filter, flags.limit ?? SHOWN)
-      // Skipped cells occur in rows of any state.
-      const cells = flags.state === null ? await store.countSkippedCells(db, flags.source) : []
+      const cells = await skippedCells.groupSkippedCells(db, filter)
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
       const found = { total, reasons, cells, rows }
-      if (flags.json) writeJson(context.stdout, found)
-      else context.stdout.lines(renderFailures(found, context.stdout, context.now()))
+      if (flags.json) {
+        const skipped = await skippedCells.latestSkippedCells(db, filter, flags.limit ?? SHOWN)
+        writeJson(context.stdout, { ...found, skipped_cells: skipped })
+      } else context.stdout.lines(renderFailures(found, context.stdout, context.now()))
       return Exit.done
     })
   },
@@ -83,7 +96,7 @@ async function refuseUnknown(db: Database, source: string | null): Promise<void>
   ])
 }
 
-const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at'])
+const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value'])
 
 async function writeCsv(
   db: Database,
@@ -98,8 +111,10 @@ async function writeCsv(
     else await file.write(text)
   }
   const { iterateFailures } = await import('../../store/failures.ts')
+  const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
   const filter = { source: flags.source, states: flags.state }
-  let written = 0
+  let rows = 0
+  let cells = 0
   try {
     await write(HEAD)
     for await (const page of iterateFailures(db, filter, flags.limit)) {
@@ -107,19 +122,47 @@ async function writeCsv(
       await write(
         page
           .map((row) =>
-            formatCsvLine([row.source, row.key, row.state, row.reason, row.settled_at.toISOString()]),
+            formatCsvLine([
+              row.source,
+              row.key,
+              row.state,
+              row.reason,
+              row.settled_at.toISOString(),
+              null,
+              null,
+            ]),
           )
           .join(''),
       )
-      written += page.length
+      rows += page.length
+    }
+    for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
+      signal.throwIfAborted()
+      await write(page.map(formatSkippedLine).join(''))
+      cells += page.length
     }
   } finally {
     await file?.close()
   }
-  if (flags.json && file !== null) writeJson(stdout, { csv: target, rows: written })
-  else stderr.line(`Wrote ${pluralize(written, 'row')}${file === null ? '' : ` to ${target}`}.`)
+  if (flags.json && file !== null) writeJson(stdout, { csv: target, rows, cells })
+  else
+    stderr.line(
+      `Wrote ${pluralize(rows, 'row')}${cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`}${file === null ? '' : ` to ${target}`}.`,
+    )
   return Exit.done
 }
+
+/** A value that is no text is written as JSON. */
+const formatSkippedLine = (cell: SkippedRow): string =>
+  formatCsvLine([
+    cell.source,
+    cell.key,
+    cell.state,
+    cell.description,
+    cell.skipped_at.toISOString(),
+    cell.column,
+    typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
+  ])
 
 async function openFile(path: string, target: string): Promise<Awaited<ReturnType<typeof open>>> {
   try {

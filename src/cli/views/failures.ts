@@ -1,15 +1,16 @@
 import { FAILURE_ADVICE } from '../../domain/row.ts'
-import { describeSkip } from '../../domain/skipped-cell.ts'
-import type { FailedRow, FailureReason, SkippedCells } from '../../store/failures.ts'
-import type { Output } from '../terminal.ts'
+import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
+import type { FailedRow, FailureReason } from '../../store/failures.ts'
+import { type Output, wrapText } from '../terminal.ts'
 import { formatState, renderFields, renderTable, stateStyle } from './layout.ts'
+import { renderSkippedGroups } from './skipped-cells.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 
 export interface FailureOverview {
   readonly total: number
   readonly reasons: readonly FailureReason[]
-  /** Skipped cells of rows in any state, enriched rows included. */
-  readonly cells: readonly SkippedCells[]
+  /** Skipped cells by reason, of rows in any state, enriched rows included. */
+  readonly cells: readonly SkippedGroup[]
   /** The latest rows. */
   readonly rows: readonly FailedRow[]
 }
@@ -24,6 +25,7 @@ export function renderFailures(
 ): string[] {
   const { paint } = output
   if (total === 0) return [`${paint('good', '✓')} No failed rows.`, ...renderSkippedCells(cells, output)]
+  // Sorted by size: only the rarest are summed up.
   const shown = reasons.slice(0, MAX_REASONS)
   const rest = reasons.slice(MAX_REASONS)
   const sources = new Set(reasons.map((reason) => reason.source)).size
@@ -51,7 +53,7 @@ export function renderFailures(
             `and ${pluralize(
               rest.reduce((sum, one) => sum + one.rows, 0),
               'row',
-            )} for ${pluralize(rest.length, 'more reason', 'more reasons')}`,
+            )} for ${pluralize(rest.length, 'rarer reason')}`,
           ),
         ]),
     '',
@@ -83,27 +85,33 @@ export function renderFailures(
   ]
 }
 
-/** Values of records that were not written to their columns. */
-function renderSkippedCells(cells: readonly SkippedCells[], output: Output): string[] {
+/** Values of records that were not written to their cells, in rows of any state. */
+function renderSkippedCells(cells: readonly SkippedGroup[], output: Output): string[] {
   if (cells.length === 0) return []
-  const sources = new Set(cells.map((cell) => cell.source)).size
-  const rest = cells.length - MAX_REASONS
+  const total = cells.reduce((sum, group) => sum + group.rows, 0)
+  const advice = SKIP_ADVICE.filter(([reasons]) => cells.some((group) => reasons.includes(group.reason)))
   return [
     '',
-    output.paint('heading', 'Skipped cells in rows that were written otherwise'),
-    ...renderTable(
-      cells.slice(0, MAX_REASONS),
-      [
-        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
-        ...(sources > 1 ? [{ title: 'source', text: (one: SkippedCells) => one.source, minColumns: 6 }] : []),
-        { title: 'column', text: (one) => one.column, minColumns: 8 },
-        { title: 'reason', text: (one) => describeSkip(one), minColumns: 12 },
-      ],
-      output,
-    ),
-    ...(rest > 0 ? [output.paint('quiet', `and ${pluralize(rest, 'more reason', 'more reasons')}`)] : []),
+    output.paint('heading', `${pluralize(total, 'cell')} skipped`),
+    ...renderSkippedGroups(cells, output, { max: MAX_REASONS }),
+    ...(advice.length === 0 ? [] : ['', output.paint('heading', 'How to fill them')]),
+    ...advice.flatMap(([, text]) => wrapText(text, output.textColumns - 2).map((line) => `  ${line}`)),
   ]
 }
+
+/** What a user can do about skipped cells. */
+const SKIP_ADVICE: ReadonlyArray<readonly [reasons: readonly SkipReason[], advice: string]> = [
+  [
+    ['unmapped', 'no_such_label'],
+    'Values without an entry: add them to `map`, then `fillrate remap SOURCE`.',
+  ],
+  [['too_long'], "Texts that are too long: `tooLong: 'truncate'` cuts them."],
+  [['below_confidence'], 'Too little confidence: lower `minConfidence`, then `fillrate remap SOURCE`.'],
+  [
+    ['row_rejected'],
+    'Rejected rows: correct what the reason names; `fillrate retry` writes them again without a call.',
+  ],
+]
 
 /** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
 export function formatCsvLine(fields: readonly (string | null)[]): string {

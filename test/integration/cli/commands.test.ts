@@ -145,9 +145,9 @@ describe('after a run', () => {
     const ended = await run('failures', '--csv', 'failed.csv')
     expect(ended).toMatchObject({ code: 0, stdout: '', stderr: 'Wrote 15 rows to failed.csv.\n' })
     const lines = (await readFile(join(cli.folder, 'failed.csv'), 'utf8')).trim().split('\r\n')
-    expect(lines[0]).toBe('source,key,state,reason,settled_at')
+    expect(lines[0]).toBe('source,key,state,reason,settled_at,column,value')
     expect(lines).toHaveLength(16)
-    expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT/)
+    expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT[^,]+,,$/)
     expect((await run('failures', '--csv', '-', '--limit', '2')).stdout.trim().split('\r\n')).toHaveLength(3)
 
     expect(await jsonOf('failures', '--state', 'rejected,write-rejected')).toMatchObject({

@@ -1,10 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  countFailureReasons,
-  countSkippedCells,
-  iterateFailures,
-  latestFailures,
-} from '../../../src/store/failures.ts'
+import { countFailureReasons, iterateFailures, latestFailures } from '../../../src/store/failures.ts'
+import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listSourceNames } from '../../../src/store/rows.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -58,19 +54,58 @@ test('pages have each failed row once, in order, up to the limit', async () => {
   expect(await keysOf('missing', null)).toEqual([])
 })
 
-test('counts skipped cells by column and reason, the most frequent first', async () => {
+test('counts skipped cells by column and reason, the most frequent first, with their values', async () => {
   await database.pool.query(`
     insert into fillrate.skipped_cells (source, key, "column", reason, detail, value)
-    select source, key, 'phone', 'too_long', null, '"+47 22 00 00 00"'::jsonb from fillrate.rows where state = 'enriched'
+    select source, key, 'phone', 'too_long', null, to_jsonb('+47 ' || key::int % 3) from fillrate.rows where state = 'enriched'
     union all
-    select source, key, 'title', 'below_confidence', '0.9', '"CTO"'::jsonb from fillrate.rows where state = 'failed'
+    select source, key, 'title', 'below_confidence', '0.9', '"CTO"' from fillrate.rows where state = 'failed'
        and source = 'contacts' and key < '5'`)
-  expect(await countSkippedCells(database.db, null)).toEqual([
-    { source: 'accounts', column: 'phone', reason: 'too_long', detail: null, rows: 10 },
-    { source: 'contacts', column: 'phone', reason: 'too_long', detail: null, rows: 10 },
-    { source: 'contacts', column: 'title', reason: 'below_confidence', detail: '0.9', rows: 4 },
+  const phone = {
+    column: 'phone',
+    reason: 'too_long',
+    detail: null,
+    description: 'the text is longer than the column allows',
+  }
+  expect(await groupSkippedCells(database.db, {}, 2)).toEqual([
+    {
+      ...phone,
+      source: 'accounts',
+      rows: 10,
+      distinct_values: 3,
+      values: [
+        { value: '+47 1', rows: 4 },
+        { value: '+47 0', rows: 3 },
+      ],
+    },
+    {
+      ...phone,
+      source: 'contacts',
+      rows: 10,
+      distinct_values: 3,
+      values: [
+        { value: '+47 2', rows: 4 },
+        { value: '+47 0', rows: 3 },
+      ],
+    },
+    {
+      source: 'contacts',
+      column: 'title',
+      reason: 'below_confidence',
+      detail: '0.9',
+      description: 'the confidence is below 0.9',
+      rows: 4,
+      distinct_values: 1,
+      values: [{ value: 'CTO', rows: 4 }],
+    },
   ])
-  expect(await countSkippedCells(database.db, 'accounts')).toHaveLength(1)
+  expect(await groupSkippedCells(database.db, { source: 'accounts' })).toHaveLength(1)
+  expect(await groupSkippedCells(database.db, { states: ['failed'] })).toMatchObject([
+    { column: 'title', rows: 4 },
+  ])
+  const pages: number[] = []
+  for await (const page of iterateSkippedCells(database.db, {}, 20, 7)) pages.push(page.length)
+  expect(pages).toEqual([7, 7, 6])
 })
 
 test('lists the sources that have rows', async () => {

@@ -36,6 +36,7 @@ const report: RunReport = {
   requests: { person: 402, company: 620, bulk: 30, retried: 14, throttled: 2 },
   jobs: { submitted: 30, completed: 28, failed: 2, expired: 0, in_doubt: 1, waiting: 0 },
   cells: { written: 9_221, protected: 312, skipped: 4 },
+  skipped_cells: [],
   rate: { limit: 200, window_ms: 2_000, used: 1_052, permitted: 1_066, utilisation: 0.9868 },
   duration_ms: 41_234,
 }

@@ -1,0 +1,69 @@
+import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
+import { sanitize } from '../../util/text.ts'
+import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
+import { formatValue } from './layout.ts'
+
+/** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
+const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_match', 'no_value'])
+
+const MAX_VALUES = 10
+const MAX_EXAMPLES = 3
+const MAX_VALUE_COLUMNS = 40
+/** Narrower than this, the reason stands below the column. */
+const MIN_REASON_COLUMNS = 24
+
+/**
+ * Skipped cells by column and reason with their values, the most frequent first. Texts are wrapped and never cut. What is
+ * beyond `max` are the rarest; they are summed up.
+ */
+export function renderSkippedGroups(
+  groups: readonly SkippedGroup[],
+  output: Output,
+  options: { readonly max: number },
+): string[] {
+  const { paint, textColumns } = output
+  const sorted = groups.toSorted((a, b) => b.rows - a.rows)
+  // One more line names the reason itself.
+  const shown = sorted.slice(0, sorted.length === options.max + 1 ? sorted.length : options.max)
+  const rest = sorted.slice(shown.length)
+  const several = new Set(groups.map((group) => group.source)).size > 1
+  const nameOf = ({ source, column }: SkippedGroup): string =>
+    sanitize(several ? `${source}.${column}` : column)
+  const numbers = Math.max(...shown.map((group) => formatCount(group.rows).length))
+  const names = Math.max(...shown.map((group) => textWidth(nameOf(group))))
+  const isWide = textColumns - numbers - names - 6 >= MIN_REASON_COLUMNS
+  const indent = ' '.repeat(isWide ? numbers + names + 6 : numbers + 4)
+  const room = textColumns - indent.length
+  return [
+    ...shown.flatMap((group) => {
+      const count = `  ${formatCount(group.rows).padStart(numbers)}  `
+      const texts = [
+        ...wrapText(group.description, room),
+        ...wrapText(describeValues(group), room).map((line) => paint('quiet', line)),
+      ].filter((line) => line !== '')
+      const lines = texts.map((line) => indent + line)
+      return isWide
+        ? [`${count}${padText(nameOf(group), names)}  ${texts[0] ?? ''}`, ...lines.slice(1)]
+        : [count + nameOf(group), ...lines]
+    }),
+    ...(rest.length === 0 ? [] : [`  ${paint('quiet', describeRest(rest))}`]),
+  ]
+}
+
+function describeValues({ reason, values, distinct_values: distinct }: SkippedGroup): string {
+  const isListed = ABOUT_VALUES.has(reason)
+  const shown = values.slice(0, isListed ? MAX_VALUES : MAX_EXAMPLES)
+  if (shown.length === 0) return ''
+  const texts = shown.map(({ value, rows }) => {
+    const text = truncate(formatValue(value), MAX_VALUE_COLUMNS)
+    return rows === 1 && !isListed ? text : `${text} (${formatCount(rows)})`
+  })
+  const more = distinct - shown.length
+  return `${[...texts, ...(more > 0 ? [pluralize(more, 'more value')] : [])].join(', ')}`
+}
+
+function describeRest(rest: readonly SkippedGroup[]): string {
+  const cells = rest.reduce((sum, group) => sum + group.rows, 0)
+  return `and ${pluralize(cells, 'cell')} for ${pluralize(rest.length, 'rarer reason')}`
+}
