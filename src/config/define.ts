@@ -1,7 +1,7 @@
 import type { WritePolicy, SourceKind } from '../domain/mapping.ts'
+import type { RecordField } from '../domain/record-fields.ts'
 import type { NotificationKind } from '../domain/run.ts'
 import type { LookupBudget } from './config.ts'
-import type { RecordField } from './fields.ts'
 
 /** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
 export type Duration = `${number}${'' | ' '}${DurationUnit}`

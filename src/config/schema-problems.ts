@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { SourceKind } from '../domain/mapping.ts'
-import { RECORD_FIELDS, suggestField } from './fields.ts'
+import { RECORD_FIELDS } from '../domain/record-fields.ts'
+import { suggestField } from './fields.ts'
 import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'

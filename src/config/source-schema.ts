@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { SourceKind } from '../domain/mapping.ts'
-import { RECORD_FIELDS, describeFields } from './fields.ts'
+import { RECORD_FIELDS } from '../domain/record-fields.ts'
+import { describeFields } from './fields.ts'
 import {
   booleanFlag,
   columnNameText,

@@ -1,0 +1,153 @@
+import type { SourceKind } from './mapping.ts'
+
+/** The fields of a record of each kind, as the service's interface lists them. A dot leads into an object. */
+export const RECORD_FIELDS = {
+  person: [
+    'id',
+    'email',
+    'name.full',
+    'name.first',
+    'name.last',
+    'title',
+    'seniority',
+    'department',
+    'phone',
+    'linkedin',
+    'company.id',
+    'company.name',
+    'company.domain',
+    'confidence',
+    'last_updated',
+  ],
+  company: [
+    'id',
+    'name',
+    'legal_name',
+    'domain',
+    'industry',
+    'sub_industry',
+    'employee_count',
+    'employee_range',
+    'revenue',
+    'revenue_range',
+    'founded_year',
+    'location.city',
+    'location.state',
+    'location.country',
+    'technologies',
+    'social.linkedin',
+    'social.twitter',
+  ],
+} as const satisfies Record<SourceKind, readonly string[]>
+
+/** A field of the record that a source of this kind can copy into a column. */
+export type RecordField<Kind extends SourceKind> = (typeof RECORD_FIELDS)[Kind][number]
+
+/** What the values of a field look like, as far as it can be known before the first answer. */
+export interface FieldShape {
+  readonly type: 'text' | 'number' | 'list' | 'object'
+  /** For a message: `a range such as 51-200`. */
+  readonly description: string
+  /** Usual values, from the shortest or smallest to the longest or largest. */
+  readonly examples: readonly unknown[]
+  /**
+   * - `fixed`: every value has the form of the examples
+   * - `open`: a text that the service documents no values of; the examples are the usual ones
+   * - `unknown`: the service does not document the form
+   */
+  readonly form: 'fixed' | 'open' | 'unknown'
+  /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
+  readonly isAtomic: boolean
+}
+
+const createShape = (
+  description: string,
+  examples: readonly unknown[],
+  options: Partial<FieldShape> = {},
+): FieldShape => ({ type: 'text', description, examples, form: 'fixed', isAtomic: false, ...options })
+
+const open = (description: string, ...examples: string[]): FieldShape =>
+  createShape(description, examples, { form: 'open' })
+const atomic = (description: string, ...examples: string[]): FieldShape =>
+  createShape(description, examples, { isAtomic: true })
+const numeric = (description: string, ...examples: number[]): FieldShape =>
+  createShape(description, examples, { type: 'number' })
+
+const identifier = createShape(
+  "the service's own identifier",
+  ['184467', 'per_8f3a2c91', '5f0c1b0e-7d0a-4a51-9a3e-1f6a0d2b9c77'],
+  { form: 'unknown', isAtomic: true },
+)
+const domain = atomic('a domain', 'x.com', 'analytical-engines.example')
+const organization = open('a name', 'IBM', 'The Boston Consulting Group, Inc.')
+
+/** The compiler holds the keys to `RECORD_FIELDS`. */
+const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>, FieldShape>> } = {
+  person: {
+    id: identifier,
+    email: atomic('an email address', 'a@x.io', 'ada.lovelace@analytical-engines.example'),
+    'name.full': open('a name', 'Bo Ek', 'Maria Fernanda Hernandez'),
+    'name.first': open('a name', 'Bo', 'Maria Fernanda'),
+    'name.last': open('a name', 'Ek', 'Fernandez-Hernandez'),
+    title: open('a job title', 'CEO', 'Director of Business Development'),
+    seniority: open(
+      'a word such as director',
+      'vp',
+      'c_suite',
+      'director',
+      'manager',
+      'senior',
+      'entry',
+    ),
+    department: open('a word such as engineering', 'sales', 'engineering', 'human_resources'),
+    phone: atomic('a telephone number such as +15551234567', '+4790000000', '+15551234567'),
+    linkedin: atomic(
+      'a URL',
+      'https://linkedin.com/in/bo',
+      'https://www.linkedin.com/in/maria-fernanda-hernandez',
+    ),
+    'company.id': identifier,
+    'company.name': organization,
+    'company.domain': domain,
+    confidence: numeric('a number from 0 to 1', 0.5, 0.93, 1),
+    last_updated: atomic('a time such as 2026-11-21T09:30:00Z', '2026-11-21T09:30:00Z'),
+  },
+  company: {
+    id: identifier,
+    name: organization,
+    legal_name: open('a name', 'IBM Corp.', 'The Boston Consulting Group, Inc.'),
+    domain,
+    industry: open('a text such as Financial Services', 'Retail', 'Software', 'Financial Services'),
+    sub_industry: open('a text such as Investment Banking', 'Biotech', 'Investment Banking'),
+    employee_count: numeric('a whole number', 1, 260, 2_300_000),
+    employee_range: open('a range such as 51-200', '1-10', '51-200', '501+', '5001-10000'),
+    revenue: numeric('a whole number, in full', 250_000, 12_000_000, 650_000_000_000),
+    revenue_range: open('a range such as $10M-$50M', '$1B+', '$10M-$50M'),
+    founded_year: numeric('a year', 1802, 1998, 2024),
+    'location.city': open('a name', 'Oslo', 'San Francisco'),
+    'location.state': open('a name or a code', 'CA', 'California'),
+    'location.country': open('a name or a code', 'NO', 'United States'),
+    technologies: createShape('a list of texts', [['React'], ['PostgreSQL', 'React', 'Google Analytics']], {
+      type: 'list',
+      form: 'open',
+    }),
+    'social.linkedin': atomic(
+      'a URL',
+      'https://linkedin.com/company/x',
+      'https://www.linkedin.com/company/analytical-engines',
+    ),
+    'social.twitter': atomic('a URL', 'https://x.com/acme', 'https://twitter.com/analyticalengines'),
+  },
+}
+
+/** What the values of a field look like; of `name` or `location`, the object. Null: the service does not list it. */
+export function shapeOfField(kind: SourceKind, field: string): FieldShape | null {
+  const shapes: Readonly<Record<string, FieldShape>> = SHAPES[kind]
+  if (Object.hasOwn(shapes, field)) return shapes[field] ?? null
+  const inner = Object.keys(shapes).filter((name) => name.startsWith(`${field}.`))
+  if (inner.length === 0) return null
+  const example = Object.fromEntries(
+    inner.map((name) => [name.slice(field.length + 1), shapes[name]?.examples[0]]),
+  )
+  return createShape(`an object with ${Object.keys(example).join(', ')}`, [example], { type: 'object' })
+}
