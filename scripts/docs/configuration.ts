@@ -1,4 +1,4 @@
-import { RECORD_FIELDS } from '../../src/config/fields.ts'
+import { RECORD_FIELDS } from '../../src/domain/record-fields.ts'
 import { configJsonSchema } from '../../src/config/json-schema.ts'
 import { table } from './table.ts'
 

@@ -90,15 +90,7 @@ const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>
     'name.first': open('a name', 'Bo', 'Maria Fernanda'),
     'name.last': open('a name', 'Ek', 'Fernandez-Hernandez'),
     title: open('a job title', 'CEO', 'Director of Business Development'),
-    seniority: open(
-      'a word such as director',
-      'vp',
-      'c_suite',
-      'director',
-      'manager',
-      'senior',
-      'entry',
-    ),
+    seniority: open('a word such as director', 'vp', 'c_suite', 'director', 'manager', 'senior', 'entry'),
     department: open('a word such as engineering', 'sales', 'engineering', 'human_resources'),
     phone: atomic('a telephone number such as +15551234567', '+4790000000', '+15551234567'),
     linkedin: atomic(

@@ -19,14 +19,24 @@ export async function query<Row>(
  * @returns the error that the database raised, or null
  */
 export async function tryQuery(db: Db, text: string, parameters: readonly unknown[] = []): Promise<unknown> {
+  const attempt = await tryRows(db, text, parameters)
+  return 'error' in attempt ? attempt.error : null
+}
+
+/** Runs a query that may fail, in the same way. */
+export async function tryRows<Row>(
+  db: Db,
+  text: string,
+  parameters: readonly unknown[] = [],
+): Promise<{ readonly rows: readonly Row[] } | { readonly error: unknown }> {
   const inTransaction = 'isTransaction' in db && db.isTransaction === true
   try {
     if (inTransaction) await query(db, 'savepoint fillrate_attempt')
-    await query(db, text, parameters)
+    const rows = await query<Row>(db, text, parameters)
     if (inTransaction) await query(db, 'release savepoint fillrate_attempt')
-    return null
+    return { rows }
   } catch (error) {
     if (inTransaction) await query(db, 'rollback to savepoint fillrate_attempt')
-    return error
+    return { error }
   }
 }

@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import { listNames } from '../util/text.ts'
 import { type Db, query } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery, type SourcePageOptions } from './page.ts'
@@ -63,16 +62,6 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
         `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
       ),
     )
-  for (const { column, fit, mapping } of source.outputs)
-    if (fit.kind === 'enum' && mapping.map === null && mapping.sql === null)
-      findings.push(
-        add(
-          `outputs.${column}`,
-          `no map; a value that is not one of ${listNames(fit.labels)} will be skipped`,
-          'a map to the labels, or values that are labels already',
-          'Give a `map` from the service’s values to the labels.',
-        ),
-      )
   return findings
 }
 

@@ -4,7 +4,7 @@ import { probeCells, probeExpressions, resolveChangedAtType, scanExpressions } f
 import { resolveKey } from './check/key.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
-import { ProblemList, SourceProblems } from './problems.ts'
+import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 import { writeStatement } from './write/statement.ts'
@@ -16,12 +16,23 @@ export type { Source } from './source-model.ts'
  * @throws SourceProblems with every problem that can be found at once
  */
 export async function openSource(db: Db, mapping: SourceMapping): Promise<Source> {
+  const { source, problems } = await resolveSource(db, mapping)
+  if (source === null || problems.length > 0) throw new SourceProblems(problems)
+  return source
+}
+
+/** The same without an exception: beside the problems, the source as far as it could be resolved, or null. */
+export async function resolveSource(
+  db: Db,
+  mapping: SourceMapping,
+): Promise<{ readonly source: Source | null; readonly problems: readonly SourceProblem[] }> {
   const report = new ProblemList(mapping.name)
+  const { problems } = report
   scanExpressions(mapping, report)
   // An expression that could leave its parentheses is never sent to the database.
-  const unsafe = new Set(report.problems.map((problem) => problem.place))
+  const unsafe = new Set(problems.map((problem) => problem.place))
   const table = await findTable(db, mapping.table, report)
-  if (table === null) throw new SourceProblems(report.problems)
+  if (table === null) return { source: null, problems }
 
   const key = resolveKey(table, mapping, report)
   const keyNames = key?.keyColumns.map((column) => column.name) ?? []
@@ -31,7 +42,7 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
   const changed =
     canProbe && !unsafe.has('changedAt') ? await resolveChangedAtType(db, table, mapping, report) : null
-  if (key === null) throw new SourceProblems(report.problems)
+  if (key === null) return { source: null, problems }
   const source: Source = {
     name: mapping.name,
     mapping,
@@ -41,9 +52,8 @@ export async function openSource(db: Db, mapping: SourceMapping): Promise<Source
     touches,
     changedAtType: changed,
   }
-  if (report.problems.length === 0) await checkWritePlan(db, source, report)
-  if (report.problems.length > 0) throw new SourceProblems(report.problems)
-  return source
+  if (problems.length === 0) await checkWritePlan(db, source, report)
+  return { source, problems }
 }
 
 /** Plans the write, which finds problems that no part shows alone. */

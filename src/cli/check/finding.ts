@@ -1,5 +1,6 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
+import { pluralize } from '../../util/format.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
 /** The result of one check. Skipped: not checked, because of an earlier error. */
@@ -13,14 +14,17 @@ export interface Finding {
   readonly text: string
   /** How to fix it, if no problem says it. */
   readonly todo: string | null
-  readonly problems: readonly Problem[]
+  readonly problems: readonly CheckedProblem[]
 }
+
+/** A problem of a finding. Where a finding has errors and warnings, each has its own verdict. */
+export type CheckedProblem = Problem & { readonly verdict?: 'error' | 'warning' }
 
 export function createFinding(
   name: string,
   verdict: FindingVerdict,
   text: string,
-  more: { readonly todo?: string | null; readonly problems?: readonly Problem[] } = {},
+  more: { readonly todo?: string | null; readonly problems?: readonly CheckedProblem[] } = {},
 ): Finding {
   return { name, verdict, text, todo: more.todo ?? null, problems: more.problems ?? [] }
 }
@@ -29,6 +33,26 @@ export const createFailedFinding = (name: string, problems: readonly Problem[]):
   createFinding(name, 'error', problems.length === 1 ? '1 problem' : `${problems.length} problems`, {
     problems,
   })
+
+/** A finding with errors, warnings, both or neither; without errors, `text` says what was found. */
+export function createMixedFinding(
+  name: string,
+  text: string,
+  errors: readonly Problem[],
+  warnings: readonly Problem[],
+): Finding {
+  const problems = [
+    ...errors.map((one) => ({ ...one, verdict: 'error' as const })),
+    ...warnings.map((one) => ({ ...one, verdict: 'warning' as const })),
+  ]
+  if (errors.length === 0)
+    return createFinding(name, warnings.length > 0 ? 'warning' : 'ok', text, { problems })
+  const counts = [
+    pluralize(errors.length, 'problem'),
+    ...(warnings.length > 0 ? [pluralize(warnings.length, 'warning')] : []),
+  ]
+  return createFinding(name, 'error', counts.join(', '), { problems })
+}
 
 /** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {

@@ -3,18 +3,24 @@ import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { PageRow } from '../../sources/page.ts'
-import { type Source, openSource } from '../../sources/source.ts'
+import { type Misfit } from '../../sources/check/fit.ts'
+import { findMisfits } from '../../sources/check/values.ts'
+import { type Source, resolveSource } from '../../sources/source.ts'
+import type { SourceProblem } from '../../sources/problems.ts'
 import { FIRST_PAGE, findVolatileInputs, readInputs } from '../../sources/volatile-inputs.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
-import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
+import { type Finding, createFailedFinding, createFinding, createMixedFinding, toFinding } from './finding.ts'
 import { listExecutors, readTriggerState } from '../../sources/triggers/install.ts'
 
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
-/** Checks a source against the database: names, types, privileges and expressions, then rows and query plans. */
+/**
+ * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
+ * then rows and query plans. Each problem has a verdict of its own: what can never work is an error.
+ */
 export async function checkSource(
   db: Database,
   mapping: SourceMapping,
@@ -22,17 +28,46 @@ export async function checkSource(
 ): Promise<Finding> {
   const name = `source ${mapping.name}`
   try {
-    const source = await openSource(db, mapping)
-    const wrong = await wrongRows(db, source)
-    if (wrong.length > 0) return createFailedFinding(name, wrong)
-    const remarks = await inTransaction(db, (tx) => describeSource(tx, source), CHECK_MS)
-    const text = `${mapping.table}, ${pluralize(source.outputs.length, 'column')} to fill`
-    return createFinding(name, remarks.length > 0 ? 'warning' : 'ok', text, { problems: remarks })
+    const { source, problems } = await resolveSource(db, mapping)
+    const misfits = source === null ? [] : await findNewMisfits(db, source, problems)
+    const byFrequency = (frequency: Misfit['frequency']): Problem[] =>
+      misfits.filter((one) => one.frequency === frequency).map((one) => toProblem(mapping.name, one))
+    const errors: Problem[] = [...problems, ...byFrequency('never')]
+    const warnings = byFrequency('seldom')
+    if (source !== null && problems.length === 0) {
+      const rows = await wrongRows(db, source)
+      errors.push(...rows)
+      // The plan and the data are of interest once the rows can be read.
+      if (rows.length === 0)
+        warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source), CHECK_MS)))
+    }
+    const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
+    return createMixedFinding(name, text, errors, warnings)
   } catch (error) {
     if (isTooSlow(error)) return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })
     return toFinding(name, error, env)
   }
 }
+
+/** Misfits of the outputs that have no other problem. */
+async function findNewMisfits(
+  db: Database,
+  source: Source,
+  problems: readonly Problem[],
+): Promise<readonly Misfit[]> {
+  const misfits = await inTransaction(db, (tx) => findMisfits(tx, source), CHECK_MS)
+  return misfits.filter(
+    ({ place }) => !problems.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
+  )
+}
+
+const toProblem = (source: string, { place, found, expected, todo }: Misfit): SourceProblem => ({
+  source,
+  place,
+  found,
+  expected,
+  todo,
+})
 
 /** Checks the first rows: joins that duplicate rows, expressions that fail or are volatile. */
 async function wrongRows(db: Database, source: Source): Promise<readonly Problem[]> {

@@ -1,5 +1,5 @@
 import { formatProblems } from '../../config/problems.ts'
-import type { Finding, FindingVerdict } from '../check/finding.ts'
+import type { CheckedProblem, Finding, FindingVerdict } from '../check/finding.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { pluralize } from '../../util/format.ts'
@@ -28,9 +28,15 @@ export function renderFinding(finding: Finding, output: Output): string[] {
     isBeside ? `${start}  ${first}` : start,
     ...(isBeside ? rest : [first, ...rest]).map((line) => indent + line),
     ...(finding.todo === null ? [] : wrapText(finding.todo, room).map((line) => indent + line)),
-    ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(finding.problems).split('\n'), '']),
+    ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(markWarnings(finding)).split('\n'), '']),
   ]
 }
+
+/** Beside errors, a warning is marked as such. */
+const markWarnings = ({ problems, verdict }: Finding): readonly CheckedProblem[] =>
+  problems.map((one) =>
+    verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
+  )
 
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {

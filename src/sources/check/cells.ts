@@ -6,6 +6,7 @@ import type { Fit } from '../column-type.ts'
 import type { ProblemList } from '../problems.ts'
 import { quoteName, splitName } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
+import { listLabels } from './fit.ts'
 import { directInputColumns } from './input-columns.ts'
 import { grantSelect } from './key.ts'
 
@@ -194,9 +195,4 @@ function checkMap({ mapping, fit }: MappedOutput, place: string, report: Problem
       labels ? `Correct the label.${suggestion(String(to), labels)}` : 'Correct the value.',
     )
   }
-}
-
-function listLabels(fit: Fit): readonly string[] | null {
-  if (fit.kind === 'array') return listLabels(fit.element)
-  return fit.kind === 'enum' ? fit.labels : null
 }

@@ -51,6 +51,12 @@ function coerceOutput(
   if (isEmptyValue(found)) return notCoerced('absent')
   const bound = mapping.minConfidence ?? source.mapping.minConfidence
   if (confidence !== null && confidence < bound) return notCoerced('below_confidence', String(bound))
+  return coerceField(output, found)
+}
+
+/** Coerces a field that is present: by `map`, `matches` and the column's type, in this order. */
+export function coerceField(output: MappedOutput, found: unknown): Coercion {
+  const { mapping } = output
   const mapped = mapping.map === null ? coerced(found) : mapValue(found, mapping.map)
   if (!mapped.ok) return mapped
   if (mapping.matches !== null && !matches(mapped.value, mapping.matches)) return notCoerced('no_match')

@@ -155,7 +155,7 @@ const REMARKS: typeof MISTAKES = [
     'unmapped',
     { outputs: { stage: 'seniority' } },
     'outputs.stage',
-    'not one of Lead, Customer',
+    '`seniority`, a word such as director, into stage (Lead, Customer): "entry" does not fit',
     'Give a `map`',
   ],
 ]
@@ -185,6 +185,7 @@ describe('every mistake in a source is reported with a fix', () => {
         expected: expect.any(String),
         todo: expect.stringContaining(todo),
         source: name,
+        verdict: 'warning',
       },
     ])
   })

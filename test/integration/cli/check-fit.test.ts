@@ -1,0 +1,300 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+
+// Whether a field can fit its column, on a table with a column for each case.
+
+let database: TestDatabase
+let folder: string
+let problems: ReadonlyMap<string, Problem>
+
+interface Problem {
+  readonly place: string
+  readonly found: string
+  readonly expected: string
+  readonly todo: string
+  readonly verdict: 'error' | 'warning'
+}
+
+/** A column, its type, its output, and what is found; null: nothing. */
+type Case = readonly [
+  column: string,
+  type: string,
+  output: unknown,
+  found: null | readonly [verdict: Problem['verdict'], found: string, todo?: string, below?: string],
+]
+
+const COMPANY: readonly Case[] = [
+  // A list.
+  ['tech_text', 'text', 'technologies', ['error', 'a list of texts, into text', "as: 'json'"]],
+  ['tech_json_text', 'text', { field: 'technologies', as: 'json' }, null],
+  ['tech_array', 'text[]', 'technologies', null],
+  ['tech_jsonb', 'jsonb', 'technologies', null],
+  [
+    'tech_joined',
+    'text',
+    { field: 'technologies', sql: "array_to_string(array(select jsonb_array_elements_text($json)), ', ')" },
+    null,
+  ],
+  ['tech_integers', 'integer[]', 'technologies', ['error', 'into integer[]']],
+  [
+    'tech_mapped',
+    'text',
+    { field: 'technologies', map: { React: 'react' } },
+    ['error', 'a list of texts, into text'],
+  ],
+  [
+    'tech_key',
+    'text',
+    { field: 'technologies', sql: "$json ->> 'name'" },
+    ['error', "it has no key 'name'", 'Name the field', '.sql'],
+  ],
+  // An object.
+  ['place', 'text', { field: 'location', unlisted: true }, ['error', 'an object with city', 'location.city']],
+  ['place_json', 'jsonb', { field: 'location', unlisted: true }, null],
+  // A range.
+  [
+    'range_number',
+    'integer',
+    'employee_range',
+    ['error', 'a range such as 51-200, into integer', '`employee_count`'],
+  ],
+  ['range_text', 'text', 'employee_range', null],
+  [
+    'range_lower',
+    'integer',
+    { field: 'employee_range', sql: String.raw`substring($value from '\d+')` },
+    null,
+  ],
+  ['range_mapped', 'integer', { field: 'employee_range', map: { '1-10': 10, '11-50': 50 } }, null],
+  [
+    'range_cast',
+    'integer',
+    { field: 'employee_range', sql: '$value::int' },
+    ['error', 'invalid input syntax for type integer', 'Correct the expression', '.sql'],
+  ],
+  [
+    'range_math',
+    'integer',
+    { field: 'employee_range', sql: '$value * 2' },
+    ['error', 'it calculates with $value', 'number', '.sql'],
+  ],
+  [
+    'count_mapped',
+    'text',
+    { field: 'employee_count', map: { '1-10': 'small', '11-50': 'medium' } },
+    ['error', '1-10, 11-50, for `employee_count`', '`employee_range`', '.map'],
+  ],
+  // Numbers that are too large.
+  ['count_small', 'smallint', 'employee_count', ['warning', '2300000 does not fit', 'bigint']],
+  ['count', 'integer', 'employee_count', null],
+  ['revenue_int', 'integer', 'revenue', ['warning', '650000000000 does not fit']],
+  ['revenue_small', 'smallint', 'revenue', ['error', 'into smallint']],
+  ['revenue_big', 'bigint', 'revenue', null],
+  ['revenue_numeric', 'numeric(5,2)', 'revenue', ['error', 'into numeric(5,2)', 'bigint']],
+  ['founded', 'numeric(4)', 'founded_year', null],
+  ['founded_short', 'numeric(3)', 'founded_year', ['error', 'into numeric(3,0)']],
+  ['founded_at', 'date', 'founded_year', ['error', 'a year, into date']],
+  // A text that is too long.
+  ['country', 'char(2)', 'location.country', ['warning', '"United States" does not fit', 'Widen it']],
+  ['site', 'varchar(10)', 'social.linkedin', ['error', 'a URL, into character varying(10)', 'type text']],
+  [
+    'site_cut',
+    'varchar(40)',
+    { field: 'social.linkedin', tooLong: 'truncate' },
+    ['warning', "'truncate', for `social.linkedin`", 'skipped', '.tooLong'],
+  ],
+  ['industry_cut', 'varchar(8)', { field: 'industry', tooLong: 'truncate' }, null],
+  // An unlisted field near a listed one is not judged.
+  ['custom', 'integer', { field: 'headcount', unlisted: true }, null],
+]
+
+const PERSON: readonly Case[] = [
+  // Foreign keys.
+  [
+    'account_id',
+    'bigint references accounts',
+    'company.name',
+    ['error', 'a foreign key to accounts', '(select id from accounts where … = $value)'],
+  ],
+  ['owner_id', 'uuid references owners', 'company.id', ['error', 'a foreign key to owners']],
+  [
+    'site',
+    'text references sites (name)',
+    'company.domain',
+    ['warning', 'a foreign key to sites', 'select name from sites'],
+  ],
+  [
+    'looked_up',
+    'bigint references accounts',
+    { field: 'company.name', sql: '(select id from accounts where name = $value)' },
+    null,
+  ],
+  ['level_id', 'int references levels', { field: 'seniority', map: { vp: 1, director: 2 } }, null],
+  [
+    'level_wrong',
+    'int references levels',
+    { field: 'seniority', map: { vp: 1, director: 9 } },
+    ['error', "'9': no row of levels has this id", 'Correct', '.map.director'],
+  ],
+  // Enums.
+  ['stage', 'stage', 'seniority', ['warning', '(Lead, Customer)', '`map`']],
+  ['stage_url', 'stage', 'linkedin', ['error', '(Lead, Customer)', '`map`']],
+  ['stage_mapped', 'stage', { field: 'seniority', map: { vp: 'Lead' } }, null],
+  [
+    'stage_wrong',
+    'stage',
+    { field: 'seniority', map: { vp: 'Leed' } },
+    ['error', "'Leed', which is no label", "Did you mean 'Lead'?", '.map.vp'],
+  ],
+  ['stage_all', 'seniority', 'seniority', null],
+  [
+    'stage_lower',
+    'stage',
+    { field: 'seniority', sql: 'lower($value)' },
+    ['warning', 'invalid input value for enum', 'Correct the expression', '.sql'],
+  ],
+  [
+    'stage_unlisted',
+    'stage',
+    { field: 'lifecycle', unlisted: true },
+    ['warning', 'not one of Lead, Customer', '`map`'],
+  ],
+  // Maps and constraints.
+  [
+    'grade',
+    `integer check (grade between 1 and 5)`,
+    { field: 'seniority', map: { vp: 5, director: 6 } },
+    ['error', "'6': violates the constraint people_grade_check", 'Correct', '.map.director'],
+  ],
+  [
+    'grade_text',
+    'integer',
+    { field: 'seniority', map: { vp: 'five' } },
+    ['error', "'five', which does not fit", 'Correct', '.map.vp'],
+  ],
+  [
+    'level',
+    `text check (level in ('junior', 'senior'))`,
+    'department',
+    ['warning', 'violates the constraint people_level_check', '`map`'],
+  ],
+  ['checked', `text check (checked like '+%')`, 'phone', null],
+  [
+    'short',
+    `text check (length(short) < 5)`,
+    'email',
+    ['error', 'violates the constraint people_short_check'],
+  ],
+  ['rank', 'rank', { field: 'seniority', map: { vp: 11 } }, ['error', 'rank_check', 'Correct', '.map.vp']],
+  ['address', 'inet', 'company.domain', ['error', 'invalid input syntax for type inet']],
+  // Types that text never is.
+  ['is_boss', 'boolean', 'title', ['error', 'a job title, into boolean']],
+  ['is_vp', 'boolean', { field: 'seniority', sql: "$value = 'vp'" }, null],
+  ['born', 'date', 'title', ['error', 'a job title, into date']],
+  ['seen', 'timestamptz', 'last_updated', null],
+  ['external', 'uuid', 'title', ['error', 'a job title, into uuid']],
+  ['external_id', 'uuid', 'id', null],
+  ['phone_number', 'integer', 'phone', ['error', 'a telephone number']],
+  ['score', 'integer', 'confidence', ['warning', 'a number from 0 to 1', 'round($value * 100)']],
+  // `$json` taken for the whole record.
+  [
+    'title',
+    'text',
+    { field: 'title', sql: "$json->>'title'" },
+    ['error', "$json is the field `title` alone, a job title: it has no key 'title'", '$value', '.sql'],
+  ],
+  ['title_path', 'text', { field: 'title', sql: "$json #>> '{}'" }, null],
+  [
+    'title_deep',
+    'text',
+    { field: 'title', sql: "($json) #>> '{company,name}'" },
+    ['error', 'it has no key', '$value', '.sql'],
+  ],
+  ['last', 'text', { field: 'name', unlisted: true, sql: "$json ->> 'last'" }, null],
+  [
+    'middle',
+    'text',
+    { field: 'name', unlisted: true, sql: "$json ->> 'middle'" },
+    ['error', "it has no key 'middle'", 'Name the field', '.sql'],
+  ],
+  // A pattern.
+  [
+    'local',
+    'text',
+    { field: 'phone', matches: String.raw`^0\d+$` },
+    ['error', 'a telephone number', 'Correct `matches`'],
+  ],
+  // A key inside jsonb takes everything.
+  ['extra.department', '', 'department', null],
+]
+
+const columns = (cases: readonly Case[]): string =>
+  cases.flatMap(([column, type]) => (type === '' ? [] : [`${column} ${type}`])).join(', ')
+const outputs = (cases: readonly Case[]): object =>
+  Object.fromEntries(cases.map(([column, , output]) => [column, output]))
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create type stage as enum ('Lead', 'Customer');
+    create type seniority as enum ('entry', 'senior', 'manager', 'director', 'vp', 'c_suite');
+    create domain rank as integer constraint rank_check check (value < 10);
+    create table accounts (id bigint primary key, name text);
+    create table owners (id uuid primary key);
+    create table sites (name text primary key);
+    create table levels (id int primary key);
+    insert into levels values (1), (2);
+    create table companies (id int primary key, website text, ${columns(COMPANY)});
+    create table people (id int primary key, mail text, extra jsonb, ${columns(PERSON)});
+    insert into companies (id, website) values (1, 'example.com');
+    insert into people (id, mail) values (1, 'ada@example.com')`)
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-fit-'))
+  const sources = {
+    companies: {
+      kind: 'company',
+      table: 'companies',
+      inputs: { domain: 't.website' },
+      outputs: outputs(COMPANY),
+    },
+    people: { kind: 'person', table: 'people', inputs: { email: 't.mail' }, outputs: outputs(PERSON) },
+  }
+  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ sources, budget: 5 }))
+  const { stdout } = await runProgram({ cwd: folder, env: { DATABASE_URL: database.url } }, 'check', '--json')
+  if (!stdout.includes('"checks"')) throw new Error(stdout)
+  const { checks } = JSON.parse(stdout) as { checks: { name: string; problems: Problem[] }[] }
+  problems = new Map(
+    checks
+      .filter(({ name }) => name.startsWith('source '))
+      .flatMap(({ name, problems }) => problems.map((one) => [`${name.slice(7)}.${one.place}`, one])),
+  )
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await database.drop()
+})
+
+const all = [
+  ...COMPANY.map((one) => ['companies', ...one] as const),
+  ...PERSON.map((one) => ['people', ...one] as const),
+]
+
+describe('a field that can never fit its column is an error, and one that seldom fits a warning', () => {
+  test.each(all.filter((one) => one[4] !== null))('%s.%s', (source, column, _type, _output, wanted) => {
+    const [verdict, found, todo = '', below = ''] = wanted ?? ['error', '']
+    expect(problems.get(`${source}.outputs.${column}${below}`)).toMatchObject({
+      verdict,
+      found: expect.stringContaining(found),
+      todo: expect.stringContaining(todo),
+    })
+  })
+
+  test.each(all.filter((one) => one[4] === null))('%s.%s fits', (source, column) => {
+    const place = `${source}.outputs.${column}`
+    const found = [...problems.keys()].filter((one) => one === place || one.startsWith(`${place}.`))
+    expect(found).toEqual([])
+  })
+})
