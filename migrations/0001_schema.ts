@@ -188,7 +188,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 async function createRows(db: Kysely<unknown>): Promise<void> {
   // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
-  // `last_written`: the latest value that Fillrate wrote to each column. `due_at`: when the row may be picked again.
+  // `last_written`: the latest value that Fillrate wrote to each column. `own_writes`: what its writes left in columns that
+  // inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when the row may be
+  // picked again.
   await sql`
     create table fillrate.rows (
       source text not null,
@@ -203,6 +205,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       reason text,
       run_id bigint,
       last_written jsonb,
+      own_writes jsonb,
       notes jsonb,
       cells_written integer not null default 0,
       cells_protected integer not null default 0,
@@ -225,6 +228,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   )
   await sql`create index rows_by_run on fillrate.rows (run_id, state)`.execute(db)
   await sql`create index rows_by_lookup on fillrate.rows (lookup_id)`.execute(db)
+  await sql`create index rows_own_writes on fillrate.rows (source, key) where own_writes is not null`.execute(
+    db,
+  )
   await sql`create index rows_due on fillrate.rows (source, due_at) where due_at is not null`.execute(db)
 
   // Values of a record that were not written to their cells, each with its reason: a code, and what differs within it

@@ -46,6 +46,7 @@ import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { createBreaker } from './service/breaker.ts'
 import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/expressions.ts'
+import { linkSources } from './sources/link.ts'
 import { openSource, type Source } from './sources/source.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
@@ -126,10 +127,10 @@ export async function openApp(options: AppOptions): Promise<App> {
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
-    const sources = new Map<string, Source>()
-    for (const mapping of Object.values(config.sources))
-      sources.set(mapping.name, await openSource(db, mapping))
-    return buildApp(options, db, sources)
+    const opened: Source[] = []
+    for (const mapping of Object.values(config.sources)) opened.push(await openSource(db, mapping))
+    const sources = await linkSources(db, opened)
+    return buildApp(options, db, new Map(sources.map((source) => [source.name, source])))
   } catch (error) {
     await db.destroy()
     throw error

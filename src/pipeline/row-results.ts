@@ -70,6 +70,7 @@ export function toFinishedRow(
     ...baseResult(row),
     ...finished,
     written: after,
+    ownWrites: result.ownWrites ?? null,
     cells: {
       written: after ? Object.keys(after).length : 0,
       protected: result.protectedCount,

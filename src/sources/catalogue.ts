@@ -41,6 +41,10 @@ export interface Table {
   readonly hasDeferred: boolean
   /** The user's triggers may change a row again after its update, which RETURNING does not show. */
   readonly hasAfterTriggers: boolean
+  /** The user's triggers may change other columns of a row with its update. */
+  readonly hasUpdateTriggers: boolean
+  /** Its name without the schema means this table. */
+  readonly isVisible: boolean
   /** Tables other than partitions inherit from it: a unique key holds in each of them alone. */
   readonly isInherited: boolean
   /** The database's encoding: `UTF8`. */
@@ -64,6 +68,8 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     keyOperators: found.unique_keys.map((key) => key.operators.map(toOperators)),
     hasDeferred: found.has_deferred,
     hasAfterTriggers: found.has_after_triggers,
+    hasUpdateTriggers: found.has_update_triggers,
+    isVisible: found.is_visible,
     isInherited: found.is_inherited,
     encoding: found.encoding,
   }
@@ -87,6 +93,8 @@ interface FoundTable {
   readonly relkind: string
   readonly has_deferred: boolean
   readonly has_after_triggers: boolean
+  readonly has_update_triggers: boolean
+  readonly is_visible: boolean
   readonly is_inherited: boolean
   readonly encoding: string
   readonly unique_keys: ReadonlyArray<{
@@ -129,15 +137,19 @@ interface FoundColumn extends RawType {
 
 const kinds: Readonly<Record<string, TableKind>> = { v: 'view', m: 'materialized view', f: 'foreign table' }
 
+const hasTriggers = (which: string): string => `
+         exists (select from pg_trigger g
+                  where g.tgrelid in (select c.oid union all select p.relid from pg_partition_tree(c.oid) p)
+                    and not g.tgisinternal and g.tgenabled <> 'D' and ${which}
+                    and g.tgname not like 'fillrate\\_follow\\_%')`
+
 const tableQuery = `
   select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
+         pg_table_is_visible(c.oid) as is_visible,
          exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.
-         exists (select from pg_trigger g
-                  where g.tgrelid in (select c.oid union all select p.relid from pg_partition_tree(c.oid) p)
-                    and not g.tgisinternal and g.tgenabled <> 'D' and g.tgtype & 82 = 16
-                    and g.tgname not like 'fillrate\\_follow\\_%') as has_after_triggers,
+         ${hasTriggers('g.tgtype & 82 = 16')} as has_after_triggers, ${hasTriggers('g.tgtype & 80 = 16')} as has_update_triggers,
          exists (select from pg_inherits h join pg_class i on i.oid = h.inhrelid
                   where h.inhparent = c.oid and not i.relispartition) as is_inherited,
          coalesce((

@@ -1,6 +1,7 @@
 import type { InputName } from '../domain/mapping.ts'
 import { renderExpression } from './expression.ts'
-import type { Source } from './source-model.ts'
+import { givenRowSql, recordedCells, recordedJsonSql } from './own-writes.ts'
+import type { Source, Writer } from './source-model.ts'
 
 export const MAPPING_INPUTS = [
   'email',
@@ -10,15 +11,71 @@ export const MAPPING_INPUTS = [
   'domain',
 ] as const satisfies InputName[]
 
-/** SQL for an input as text; NULL if it is not configured. */
-export function inputSql(source: Pick<Source, 'mapping'>, name: InputName): string {
-  const expression = source.mapping.inputs[name]
-  return expression === undefined ? 'null::text' : `(${renderExpression(expression).sql}\n)::text`
+/** SQL for an input as text, as the row stands; NULL if it is not configured. */
+export const inputSql = ({ mapping }: Pick<Source, 'mapping'>, name: InputName): string =>
+  expressionSql(mapping.inputs[name])
+
+const expressionSql = (expression: string | undefined): string =>
+  expression === undefined ? 'null::text' : `(${renderExpression(expression).sql}\n)::text`
+
+/** SQL for the inputs of a row without what Fillrate wrote itself. */
+export interface RowInputsSql {
+  /** What follows the joins in FROM. */
+  readonly from: string
+  readonly values: Readonly<Record<InputName, string>>
+  /** The hash of the raw inputs: any change of an input changes it, even a blank. */
+  readonly hash: string
+  /** The inputs that hold what Fillrate wrote, by name, as jsonb; NULL: none. */
+  readonly filled: string
 }
 
-/** SQL for the hash of a row's raw inputs: any change of an input changes it, even a blank. */
-export const inputHashSql = (source: Pick<Source, 'mapping'>): string =>
-  `md5(array_to_json(array[${MAPPING_INPUTS.map((name) => inputSql(source, name)).join(', ')}])::text)`
+/** @param recorded also gives the recorded cells, as `"~inputs"."~given"` */
+export function rowInputsSql(source: Source, { recorded = false } = {}): RowInputsSql {
+  const { ownWrites } = source
+  const stands = toRecord((name) => inputSql(source, name))
+  if (ownWrites === undefined)
+    return { from: '', values: stands, hash: hashSql(stands), filled: 'null::jsonb' }
+  const values = toRecord((name) => `"~inputs".${name}`)
+  const filled = MAPPING_INPUTS.filter((name) => source.mapping.inputs[name] !== undefined).map(
+    (name) =>
+      `case when ${stands[name]} is distinct from ${values[name]} then jsonb_build_object('${name}', ${stands[name]}) else '{}' end`,
+  )
+  return {
+    from: givenInputsSql(source, ownWrites, recorded ? ownWrites.writers : ownWrites.readFrom, recorded),
+    values,
+    hash: hashSql(values),
+    filled: `nullif(${filled.join(' || ')}, '{}')`,
+  }
+}
+
+/**
+ * LATERAL: the inputs on the row as the user gave it. Inside, `t` is that row, and hides the one outside. Fenced by
+ * OFFSET 0, or an expression would run once for each reference to it.
+ */
+function givenInputsSql(
+  { table }: Source,
+  { inputs, joins, joinsAgain }: NonNullable<Source['ownWrites']>,
+  writers: readonly Writer[],
+  recorded: boolean,
+): string {
+  // Joins that do not give one row give no input.
+  const once = (value: string): string => (joinsAgain ? `(array_agg(${value}))[1]` : value)
+  const values = MAPPING_INPUTS.map((name) => `${once(expressionSql(inputs[name]))} as ${name}`)
+  const given = recorded ? [`${once(recordedJsonSql(recordedCells(writers)))} as "~given"`] : []
+  return `
+      left join lateral (
+        select ${[...values, ...given].join(', ')}
+          from (select) as "~one" ${givenRowSql(table.columns, writers)}
+         ${joinsAgain && joins !== null ? renderExpression(joins).sql : ''}
+         ${joinsAgain ? 'having count(*) = 1' : ''} offset 0
+      ) as "~inputs" on true`
+}
+
+const toRecord = (value: (name: InputName) => string): Readonly<Record<InputName, string>> =>
+  Object.fromEntries(MAPPING_INPUTS.map((name) => [name, value(name)])) as Record<InputName, string>
+
+const hashSql = (values: Readonly<Record<InputName, string>>): string =>
+  `md5(array_to_json(array[${MAPPING_INPUTS.map((name) => values[name]).join(', ')}])::text)`
 
 /** SQL for the FROM clause after the table. */
 export const joinsSql = (source: Pick<Source, 'mapping'>): string =>
@@ -27,3 +84,9 @@ export const joinsSql = (source: Pick<Source, 'mapping'>): string =>
 /** SQL: whether a row belongs to the source. */
 export const eligibleSql = (source: Pick<Source, 'mapping'>): string =>
   source.mapping.where === null ? 'true' : `(${renderExpression(source.mapping.where).sql}\n)`
+
+/** A statement that evaluates the inputs of no row: it fails if they cannot be evaluated. */
+export const inputsProbeSql = (source: Source): string => {
+  const { values, from } = rowInputsSql(source, { recorded: true })
+  return `select ${Object.values(values).join(', ')} from ${source.table.sql} as t ${joinsSql(source)} ${from} limit 0`
+}

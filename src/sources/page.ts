@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { InputName } from '../domain/mapping.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
 import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
-import { eligibleSql, inputHashSql, inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
+import { eligibleSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
 import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
@@ -12,8 +13,10 @@ import type { Source } from './source-model.ts'
 export interface PageRow {
   /** The key as text; of several columns, a JSON array. */
   readonly key: string
-  /** MD5 over the raw inputs. */
+  /** MD5 over the raw inputs, without what Fillrate wrote itself. */
   readonly input_hash: string
+  /** The inputs that Fillrate filled itself: not requested with. Null: none. */
+  readonly filled: Readonly<Partial<Record<InputName, string>>> | null
   readonly email: string | null
   readonly linkedin_url: string | null
   readonly name: string | null
@@ -102,17 +105,19 @@ function pageRelation(
 ): RawBuilder<PageRow> {
   const order = source.keyOrder.map((column, i) => orderBySql(column, `k${i}`)).join(', ')
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
+  const inputs = rowInputsSql(source)
   const columns = [
     `${keyTextSql(source)} as key`,
     ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as k${i}`),
-    `${inputHashSql(source)} as input_hash`,
-    ...MAPPING_INPUTS.map((name) => `${inputSql(source, name)} as ${name}`),
+    `${inputs.hash} as input_hash`,
+    `${inputs.filled} as filled`,
+    ...MAPPING_INPUTS.map((name) => `${inputs.values[name]} as ${name}`),
     `${isIncompleteSql(source)} as lacks`,
     ...tracked.map((output, i) => `${currentCellSql(output)} as "~tracked${i}"`),
   ]
   const rows = sql`
     select ${sql.raw(columns.join(', '))}
-      from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source))}
+      from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source) + inputs.from)}
      where ${conditions}`
   const isOurs = tracked.map((output, i) =>
     holdsLastWrittenSql(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`),
@@ -124,7 +129,7 @@ function pageRelation(
       : sql`lacks`
   return sql`
     select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
-           input_hash, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks
+           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks
       from (select r.*, count(*) over (partition by key) as copies,
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`

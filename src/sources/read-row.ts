@@ -1,8 +1,9 @@
 import type { InputName } from '../domain/mapping.ts'
 import { cellJsonSql, isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
-import { eligibleSql, inputHashSql, inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
+import { eligibleSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
+import type { PageRow } from './page.ts'
 import { isRowError } from './pg-errors.ts'
 import type { Source } from './source-model.ts'
 
@@ -20,7 +21,7 @@ export interface RowValues {
   }>
 }
 
-/** What the source's expressions give for the row. */
+/** What the source's expressions give for the row, the inputs without what Fillrate wrote itself. */
 export interface RowEvaluation {
   /** What excludes the row from the source; null if it belongs to it. */
   readonly leftOutBy: 'joins' | 'where' | null
@@ -29,6 +30,7 @@ export interface RowEvaluation {
   /** Null if the joins give no row. */
   readonly inputs: Readonly<Record<InputName, string | null>> | null
   readonly inputHash: string | null
+  readonly filled: PageRow['filled']
 }
 
 /** The given text cannot be a key of this source. */
@@ -83,16 +85,25 @@ export async function readRow(db: Db, source: Source, key: string): Promise<RowV
  * @throws the database's error if an expression fails on this row
  */
 export async function evaluateRow(db: Db, source: Source, key: string): Promise<RowEvaluation> {
-  const columns = MAPPING_INPUTS.map((name) => `${inputSql(source, name)} as ${name}`)
+  const { values, hash: hashSql, filled: filledSql, from } = rowInputsSql(source)
+  const columns = MAPPING_INPUTS.map((name) => `${values[name]} as ${name}`)
   const text = `
-    select ${columns.join(', ')}, ${inputHashSql(source)} as hash, ${eligibleSql(source)} as eligible
-      from ${source.table.sql} as t ${joinsSql(source)} where ${keyMatchesSql(source, '$1::text')}`
-  type Row = Record<InputName, string | null> & { hash: string; eligible: boolean | null }
+    select ${columns.join(', ')}, ${hashSql} as hash, ${filledSql} as filled, ${eligibleSql(source)} as eligible
+      from ${source.table.sql} as t ${joinsSql(source)} ${from} where ${keyMatchesSql(source, '$1::text')}`
+  type Row = Record<InputName, string | null> &
+    Pick<PageRow, 'filled'> & { hash: string; eligible: boolean | null }
   const rows = await query<Row>(db, text, [key])
   const [first] = rows
-  if (first === undefined) return { leftOutBy: 'joins', joinCount: 0, inputs: null, inputHash: null }
-  const { hash, eligible: isEligible, ...inputs } = first
-  return { leftOutBy: isEligible === true ? null : 'where', joinCount: rows.length, inputs, inputHash: hash }
+  if (first === undefined)
+    return { leftOutBy: 'joins', joinCount: 0, inputs: null, inputHash: null, filled: null }
+  const { hash, filled, eligible: isEligible, ...inputs } = first
+  return {
+    leftOutBy: isEligible === true ? null : 'where',
+    joinCount: rows.length,
+    inputs,
+    inputHash: hash,
+    filled,
+  }
 }
 
 function assertKeyArray(source: Source, key: string): void {

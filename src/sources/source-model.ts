@@ -15,6 +15,34 @@ export interface Source {
   readonly touches: readonly MappedTouch[]
   /** Null: the source has no `changedAt`. */
   readonly changedAtType: ChangedAtType | null
+  /** What Fillrate itself writes into what the inputs read. Absent: nothing. */
+  readonly ownWrites?: OwnWrites
+}
+
+/** How a source's inputs are evaluated without what Fillrate wrote. */
+export interface OwnWrites {
+  /** The sources that write to the table, this one included, with all cells that an input of some source reads. */
+  readonly writers: readonly Writer[]
+  /** Those of them whose cells this source's inputs read. */
+  readonly readFrom: readonly Writer[]
+  /** The inputs and the joins, in which other tables that Fillrate fills stand as the user gave them. */
+  readonly inputs: SourceMapping['inputs']
+  readonly joins: string | null
+  /** The joins read something that Fillrate writes: they are made again on the row as the user gave it. */
+  readonly joinsAgain: boolean
+}
+
+/** A source, as one that writes to a table. */
+export interface Writer {
+  readonly source: string
+  readonly keyColumns: readonly KeyColumn[]
+  readonly cells: readonly WrittenCell[]
+}
+
+/** A cell that changes with a write: an output, a touched column, or one that the user's trigger or expression sets. */
+export interface WrittenCell extends MappedCell {
+  readonly fit: Fit
+  readonly isOutput: boolean
 }
 
 /** The type of `changedAt`; the last two are compared with a bound that is safe in every time zone. */

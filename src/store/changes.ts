@@ -216,6 +216,7 @@ export async function revertRows(
   await sql`
     update fillrate.rows r
        set last_written = ${written},
+           own_writes = nullif(r.own_writes - array(select jsonb_array_elements_text(v.columns)), '{}'),
            ${sql.join([
              ifLast(sql`${outcome.state}`, 'state'),
              ifLast(sql`${outcome.reason}`, 'reason'),

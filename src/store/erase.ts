@@ -51,7 +51,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
   const { rows } = await sql<{ source: string; key: string }>`
     update fillrate.rows r
-       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null,
+       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key`.execute(tx)
@@ -64,7 +64,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
       returning c.source, c.key
     ), unclaimed as (
       -- A row whose subject has changed since loses only what was written before.
-      update fillrate.rows r set last_written = null from (select distinct source, key from deleted) g
+      update fillrate.rows r set last_written = null, own_writes = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     ), unskipped as (
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
@@ -156,7 +156,7 @@ export async function replaceDeliveryBodies(
 const SEARCHED_TEXT = {
   rows: sql`key`,
   changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
-  written: sql`last_written::text`,
+  written: sql`concat_ws(' ', last_written::text, own_writes::text)`,
   skipped: sql`concat_ws(' ', key, detail, value::text)`,
 } as const
 
@@ -192,7 +192,9 @@ export async function eraseByPattern(
 ): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
   const isAt = (what: keyof typeof SEARCHED_TEXT) =>
     sql`ctid = any(${[...places[what]]}::tid[]) and ${SEARCHED_TEXT[what]} ~* ${pattern}`
-  await sql`update fillrate.rows set last_written = null where ${isAt('written')}`.execute(tx)
+  await sql`update fillrate.rows set last_written = null, own_writes = null where ${isAt('written')}`.execute(
+    tx,
+  )
   const { rows } = await sql<{ source: string; key: string }>`
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
   const { numAffectedRows: changes } = await sql`

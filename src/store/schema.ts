@@ -75,6 +75,7 @@ export interface Schema {
     reason: string | null
     run_id: number | null
     last_written: Json | null
+    own_writes: Json | null
     notes: Json | null
     cells_written: Generated<number>
     cells_protected: Generated<number>

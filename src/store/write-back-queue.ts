@@ -72,6 +72,8 @@ export interface FinishedRow {
   readonly reason: string | null
   /** What Fillrate wrote into each output column, stored for `tracked`. Null: nothing this time. */
   readonly written: Record<string, unknown> | null
+  /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
+  readonly ownWrites?: Record<string, unknown> | null
   readonly notes: unknown
   readonly nextAt: Date | null
   readonly cells: CellCounts
@@ -91,7 +93,7 @@ export async function finishRows(
   const records = unnestByRow(
     source,
     finished,
-    sql`state text, reason text, written jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
+    sql`state text, reason text, written jsonb, "ownWrites" jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
   )
   const keys = finished.map(({ key }) => key)
   await sql`
@@ -103,6 +105,7 @@ export async function finishRows(
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
            last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,
+           own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
            cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
       from ${records}

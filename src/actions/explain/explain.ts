@@ -57,7 +57,9 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       hasBlanks: evaluation.lacks,
       lookupKind: proposed?.kind ?? null,
       isSuppressed:
-        evaluation.inputs !== null && (await findSuppressedRows(db, source, [evaluation.inputs])).size > 0,
+        evaluation.inputs !== null &&
+        (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size >
+          0,
       inputsChanged,
       isFromOtherService:
         row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
@@ -80,6 +82,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       problem: evaluation.problem,
       inputs: toMappedInputs(source, evaluation.inputs),
       lookup_request: proposed === null ? null : { kind: proposed.kind, input: { ...proposed.input } },
+      filled_inputs: evaluation.filled ?? {},
       input_notes: choice?.notes ?? [],
       columns: toColumnStates(source, current, row?.written ?? null, changes),
     },
@@ -128,6 +131,7 @@ const NOT_IN_SOURCE: SourceEvaluation = {
   joinCount: 0,
   inputs: null,
   inputHash: null,
+  filled: null,
   problem: null,
   lacks: false,
 }

@@ -27,8 +27,10 @@ export interface RowHistory {
     readonly join_count: number
     /** The error of an expression that fails on it. */
     readonly problem: string | null
-    /** Values of the source's input expressions. */
+    /** Values of the source's input expressions, without what Fillrate filled itself. */
     readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
+    /** Those that Fillrate filled itself: the row is not looked up by them. */
+    readonly filled_inputs: Readonly<Partial<Record<InputName, string>>>
     /** The lookup that its inputs make; null if none is usable. */
     readonly lookup_request: ProposedLookup | null
     readonly input_notes: ReadonlyArray<{ readonly input: string; readonly reason: string }>

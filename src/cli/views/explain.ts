@@ -77,10 +77,11 @@ const objectsIn = (value: unknown): Record<string, unknown>[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : []
 
 function renderValues({ row }: RowHistory, output: Output): string[] {
+  const filled: Readonly<Record<string, string>> = row.filled_inputs
   const inputs = Object.entries(row.inputs).map(([name, value]) => ({
     name,
-    value: formatValue(value),
-    from: 'input',
+    value: formatValue(filled[name] ?? value),
+    from: name in filled ? 'input, filled by Fillrate: not used' : 'input',
   }))
   const columns = row.columns.map((column) => ({
     name: column.column,

@@ -24,15 +24,23 @@ export function chooseForCandidate(source: Source, candidate: PickCandidate): Lo
   const notes: Note[] = []
   for (const choice of listIdentifiers(source, candidate)) {
     notes.push(...choice.notes)
+    if (choice.lookup === null) notes.push(...noteFilledInputs(candidate.filled))
     if (choice.lookup === null || !missedKinds.includes(choice.lookup.kind))
       return {
         candidate,
         lookup: choice.lookup,
-        notes: missedKinds.length > 0 ? notes.filter(isInformative) : notes,
+        notes: missedKinds.length > 0 || candidate.filled ? notes.filter(isInformative) : notes,
       }
   }
   throw new Error('endless list of identifiers')
 }
+
+/** Why inputs that have a value are not requested with. */
+export const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
+  Object.keys(filled ?? {}).map((input) => ({
+    input,
+    reason: 'filled by Fillrate, so nothing to look up by',
+  }))
 
 /** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
 export function* listIdentifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
@@ -93,17 +101,19 @@ export const lookupKey = (lookup: { readonly kind: string; readonly key: string 
 
 /**
  * Finds the rows about erased persons, by index: those with any suppressed identifier, not only the one that would be
- * requested. Locks the tombstones until the transaction ends, so that none can be added in between.
+ * requested, and those that Fillrate filled itself. Locks the tombstones until the transaction ends, so that none can be added in between.
  */
 export async function findSuppressedRows(
   db: Database | Tx,
   source: Source,
-  rows: readonly RawInputs[],
+  rows: readonly (RawInputs & Partial<Pick<PickCandidate, 'filled'>>)[],
 ): Promise<ReadonlySet<number>> {
   if (!(await suppressions.hasSuppressions(db))) return new Set()
   const identified = rows.flatMap((row, rowIndex) =>
-    [...listIdentifiers(source, row)].flatMap(({ lookup }) =>
-      lookup === null ? [] : [{ rowIndex, ...lookup }],
+    [row, ...(row.filled ? [{ ...row, ...row.filled }] : [])].flatMap((inputs) =>
+      [...listIdentifiers(source, inputs)].flatMap(({ lookup }) =>
+        lookup === null ? [] : [{ rowIndex, ...lookup }],
+      ),
     ),
   )
   const suppressedFlags = await suppressions.areSuppressed(db, identified)

@@ -7,7 +7,7 @@ import type { ProblemList } from '../problems.ts'
 import { quoteName, splitName } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listLabels } from './fit.ts'
-import { directInputColumns } from './input-columns.ts'
+import { listInputColumns } from './input-columns.ts'
 import { grantSelect } from './key.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
@@ -159,7 +159,10 @@ function checkDuplicate(
   )
 }
 
-/** Writing a column that an input is read from would change what the row is looked up by. */
+/**
+ * A column that an input is read from may be filled where it is blank. Any other policy would overwrite what the user
+ * identifies the row by.
+ */
 function checkInputs(
   table: Table,
   mapping: SourceMapping,
@@ -167,16 +170,19 @@ function checkInputs(
   place: string,
   report: ProblemList,
 ): void {
+  const { policy } = output.mapping
+  if (policy === 'blank') return
   const names = table.columns.map((column) => column.name)
-  for (const { input, column, path } of directInputColumns(mapping.inputs, names)) {
-    if (column !== output.attribute || !output.path.every((key, depth) => key === path[depth])) continue
-    report.add(
-      place,
-      `the column that the input '${input}' is read from`,
-      'a column that no input is read from: writing it would change what the row is looked up by',
-      'Take it out of `outputs`, or write it to a column of its own.',
-    )
-  }
+  const read = listInputColumns(mapping.inputs, names).find(
+    ({ column, keys }) => column === output.attribute && output.path.every((key) => keys.includes(key)),
+  )
+  if (read === undefined) return
+  report.add(
+    place,
+    `policy '${policy}' for a column that the input '${read.input}' is read from`,
+    "policy 'blank': where an input column holds a value, it is the user's, and identifies the row",
+    "Take `policy` out ('blank' is the default), or write the field to a column of its own.",
+  )
 }
 
 /** The map's values must fit the column. With `sql`, only the database knows the result. */

@@ -1,39 +1,42 @@
 import type { InputName } from '../../domain/mapping.ts'
 import { isFiller, type Token, tokenize } from '../expression.ts'
 
-interface DirectInput {
+interface InputColumn {
   readonly input: InputName
   readonly column: string
-  /** Keys inside a json column: `t.attributes ->> 'email'`. */
-  readonly path: readonly string[]
+  /** Keys inside json columns that the expression names: `t.attributes ->> 'email'`. */
+  readonly keys: readonly string[]
 }
 
 /**
- * Inputs that are read from one column of the table and nothing else, even with functions around it: `t.email`,
- * `lower(trim(t.email))`, `t.attributes ->> 'email'`. Not inputs of several columns: filling one of these is
- * reasonable, and the row is then looked up again with better inputs.
+ * The columns of the table that inputs are read from: `t.email`, `lower(trim(t.email))`, `t.attributes ->> 'email'`,
+ * `concat_ws(' ', t.first_name, t.last_name)`. None of an expression with a sub-select, whose names may be another
+ * table's.
  */
-export function directInputColumns(
+export function listInputColumns(
   inputs: Readonly<Partial<Record<InputName, string>>>,
   columns: readonly string[],
-): DirectInput[] {
+): InputColumn[] {
   return Object.entries(inputs).flatMap(([input, expression]) => {
     const tokens = tokenize(expression).tokens.filter((token) => !isFiller(token))
-    const read = readColumns(tokens, columns)
-    const [column] = read
-    if (column === undefined || column === null || new Set(read).size !== 1) return []
-    return [{ input: input as InputName, column, path: readKeys(tokens) }]
+    if (tokens.some((token) => token.kind === 'word' && token.text.toLowerCase() === 'select')) return []
+    const keys = readKeys(tokens)
+    return [...new Set(readColumns(tokens, columns))].map((column) => ({
+      input: input as InputName,
+      column,
+      keys,
+    }))
   })
 }
 
-/** Every column named, in order; null for one of another table. */
-function readColumns(tokens: readonly Token[], columns: readonly string[]): Array<string | null> {
+/** Every column of the table that is named, in order. */
+function readColumns(tokens: readonly Token[], columns: readonly string[]): string[] {
   return tokens.flatMap((token, i) => {
     if (token.kind !== 'word' && token.kind !== 'quoted') return []
     const [before, after] = [tokens[i - 1]?.text, tokens[i + 1]?.text]
     if (after === '.') return []
     const name = columnName(token)
-    if (before === '.') return [columnName(tokens[i - 2]) === 't' && columns.includes(name) ? name : null]
+    if (before === '.') return columnName(tokens[i - 2]) === 't' && columns.includes(name) ? [name] : []
     if (after === '(' || before === ':') return []
     return columns.includes(name) ? [name] : []
   })

@@ -27,7 +27,7 @@ export function listFollowedColumns(
 type ColumnList = { readonly columns: readonly Column[] }
 
 /** The columns that an SQL text may refer to: all of them if it refers to the whole row. */
-function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
+export function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
   const tokens = tokenize(text).tokens.filter((token) => !isFiller(token))
   const found: Column[] = []
   for (const [at, token] of tokens.entries()) {
@@ -46,7 +46,7 @@ function findNamedColumns(text: string, { columns }: ColumnList): readonly Colum
 }
 
 /** A name as Postgres reads it: folded to lower case without quotes. */
-function columnNameIn(token: Token | undefined): string | null {
+export function columnNameIn(token: Token | undefined): string | null {
   if (token?.kind === 'word') return token.text.toLowerCase()
   if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')
   return null

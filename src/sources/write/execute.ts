@@ -3,6 +3,7 @@ import { cellJsonSql } from '../cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
 import { keyMatchesSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
+import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
 import { isAmbiguousError, isRowError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
@@ -21,6 +22,9 @@ interface StatementResult {
   readonly found: boolean
   readonly written: boolean
   readonly after: Record<string, unknown> | null
+  readonly ownWrites?: Record<string, unknown> | null
+  /** The recorded cells as the user gave them. */
+  readonly given?: Record<string, unknown> | null
 }
 
 /**
@@ -80,7 +84,7 @@ export async function rereadAfterTriggers<One extends StatementResult>(
   const written = batch.flatMap(({ index, key }) => {
     const one = results.get(index)
     return one && !('error' in one) && one.written
-      ? [{ index, key, columns: Object.keys(one.after ?? {}) }]
+      ? [{ index, key, columns: Object.keys(one.after ?? {}), given: one.given ?? null }]
       : []
   })
   if (written.length === 0) return results
@@ -91,13 +95,19 @@ export async function rereadAfterTriggers<One extends StatementResult>(
       `coalesce(${cellJsonSql(cell)}, 'null')`,
     ),
   )
+  const left = recordedJsonSql(recordedCells(source.ownWrites?.writers ?? []))
   const statement = `
-    select coalesce(json_agg(json_build_object('index', "~b".index, 'after', ${concatJson(values)})), '[]')::text as results
-      from jsonb_to_recordset($1::jsonb) as "~b"(index int, key text, columns jsonb)
+    select coalesce(json_agg(json_build_object('index', "~b".index, 'after', ${concatJson(values)},
+             'ownWrites', ${ownWritesJsonSql(left, '"~b".given')})), '[]')::text as results
+      from jsonb_to_recordset($1::jsonb) as "~b"(index int, key text, columns jsonb, given jsonb)
       join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}`
-  const now = await runStatement<Pick<StatementResult, 'index' | 'after'>>(tx, statement, written)
+  const now = await runStatement<Pick<StatementResult, 'index' | 'after' | 'ownWrites'>>(
+    tx,
+    statement,
+    written,
+  )
   return new Map([
     ...results,
-    ...now.map(({ index, after }) => [index, { ...(results.get(index) as One), after }] as const),
+    ...now.map(({ index, ...left }) => [index, { ...(results.get(index) as One), ...left }] as const),
   ])
 }

@@ -20,6 +20,10 @@ export interface WriteResultRow {
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
+  /** As in `fillrate.rows`: what it left in the columns that inputs read. Null: nothing is recorded. */
+  readonly ownWrites: Record<string, unknown> | null
+  /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
+  readonly given?: Record<string, unknown> | null
   readonly protected: readonly string[] | null
   readonly skipped: ReadonlyArray<Omit<SkippedCell, 'value'>> | null
 }

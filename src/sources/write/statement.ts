@@ -1,6 +1,7 @@
 import { cellJsonSql, valueJsonSql } from '../cell.ts'
-import { eligibleSql, inputHashSql, joinsSql } from '../inputs.ts'
+import { eligibleSql, joinsSql, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import {
@@ -63,7 +64,7 @@ export function writeStatement(source: Source, { preview = false } = {}): string
     select coalesce(json_agg(json_build_object(
              'index', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'copies', "~copies", 'same', "~same",
              'changes', "~changes", 'written', w."~i" is not null,
-             'before', case when w."~i" is not null then "~before" end, 'after', "~after",
+             'before', case when w."~i" is not null then "~before" end, 'after', "~after", 'ownWrites', "~own writes", ${source.ownWrites !== undefined && source.table.hasAfterTriggers ? `'given', "~given", ` : ''}
              'protected', "~protected", 'skipped', "~skipped") order by "~row"), '[]')::text as results
       from "~batch"
       left join (select distinct on ("~i") * from "~evaluated" order by "~i") as j on j."~i" = "~row"
@@ -76,13 +77,14 @@ function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[]): stri
     `${hasValueSql(cell)} as "~has${cell.index}"`,
     `${isWritableSql(cell)} as "~writable${cell.index}"`,
   ])
+  const inputs = rowInputsSql(source, { recorded: true })
   const anyChanged = [...cells.map(({ index }) => `"~changed${index}"`), 'false'].join(' or ')
   return `
       select ${evaluatedColumns(source, cells).join(',\n             ')}
         from "~locked" join "~batch" on "~row" = "~i"
        cross join lateral (select ${columns.join(', ')}) as t
-       ${joinsSql(source)}
-       ${stepSql('writable', [`"~hash" = ${inputHashSql(source)} as "~same"`, ...allowed])}
+       ${joinsSql(source)} ${inputs.from}
+       ${stepSql('writable', [`"~hash" = ${inputs.hash} as "~same"`, ...allowed])}
        ${stepSql(
          'ready',
          indexedColumns(cells, ({ index }) => `"~has${index}" and "~writable${index}"`, 'ready'),
@@ -128,6 +130,7 @@ const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): stri
       `${written} as "~changedjson${n}", case when ${written} then ${value} end as "~json${n}"`,
   ),
   `${beforeJsonSql(source, cells)} as "~before"`,
+  ...(source.ownWrites === undefined ? [] : ['"~inputs"."~given"']),
   `${protectedJsonSql(cells)} as "~protected", ${skippedJsonSql(cells)} as "~skipped"`,
 ]
 
@@ -176,8 +179,14 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string 
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~evaluated" as j
        where ${matches.join(' and ')} and j."~same" and j."~copies" = 1 and j."~changes"
-      returning j."~i", ${after} as "~after"`
+      returning j."~i", ${after} as "~after", ${leftSql(source)} as "~own writes"`
 }
+
+/** What it leaves in the columns that inputs read. */
+const leftSql = ({ ownWrites }: Source): string =>
+  ownWrites === undefined
+    ? 'null::jsonb'
+    : ownWritesJsonSql(recordedJsonSql(recordedCells(ownWrites.writers)), 'j."~given"')
 
 const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`
@@ -193,7 +202,7 @@ function previewRowsSql(source: Source, cells: readonly IndexedOutput[]): string
     (cell, column) => `coalesce(${valueJsonSql(cell, column)}, 'null')`,
   )
   return `
-      select j."~i", ${after} as "~after"
+      select j."~i", ${after} as "~after", null::jsonb as "~own writes"
         from "~evaluated" as j where j."~same" and j."~copies" = 1 and j."~changes"`
 }
 

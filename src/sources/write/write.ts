@@ -36,6 +36,8 @@ export interface WriteResult {
   readonly before: Record<string, unknown> | null
   /** Their values now, after any trigger. */
   readonly after: Record<string, unknown> | null
+  /** What the write left in columns that inputs read, and what the user had given. Null: nothing to record. */
+  readonly ownWrites?: Record<string, unknown> | null
   /** Cells with a value that the policy protects. */
   readonly protectedCount: number
   readonly protectedColumns: readonly string[]
@@ -101,6 +103,7 @@ const missingRow = (index: number): WriteResultRow => ({
   written: false,
   before: null,
   after: null,
+  ownWrites: null,
   protected: null,
   skipped: null,
 })
@@ -133,7 +136,14 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
     skipped: result.skipped ?? [],
   }
   if (result.written)
-    return { ...common, outcome: 'written', reason: null, before: result.before, after: result.after }
+    return {
+      ...common,
+      outcome: 'written',
+      reason: null,
+      before: result.before,
+      after: result.after,
+      ...(result.ownWrites && { ownWrites: result.ownWrites }),
+    }
   if (!result.changes) return { ...common, outcome: 'unchanged', reason: null, before: null, after: null }
   return {
     ...common,

@@ -99,7 +99,7 @@ const MISTAKES: readonly [name: string, changes: object, place: string, found: s
   ['identity', { outputs: { number: 'title' } }, 'outputs.number', 'an identity column', 'name another'],
   [
     'written',
-    { outputs: { email: 'email' } },
+    { outputs: { email: { field: 'email', policy: 'always' } } },
     'outputs.email',
     "the input 'email' is read from",
     'of its own',

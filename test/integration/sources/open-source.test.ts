@@ -147,7 +147,6 @@ describe('outputs', () => {
     ['id', `a column of the key`, ''],
     ['number', 'an identity column', ''],
     ['search', 'a generated column', ''],
-    ['email', `the column that the input 'email' is read from`, ''],
     ['plain.x', `a key inside 'plain', which is text`, 'attributes'],
   ])('%s is rejected', async (column, found, todo) => {
     const [problem, ...more] = await problems({ outputs: [output(column, 'title')] })
@@ -157,25 +156,46 @@ describe('outputs', () => {
     expect(problem?.todo).toContain(todo)
   })
 
-  test.each(['lower(trim(t.email))', 't."email"', 'EMAIL', `nullif(t . email, '') -- t.plain`])(
-    'the column behind the input %s is refused',
+  test.each([
+    'lower(trim(t.email))',
+    't."email"',
+    'EMAIL',
+    `nullif(t . email, '') -- t.plain`,
+    `t.plain || t.email`,
+  ])(
+    'the column behind the input %s may be filled where it is blank, under no other policy',
     async (email) => {
-      expect(await problems({ inputs: { email }, outputs: [output('email', 'email')] })).toMatchObject([
-        { place: 'outputs.email' },
-      ])
+      const inputs = { email }
+      await openSource(database.db, contacts({ inputs, outputs: [output('email', 'email')] }))
+      for (const policy of ['tracked', 'always'] as const)
+        expect(await problems({ inputs, outputs: [output('email', 'email', { policy })] })).toMatchObject([
+          {
+            place: 'outputs.email',
+            found: `policy '${policy}' for a column that the input 'email' is read from`,
+          },
+        ])
     },
   )
 
-  test('a json key that an input is read from is rejected, its siblings are not', async () => {
+  test('a json key that an input is read from is rejected under another policy, its siblings are not', async () => {
     const inputs = { email: `t.attributes ->> 'email'` }
-    expect(await problems({ inputs, outputs: [output('attributes.email', 'email')] })).toHaveLength(1)
-    await openSource(database.db, contacts({ inputs, outputs: [output('attributes.phone', 'phone')] }))
+    const policy = 'tracked'
+    expect(
+      await problems({ inputs, outputs: [output('attributes.email', 'email', { policy })] }),
+    ).toHaveLength(1)
+    await openSource(
+      database.db,
+      contacts({ inputs, outputs: [output('attributes.phone', 'phone', { policy })] }),
+    )
   })
 
-  test('one of several columns of an input may be filled', async () => {
-    const inputs = { name: `concat_ws(' ', t."firstName", t.plain)`, company: 't.email' }
-    const opened = openSource(database.db, contacts({ inputs, outputs: [output('firstName', 'name.first')] }))
-    await expect(opened).resolves.toMatchObject({ outputs: [{ attribute: 'firstName' }] })
+  test('an expression with a sub-select names the columns of another table', async () => {
+    const inputs = { email: '(select email from two_keys where code = t.plain limit 1)' }
+    const opened = openSource(
+      database.db,
+      contacts({ inputs, outputs: [output('email', 'email', { policy: 'always' })] }),
+    )
+    await expect(opened).resolves.toMatchObject({ name: 'contacts' })
   })
 
   test('the same cell twice, and a part of another, are rejected', async () => {
@@ -212,7 +232,7 @@ describe('outputs', () => {
         todo: `Correct the label. Did you mean 'Customer'?`,
         expected: 'one of Lead, Customer',
       },
-      { place: 'outputs.account_id.map.a', found: `'high', which does not fit: not_a_integer` },
+      { place: 'outputs.account_id.map.a', found: `'high', which does not fit: not_an_integer` },
       { place: 'outputs.code.map.a', found: `'too long', which does not fit: too_long` },
     ])
   })

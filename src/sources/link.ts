@@ -1,0 +1,141 @@
+import type { SourceMapping } from '../domain/mapping.ts'
+import type { Column, Table } from './catalogue.ts'
+import { type Db, tryQuery } from './db.ts'
+import { tokenize } from './expression.ts'
+import { inputsProbeSql } from './inputs.ts'
+import { givenRowsSql } from './own-writes.ts'
+import { replaceTable } from './replace-table.ts'
+import type { OwnWrites, Source, Writer, WrittenCell } from './source-model.ts'
+import { columnNameIn, findNamedColumns } from './triggers/columns.ts'
+
+/**
+ * Tells the sources of one configuration about each other: which of the columns that their inputs read are written by
+ * Fillrate itself. Reads no row.
+ * @param db plans the inputs: where a table cannot be replaced in an expression, it is read as it stands
+ */
+export async function linkSources(db: Db, sources: readonly Source[]): Promise<Source[]> {
+  const tables = listTables(sources)
+  const linked: Source[] = []
+  for (const source of sources) {
+    const whole = linkSource(source, tables)
+    const isSound = whole.ownWrites === undefined || (await tryQuery(db, inputsProbeSql(whole))) === null
+    linked.push(isSound ? whole : linkSource(source, tables.filter(isTableOf(source)), { elsewhere: false }))
+  }
+  return linked
+}
+
+/** A table that Fillrate writes to. */
+interface WrittenTable {
+  readonly table: Table
+  readonly writers: readonly Writer[]
+}
+
+const isTableOf =
+  ({ table }: Source) =>
+  (one: WrittenTable): boolean =>
+    one.table.sql === table.sql
+
+function listTables(sources: readonly Source[]): WrittenTable[] {
+  const tables = new Map(sources.map(({ table }) => [table.sql, table]))
+  return [...tables.values()].map((table) => {
+    const on = sources.filter((source) => source.table.sql === table.sql)
+    const names = new Set(sources.flatMap((source) => listReadColumns(source, table)).map(({ name }) => name))
+    const covered = new Set(
+      on.flatMap(({ outputs, touches }) => [...outputs, ...touches]).map((cell) => cell.attribute),
+    )
+    const derived = table.columns.filter(
+      (column) =>
+        names.has(column.name) &&
+        !covered.has(column.name) &&
+        column.canSelect &&
+        (column.isGenerated || table.hasUpdateTriggers),
+    )
+    const writers = on
+      .map((source) => toWriter(source, names, derived))
+      .filter(({ cells }) => cells.length > 0)
+    return { table, writers }
+  })
+}
+
+function toWriter(
+  { name, keyColumns, outputs, touches }: Source,
+  read: ReadonlySet<string>,
+  derived: readonly Column[],
+): Writer {
+  if (outputs.length === 0) return { source: name, keyColumns, cells: [] }
+  const cells: WrittenCell[] = [
+    ...outputs.map((output) => ({ ...output, isOutput: true })),
+    ...touches.map((touch) => ({
+      ...touch,
+      fit: touch.path.length > 0 ? ({ kind: 'jsonb' } as const) : touch.type.fit,
+      isOutput: false,
+    })),
+    ...derived.map(({ name: column, type }) => ({
+      column,
+      attribute: column,
+      path: [],
+      type,
+      fit: type.fit,
+      isOutput: false,
+    })),
+  ]
+  return { source: name, keyColumns, cells: cells.filter((cell) => read.has(cell.attribute)) }
+}
+
+/** The columns of a table that a source's inputs may read, as rows of its own or by a join or a sub-select. */
+const listReadColumns = (source: Source, table: Table): readonly Column[] => [
+  ...(source.table.sql === table.sql ? listOwnColumns(source) : []),
+  ...listColumnsElsewhere(source, table),
+]
+
+const listOwnColumns = ({ mapping, table }: Source): Column[] =>
+  listTexts(mapping).flatMap((text) => findNamedColumns(text, table))
+
+/** Any column that is named, by whatever alias: one too many costs little. */
+function listColumnsElsewhere({ mapping }: Source, table: Table): Column[] {
+  const texts = listTexts(mapping)
+  const reads = (text: string): boolean =>
+    replaceTable(text, table, '', { isJoins: text === mapping.joins }) !== null
+  if (!texts.some(reads)) return []
+  const words = new Set(texts.flatMap((text) => tokenize(text).tokens.map(columnNameIn)))
+  return table.columns.filter((column) => words.has(column.name))
+}
+
+const listTexts = ({ inputs, joins }: SourceMapping): string[] => [...Object.values(inputs), joins ?? '']
+
+function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere = true } = {}): Source {
+  const { mapping } = source
+  const writers = tables.find(isTableOf(source))?.writers ?? []
+  const readFrom = writers.map((writer) => ({
+    ...writer,
+    cells: writer.cells.filter(isNamedIn(listOwnColumns(source))),
+  }))
+  const others = elsewhere ? tables.filter((one) => one.writers.length > 0) : []
+  const replaced = (text: string, options?: { isJoins: boolean }): string =>
+    others.reduce(
+      (now, { table, writers: by }) => replaceTable(now, table, givenRowsSql(table, by), options) ?? now,
+      text,
+    )
+  const inputs: SourceMapping['inputs'] = Object.fromEntries(
+    Object.entries(mapping.inputs).map(([name, text]) => [name, replaced(text)]),
+  )
+  const joins = mapping.joins === null ? null : replaced(mapping.joins, { isJoins: true })
+  const isReplaced =
+    joins !== mapping.joins ||
+    Object.entries(mapping.inputs).some(([name, text]) => inputs[name as keyof typeof inputs] !== text)
+  const ownWrites: OwnWrites = {
+    writers,
+    readFrom: readFrom.filter(({ cells }) => cells.length > 0),
+    inputs,
+    joins,
+    joinsAgain:
+      joins !== mapping.joins ||
+      writers.some(({ cells }) => cells.some(isNamedIn(findNamedColumns(mapping.joins ?? '', source.table)))),
+  }
+  return writers.length > 0 || isReplaced ? { ...source, ownWrites } : source
+}
+
+const isNamedIn =
+  (columns: readonly Column[]) =>
+  (cell: WrittenCell): boolean =>
+    columns.some((column) => column.name === cell.attribute)

@@ -1,0 +1,300 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+/*
+ * Columns that are input and output: what Fillrate writes is no input. Each test counts what the service saw.
+ */
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const INPUTS = {
+  email: 't.email',
+  linkedin_url: 't.linkedin',
+  name: "concat_ws(' ', t.first_name, t.last_name)",
+  company: 't.company',
+}
+const OUTPUTS = { linkedin: 'linkedin', email: 'email', title: 'title', first_name: 'name.first' }
+const people = { kind: 'person', table: 'crm.people', inputs: INPUTS, outputs: OUTPUTS, minConfidence: 0 }
+
+/** 30 rows: by email, by profile URL, by name and company; blanks are NULL or empty. */
+const CREATE = `
+  create schema crm;
+  create table crm.people (
+    id int primary key, email text, linkedin text not null default '', first_name text, last_name text, company text,
+    title text, phone text, attributes jsonb not null default '{}', account_id int
+  );
+  insert into crm.people (id, email, linkedin, first_name, last_name, company)
+  select n, case when n % 3 = 0 then 'person' || n || '@example.com' when n % 2 = 0 then '' end,
+         case when n % 3 = 1 then 'https://linkedin.com/in/someone-' || n else '' end,
+         case when n % 3 = 2 then 'Ada' end, case when n % 3 = 2 then 'Lovelace' || n end,
+         case when n % 3 = 2 then 'Acme ' || n end
+    from generate_series(1, 30) n;`
+
+async function start(sources: object, sql = ''): Promise<void> {
+  harness = await startHarness({
+    config: { sources, budget: 'unlimited' },
+    sandbox: { notFoundShare: 0, missingShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(CREATE + sql)
+    },
+  })
+}
+
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text, values)).rows
+
+/** Runs, and returns what it picked, requested and wrote. */
+async function run(sources: readonly string[] = []) {
+  const { run: id, rows, lookups, cells } = await harness.run({ sources: [...sources] })
+  return { id, picked: rows.picked, requested: lookups.requested, written: cells.written }
+}
+
+const NOTHING = { picked: 0, requested: 0, written: 0 }
+
+const asked = (): string[] => {
+  const { inputs } = harness.sandbox.stats({ inputs: true })
+  return Object.keys(inputs.all ?? {}).toSorted()
+}
+
+async function undo(id: number) {
+  const app = await harness.open()
+  try {
+    return await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
+  } finally {
+    await app.close()
+  }
+}
+
+async function remap(source: string, dryRun = false) {
+  const app = await harness.open()
+  try {
+    return await app.remap({ source, dryRun, sample: 10, signal: new AbortController().signal })
+  } finally {
+    await app.close()
+  }
+}
+
+const snapshot = async (): Promise<string> =>
+  (await query<{ all: string }>(`select json_agg(to_jsonb(t) order by id)::text as all from crm.people t`))[0]
+    ?.all ?? ''
+
+/** Makes every row and record due, as after `refreshAfter`. */
+const expire = async (): Promise<void> => {
+  await query(`update fillrate.rows set due_at = now()`)
+  await query(`update fillrate.lookups set refresh_at = now()`)
+}
+
+describe('an input that is also an output', () => {
+  test('is filled, and asks nothing again in the next run, after undo, or in remap', async () => {
+    await start({ people })
+    const before = await snapshot()
+    const first = await run()
+    expect(first).toMatchObject({ picked: 30, requested: 30 })
+    expect(await query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
+    expect(await run()).toMatchObject(NOTHING)
+
+    expect(await remap('people', true)).toMatchObject({
+      examined: { rows: 30, unchanged: 30, inputs_changed: 0 },
+    })
+    expect(await remap('people')).toMatchObject({
+      examined: { changed: 0 },
+      report: { lookups: { requested: 0 } },
+    })
+
+    const undone = await undo(first.id)
+    expect(undone.changes).toMatchObject({ restored: 30, kept: 0 })
+    expect(await snapshot()).toBe(before)
+    expect(await run()).toMatchObject(NOTHING)
+    expect(await remap('people', true)).toMatchObject({ examined: { rows: 30, changed: 30, undone: 30 } })
+
+    const again = await undo(undone.run ?? 0)
+    expect(again.changes).toMatchObject({ restored: 30 })
+    expect(await run()).toMatchObject({ requested: 0, written: 0 })
+    expect(harness.sandbox.stats().calls.accepted).toBe(30)
+  })
+
+  test('is asked with what the user gave when it is due, and refreshed in place', async () => {
+    await start({ people })
+    await run()
+    const inputs = asked()
+    await expire()
+    expect(await run()).toMatchObject({ picked: 0 })
+    await query(`update crm.people set title = null`)
+    await expire()
+    harness.sandbox.reset()
+    expect(await run()).toMatchObject({ picked: 30, requested: 30, written: 30 })
+    expect(asked()).toEqual(inputs)
+  })
+
+  test('is asked with again once a person has changed it', async () => {
+    await start({ people })
+    await run()
+    harness.sandbox.reset()
+    await query(
+      `update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand', title = null where id = 2`,
+    )
+    expect(await run()).toMatchObject({ picked: 1, requested: 1, written: 0 + 1 })
+    expect(asked()).toEqual([expect.stringContaining('typed-by-hand')])
+    expect(await run()).toMatchObject(NOTHING)
+  })
+
+  test('that a person has erased is not written again', async () => {
+    await start({ people })
+    await run()
+    await query(`update crm.people set linkedin = '' where id = 2`)
+    await query(`update crm.people set email = null where id = 4`)
+    expect(await run()).toMatchObject(NOTHING)
+  })
+})
+
+/** A second source on the same table, by the columns that the first one fills. */
+const byUrl = {
+  kind: 'person',
+  table: 'crm.people',
+  inputs: { email: 't.email', linkedin_url: 't.linkedin' },
+  outputs: { phone: 'phone' },
+  minConfidence: 0,
+}
+/** The first without the identifiers that the second one reads. */
+const byName = {
+  ...people,
+  inputs: { name: INPUTS.name, company: INPUTS.company },
+  outputs: { linkedin: 'linkedin', email: 'email' },
+}
+
+describe('two sources on one table', () => {
+  test('one is not asked about what the other has filled, before or after', async () => {
+    await start({ byUrl, byName })
+    expect(await run(['byUrl'])).toMatchObject({ picked: 30, requested: 20 })
+    expect(await run(['byName'])).toMatchObject({ picked: 30, requested: 10, written: 20 })
+    expect(await run(['byUrl'])).toMatchObject({ ...NOTHING })
+    expect(await run()).toMatchObject(NOTHING)
+    await expire()
+    harness.sandbox.reset()
+    await run(['byUrl'])
+    expect(asked()).toEqual([])
+    const app = await harness.open()
+    const { row, state, next } = await app.explain('byUrl', '2')
+    expect(row.inputs).toMatchObject({ email: expect.toSatisfy((email) => !email), linkedin_url: '' })
+    expect(Object.keys(row.filled_inputs).toSorted()).toEqual(['email', 'linkedin_url'])
+    expect(state).toMatchObject({ state: 'invalid_input', inputs_changed: false })
+    expect(state?.reason).toContain('linkedin_url: filled by Fillrate')
+    expect(next).toBeDefined()
+  })
+
+  test('a row that is first met after it was filled has no input of its own', async () => {
+    await start({ byName, byUrl })
+    await run(['byName'])
+    harness.sandbox.reset()
+    expect(await run(['byUrl'])).toMatchObject({ picked: 30, requested: 20 })
+    expect(asked().filter((input) => input.includes('lovelace'))).toEqual([])
+    expect(
+      await query(
+        `select reason, count(*)::int as count from fillrate.rows where state = 'invalid_input' and source = 'byUrl' group by 1`,
+      ),
+    ).toEqual([{ reason: expect.stringContaining('filled by Fillrate'), count: 10 }])
+    await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand' where id = 2`)
+    expect(await run(['byUrl'])).toMatchObject({ picked: 1, requested: 1 })
+  })
+
+  test('with keys of their own, and undone in either order', async () => {
+    await start(
+      { byName: { ...byName, key: 'code' }, byUrl },
+      `alter table crm.people add code text not null default gen_random_uuid() unique;`,
+    )
+    const before = await snapshot()
+    const urls = await run(['byUrl'])
+    const names = await run(['byName'])
+    await undo(urls.id)
+    expect(await run()).toMatchObject(NOTHING)
+    await undo(names.id)
+    expect(await snapshot()).toBe(before)
+    expect(await run()).toMatchObject(NOTHING)
+    expect(harness.sandbox.stats().calls.accepted).toBe(30)
+  })
+})
+
+describe('the user’s own triggers and expressions', () => {
+  const TRIGGER = `
+    create function crm.derive() returns trigger language plpgsql as $$
+    begin
+      new.email := lower(new.email);
+      new.linkedin := replace(new.linkedin, 'www.', '');
+      new.full_name := upper(concat_ws(' ', new.first_name, new.last_name));
+      return new;
+    end $$;`
+  const derived = {
+    ...people,
+    inputs: { ...INPUTS, email: 'coalesce(t.email_lower, t.email)', name: 't.full_name' },
+  }
+  const COLUMNS = `
+    alter table crm.people add full_name text, add email_lower text generated always as (lower(email)) stored;
+    update crm.people set full_name = nullif(concat_ws(' ', first_name, last_name), '');`
+
+  test('what they change with a write is no input', async () => {
+    await start(
+      { people: derived },
+      `${COLUMNS} ${TRIGGER} create trigger derive before update on crm.people for each row execute function crm.derive();`,
+    )
+    const first = await run()
+    expect(first).toMatchObject({ picked: 30, requested: 30 })
+    const inputs = asked()
+    expect(await query(`select 1 from crm.people where email_lower is null or full_name = ''`)).toEqual([])
+    expect(await run()).toMatchObject(NOTHING)
+    await undo(first.id)
+    expect(await run()).toMatchObject(NOTHING)
+    await query(`delete from fillrate.lookups`)
+    await expire()
+    harness.sandbox.reset()
+    await run()
+    expect(asked()).toEqual(inputs)
+  })
+
+  test('so is what an AFTER trigger changes in the row', async () => {
+    await start(
+      { people: derived },
+      `${COLUMNS}
+      create function crm.derive() returns trigger language plpgsql as $$
+      begin
+        update crm.people set full_name = 'after ' || coalesce(new.full_name, '-'), linkedin = linkedin || '/'
+         where id = new.id and linkedin not like '%/' and linkedin <> '';
+        return null;
+      end $$;
+      create trigger derive after update on crm.people for each row when (pg_trigger_depth() = 0) execute function crm.derive();`,
+    )
+    expect(await run()).toMatchObject({ picked: 30, requested: 30 })
+    expect(await query(`select 1 from crm.people where full_name not like 'after %'`)).toEqual([])
+    expect(await run()).toMatchObject(NOTHING)
+  })
+})
+
+test('a key inside jsonb is input and output', async () => {
+  const inJson = {
+    ...people,
+    inputs: {
+      ...INPUTS,
+      email: `t.attributes -> 'contact' ->> 'email'`,
+      linkedin_url: `t.attributes ->> 'linkedin'`,
+    },
+    outputs: { 'attributes.contact.email': 'email', 'attributes.linkedin': 'linkedin', title: 'title' },
+  }
+  await start(
+    { people: inJson },
+    `update crm.people set attributes = case when email <> '' then jsonb_build_object('contact', jsonb_build_object('email', email))
+       when linkedin <> '' then jsonb_build_object('linkedin', linkedin, 'contact', null) when id % 4 = 0 then '{"linkedin": "", "other": 1}' else '{}' end;`,
+  )
+  const before = await snapshot()
+  const first = await run()
+  expect(first).toMatchObject({ picked: 30, requested: 30 })
+  expect(await query(`select 1 from crm.people where attributes -> 'contact' ->> 'email' is null`)).toEqual(
+    [],
+  )
+  expect(await run()).toMatchObject(NOTHING)
+  await query(`update crm.people set attributes = attributes || '{"tags": ["vip"]}' where id = 2`)
+  expect(await run()).toMatchObject(NOTHING)
+  await query(`update crm.people set attributes = attributes - 'tags' where id = 2`)
+  await undo(first.id)
+  expect(await snapshot()).toBe(before)
+  expect(await run()).toMatchObject(NOTHING)
+})
