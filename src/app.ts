@@ -62,6 +62,7 @@ export interface AppOptions {
   readonly silentAfterMs?: number
   /** Called with every statement sent. */
   readonly onStatement?: (sql: string) => void
+  readonly random?: () => number
 }
 
 /** Which rows a run or a plan is about. */
@@ -92,7 +93,7 @@ export interface App {
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
   readonly scope: string | null
   run(request: RunRequest): Promise<RunReport>
-  /** @param request.sample number of rows to show before and after, out of those with stored records */
+  /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan>
   /** The daemon with this configuration, behind a receiver that is already open. */
   start(options: Parameters<DaemonApp['start']>[0]): Promise<void>
@@ -152,7 +153,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
   const bulk = checkBulkAvailability(environment)
   const metrics = new MetricsRecorder(db, log)
   const policy = toPolicy(config)
-  const base = { db, sources, log, policy, now: Date.now, random: Math.random, metrics }
+  const base = { db, sources, log, policy, now: Date.now, random: options.random ?? Math.random, metrics }
   const slots = createSlots(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never mistaken for an earlier one with the same process id.
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -247,6 +248,7 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
         ...request,
         sources: await chooseFor(request),
         budget: toBudgetLimit(request.budget ?? config.budget),
+        isBoundedByBudget: request.budget !== undefined,
         bulkPossible: bulk.isPossible,
         knownLimit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
       })

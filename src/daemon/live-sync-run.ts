@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { RunReport } from '../runs/report.ts'
-import { RunBudget } from '../pipeline/pick/claim.ts'
+import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { finishRun, RunObservations } from '../runs/finish.ts'

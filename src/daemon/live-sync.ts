@@ -278,7 +278,7 @@ export class LiveSync {
   #warnOutOfBudget(run: LiveSyncRun): void {
     if (this.#budgetWarned) return
     this.#budgetWarned = true
-    run.budget.skip(1)
+    run.budget.markReached()
     this.#deps.log.warn(
       { run: run.id, budget: this.#options.budget },
       'daily budget spent: changes wait for the next day (UTC)',

@@ -1,5 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/fill-counts.ts'
+import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
 import * as store from '../store/metrics.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
@@ -13,6 +14,8 @@ const COST_FACTOR = 100
 export interface FillRateSampleOptions {
   /** Minimum age of the last sample, in milliseconds. */
   readonly minAgeMs: number
+  /** Rows of the largest table that is counted; absent: of any size. */
+  readonly maxRows?: number
 }
 
 /**
@@ -23,7 +26,7 @@ export interface FillRateSampleOptions {
 export async function sampleFillRate(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { minAgeMs }: FillRateSampleOptions,
+  { minAgeMs, maxRows = Number.POSITIVE_INFINITY }: FillRateSampleOptions,
 ): Promise<boolean> {
   try {
     const lastSample = await store.latestFillRateSample(db, source.name)
@@ -32,6 +35,7 @@ export async function sampleFillRate(
       now() - lastSample.at.getTime() < Math.max(minAgeMs, minIntervalMs(lastSample.took_ms))
     )
       return false
+    if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return false
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>
       withTableTimeouts(tx, COUNT_TIMEOUT_MS, () => countFilled(tx, source)),

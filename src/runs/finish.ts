@@ -1,12 +1,13 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { Run } from '../domain/run.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import type { RunBudget } from '../pipeline/pick/claim.ts'
+import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
+import { pluralize } from '../util/format.ts'
 import type { RunCounters } from './counters.ts'
 import { warnOfWait } from './loop.ts'
 import type { Leftover } from './monitor.ts'
@@ -22,6 +23,8 @@ export class RunObservations {
   readonly pausedSources = new Set<string>()
   /** Sources not read to the end because another transaction had locked their table. */
   readonly unreadSources = new Set<string>()
+  /** Sources of which a dry run read a part, at random places. */
+  readonly sampledSources = new Set<string>()
   fatalError: ServiceError | null = null
 }
 
@@ -59,6 +62,7 @@ export async function finishRun(
     [
       statusReason,
       describeOtherRuns(run.observations, options),
+      describeSample(run.observations),
       describeLeftover(run.observations),
       describeUnread(run.observations),
       describePaused(run.observations),
@@ -72,6 +76,7 @@ export async function finishRun(
     reason,
     rowsSkipped: run.budget.rowsSkipped,
     unread: [...run.observations.unreadSources].sort(),
+    unreadOverBudget: run.budget.unreadSources,
     requests: run.counters.requests(),
     rate: run.rate,
     durationMs: performance.now() - run.startedAt,
@@ -105,6 +110,9 @@ const describeOtherRuns = (
   dryRun && others > 0
     ? `${others} rows of the same sources belong to another run and are not included`
     : null
+
+const describeSample = ({ sampledSources }: RunObservations): string | null =>
+  sampledSources.size === 0 ? null : `a random sample of the rows of ${[...sampledSources].sort().join(', ')}`
 
 /** What still waits, why, and who continues with it. */
 function describeLeftover({
@@ -147,14 +155,27 @@ function decideStatus(
   if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted) return ['interrupted', 'stopped on request']
-  const { rowsSkipped, rowsAwaitingBudget, limit } = run.budget
-  const shortfalls = [
-    ...(rowsSkipped > 0 ? [`${rowsSkipped} rows were skipped`] : []),
-    ...(rowsAwaitingBudget > 0 ? [`${rowsAwaitingBudget} rows wait for their next lookup`] : []),
-  ]
-  if (shortfalls.length > 0)
-    return ['budget_reached', `${shortfalls.join(' and ')}: the budget of ${limit} lookups is used up`]
+  if (run.budget.isReached) return ['budget_reached', describeBudget(run.budget)]
   return ['completed', null]
+}
+
+/** What is left, as far as it was read. */
+function describeBudget({ limit, rowsSkipped, rowsAwaitingBudget, unreadSources }: RunBudget): string {
+  const isUnread = unreadSources.length > 0
+  return [
+    `stopped at the budget of ${pluralize(limit ?? 0, 'lookup')}`,
+    ...(rowsSkipped > 0
+      ? [
+          `${isUnread ? 'at least ' : ''}${pluralize(rowsSkipped, 'row')} ${rowsSkipped === 1 ? 'remains' : 'remain'}`,
+        ]
+      : []),
+    ...(rowsAwaitingBudget > 0
+      ? [
+          `${pluralize(rowsAwaitingBudget, 'row')} ${rowsAwaitingBudget === 1 ? 'waits' : 'wait'} for the next lookup`,
+        ]
+      : []),
+    ...(isUnread ? [`not read to the end: ${unreadSources.join(', ')}`] : []),
+  ].join('; ')
 }
 
 /** One line for lists and logs; the promise of the run rejects with the whole error. */

@@ -24,8 +24,10 @@ export interface RunReport {
   readonly status: RunStatus
   readonly reason: string | null
   readonly rows: { readonly picked: number } & Record<RowState, number>
-  /** Rows not picked because the budget could not pay their lookup. */
+  /** Rows read and not picked because the budget could not pay their lookup. */
   readonly skipped_over_budget: number
+  /** Sources not read to the end because the budget was used up: more rows may remain. */
+  readonly unread_over_budget?: readonly string[]
   /** Sources not read to the end because another transaction had locked the table. */
   readonly unread_sources?: readonly string[]
   readonly lookups: {
@@ -95,6 +97,7 @@ export async function createRunReport(
     readonly reason: string | null
     readonly rowsSkipped: number
     readonly unread?: readonly string[]
+    readonly unreadOverBudget?: readonly string[]
     readonly requests: RequestCounts
     readonly rate: RateStatus | null
     readonly durationMs: number
@@ -102,7 +105,7 @@ export async function createRunReport(
     readonly preview?: Preview | null
   },
 ): Promise<RunReport> {
-  const { preview = null } = run
+  const { preview = null, unreadOverBudget = [] } = run
   const [stored, lookups, requests, jobStates, cells, skipped] = await Promise.all([
     rows.countRowStates(db, { run: run.id }),
     lookupTotals.countDistinctLookups(db, run.id),
@@ -119,6 +122,7 @@ export async function createRunReport(
     reason: run.reason,
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
     skipped_over_budget: run.rowsSkipped,
+    ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
     lookups: {
       distinct: lookups.distinct,

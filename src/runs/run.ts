@@ -1,25 +1,21 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { RouteOption } from '../domain/route.ts'
 import { LeaseLostError, type Trigger } from '../domain/run.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import { RunBudget } from '../pipeline/pick/claim.ts'
-import { createPass, pickPage, type PickContext } from '../pipeline/pick/pick.ts'
+import { RunBudget } from '../pipeline/pick/budget.ts'
 import { previewRun } from '../pipeline/preview.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
-import { TableBusyError } from '../store/transaction.ts'
-import { cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
 import { finishRun, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
-import { warnOfWait } from './loop.ts'
 import { monitorRun } from './monitor.ts'
+import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
 import { runEvery, Workers } from './workers.ts'
 
@@ -69,6 +65,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   const options = await excludePaused(deps, requested, observations)
   const { dryRun = null } = options
   const isDryRun = dryRun !== null
+  // Counting reads the whole table, which a run of a few rows must not.
+  const counted = options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
   const counters = new RunCounters()
   const budget = new RunBudget(options.budget)
   const token = randomUUID()
@@ -123,7 +121,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
 
   const tasks = [
     heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal),
-    pickAll(
+    pickSources(
       deps,
       { id, budget, isDryRun, service: deps.service },
       options,
@@ -146,7 +144,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       ? []
       : [
           runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
-            sampleFillRates(deps, options.sources, { minAgeMs: FILL_RATE_INTERVAL_MS }),
+            sampleFillRates(deps, options.sources, { minAgeMs: FILL_RATE_INTERVAL_MS, ...counted }),
           ),
         ]),
     monitorRun(
@@ -192,7 +190,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   )
   detach()
   await deps.metrics?.flush()
-  if (!isDryRun && !options.signal.aborted) await sampleFillRates(deps, options.sources, { minAgeMs: 0 })
+  if (!isDryRun && !options.signal.aborted)
+    await sampleFillRates(deps, options.sources, { minAgeMs: 0, ...counted })
   return finishRun(
     deps,
     { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
@@ -202,6 +201,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
 
 /** How often fill rates are sampled during a run, if that is cheap. */
 const FILL_RATE_INTERVAL_MS = 5_000
+/** Rows of the largest table whose fill rates a run with a limit samples. */
+const LIMITED_COUNT_ROWS = 100_000
 
 async function excludePaused(
   { db }: RunDeps,
@@ -219,9 +220,6 @@ async function excludePaused(
   }
 }
 
-const isPaused = async ({ db }: RunDeps, source: Source): Promise<boolean> =>
-  (await pauses.filterPaused(db, [source.name])).length > 0
-
 /**
  * Keeps a run's lease.
  * @throws LeaseLostError if another process declared the run dead
@@ -236,48 +234,4 @@ export function heartbeat(
     if (await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())) return
     throw new LeaseLostError(id, LEASE_MS)
   })
-}
-
-/** Poll interval for a locked table. */
-const LOCKED_TABLE_POLL_MS = 1_000
-
-/** Picks each source to its end, unless it is paused, or its table stays locked for longer than the run may wait. */
-async function pickAll(
-  deps: RunDeps,
-  run: PickContext,
-  options: ExecuteRunOptions,
-  signal: AbortSignal,
-  observations: RunObservations,
-  onPicked: (rows: number) => void,
-): Promise<void> {
-  const onWait = warnOfWait(deps.log, { step: 'pick' })
-  for (const source of options.sources) {
-    const pass = await retryWhileUnavailable(() => createPass(deps, source, options), { signal, onWait })
-    const checkPaused = cached(() => isPaused(deps, source))
-    let readAt = performance.now()
-    while (pass.phase !== 'done' && !signal.aborted) {
-      if (await retryWhileUnavailable(checkPaused, { signal, onWait })) {
-        observations.pausedSources.add(source.name)
-        break
-      }
-      const readPage = async (): Promise<number | null> => {
-        try {
-          return (await pickPage(deps, run, pass, options)).picked
-        } catch (error) {
-          if (error instanceof TableBusyError) return null
-          throw error
-        }
-      }
-      const picked = await retryWhileUnavailable(readPage, { signal, onWait })
-      if (picked === null && performance.now() - readAt > options.waitMs) {
-        observations.unreadSources.add(source.name)
-        break
-      }
-      if (picked === null) await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal }).catch(() => {})
-      else {
-        readAt = performance.now()
-        onPicked(picked)
-      }
-    }
-  }
 }

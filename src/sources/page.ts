@@ -34,6 +34,8 @@ export type LastWrittenRelation = RawBuilder<{ key: string; written: unknown }>
 export interface SourcePageOptions {
   /** The last key of the page before; null for the first page. */
   readonly after: string | null
+  /** The last key to read; null or absent: to the end. */
+  readonly until?: string | null
   /** Maximum number of rows. */
   readonly limit: number
   /** A condition in addition to the source's own. */
@@ -53,8 +55,12 @@ export interface SourcePageOptions {
 export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
   // One row more than requested: it may be a second row for the page's last key.
   const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
-  const page = pageRelation(source, rows, options.lastWritten)
-  return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
+  const { until = null } = options
+  // Not a condition of the page itself: it would read on to the end of the table in search of a full page.
+  const isPast = until === null ? null : afterKeySql(source, until)
+  const page = pageRelation(source, rows, options.lastWritten, { isPast })
+  const isWithin = isPast === null ? sql`` : sql` and not "~past"`
+  return sql`select * from (${page}) as p where n <= ${options.limit}${isWithin} order by n`
 }
 
 /** The conditions and the order of a page: what follows WHERE. */
@@ -94,14 +100,14 @@ export function keysQuery(
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
   const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
   const conditions = sql`${sql.raw(eligibleSql(source))}`
-  return pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
+  return pageRelation(source, conditions, written, { keys: sql` join ${given} as "~keys" on ${matches}` })
 }
 
 function pageRelation(
   source: Source,
   conditions: RawBuilder<unknown>,
   written: LastWrittenRelation | undefined,
-  keys: RawBuilder<unknown> = sql``,
+  { keys = sql``, isPast = null }: { keys?: RawBuilder<unknown>; isPast?: RawBuilder<boolean> | null },
 ): RawBuilder<PageRow> {
   const order = source.keyOrder.map((column, i) => orderBySql(column, `k${i}`)).join(', ')
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
@@ -115,8 +121,9 @@ function pageRelation(
     `${isIncompleteSql(source)} as lacks`,
     ...tracked.map((output, i) => `${currentCellSql(output)} as "~tracked${i}"`),
   ]
+  const past = isPast === null ? sql`` : sql`, ${isPast} as "~past"`
   const rows = sql`
-    select ${sql.raw(columns.join(', '))}
+    select ${sql.raw(columns.join(', '))}${past}
       from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source) + inputs.from)}
      where ${conditions}`
   const isOurs = tracked.map((output, i) =>
@@ -129,7 +136,7 @@ function pageRelation(
       : sql`lacks`
   return sql`
     select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
-           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks
+           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks${isPast === null ? sql`` : sql`, "~past"`}
       from (select r.*, count(*) over (partition by key) as copies,
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`

@@ -9,6 +9,7 @@ import {
   lookupKey,
   type LookupChoice,
 } from '../../pipeline/pick/choose.ts'
+import { PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
 import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
@@ -20,21 +21,25 @@ import * as storedAnswers from '../../store/stored-records.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
 
-/** What a run would do with the rows of one source, each counted once: the numbers of each stage add up. */
+/**
+ * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
+ * further than a run; what it would have to read the whole table for is then null.
+ */
 export interface SourcePlan {
   readonly source: string
+  /** Where the plan stopped reading; null: it read the whole source. */
+  readonly stopped_at: 'limit' | 'budget' | null
   /** Rows of the table. */
-  readonly table: number
+  readonly table: number | null
   /** Excluded by the source's filter and joins. */
-  readonly filtered_out: number
+  readonly filtered_out: number | null
   /** Excluded by `--where`. */
-  readonly where_out: number
-  /** Eligible rows: what is left of the table. */
+  readonly where_out: number | null
+  /** Eligible rows that were read: what is left of the table. */
   readonly rows: number
   readonly complete: number
   readonly fresh: number
   readonly held: number
-  readonly beyond_limit: number
   readonly picked: number
   /** Picked rows without a usable input, by reason. */
   readonly invalid_input: Readonly<Record<string, number>>
@@ -45,13 +50,15 @@ export interface SourcePlan {
 
 export interface FunnelOptions {
   readonly limit: number | null
+  /** Maximum lookups of the run; null: unlimited. */
+  readonly budget: number | null
+  /** Stops reading where a run with this budget would. */
+  readonly isBoundedByBudget: boolean
   readonly where: string | null
   /** Rows to preview, at most, of each source. */
   readonly sample: number
   readonly signal: AbortSignal
 }
-
-const PLAN_PAGE_SIZE = 2_000
 
 /**
  * Scans a source as a run would.
@@ -63,28 +70,23 @@ export async function planSource(
   options: FunnelOptions,
   estimate: LookupEstimate,
 ): Promise<{ funnel: SourcePlan; sample: DiffRow[] }> {
-  const counts = {
-    rows: 0,
-    complete: 0,
-    fresh: 0,
-    held: 0,
-    beyond_limit: 0,
-    picked: 0,
-    suppressed: 0,
-    valid_input: 0,
-  }
+  const { limit, signal } = options
+  const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
   const sample: DiffRow[] = []
+  const readAhead = new ReadAhead()
+  let stoppedAt: SourcePlan['stopped_at'] = null
   let after: string | null = null
   do {
-    const page: PlannedPage = await planPage(deps, source, options, after)
+    const isBeyondBudget = options.isBoundedByBudget && estimate.requests > (options.budget || Infinity)
+    const room = limit === null ? null : limit - counts.picked
+    const page: PlannedPage = await planPage(deps, source, options, after, room)
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     const answeredCandidates: AnsweredCandidate[] = []
     for (const [index, chain] of page.chains.entries()) {
       const { candidate } = chain
-      if (options.limit !== null && counts.picked >= options.limit) counts.beyond_limit++
-      else if (!candidate.lacks) counts.complete++
+      if (!candidate.lacks) counts.complete++
       else {
         counts.picked++
         const outcome = page.suppressed.has(index) ? 'suppressed' : resolveChain(chain, page, estimate)
@@ -100,10 +102,19 @@ export async function planSource(
       ...(await sampleStoredRecords(deps, source, answeredCandidates, options.sample - sample.length)),
     )
     after = page.next
-    options.signal.throwIfAborted()
-  } while (after !== null)
-  const before = await countFilteredOut(deps, source, options, counts.rows)
-  return { funnel: { source: source.name, ...before, ...counts, invalid_input: invalid }, sample }
+    if (isBeyondBudget) readAhead.add(page.scanned, answeredCandidates.length)
+    if (after !== null && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
+    else if (after !== null && readAhead.isOver) stoppedAt = 'budget'
+    signal.throwIfAborted()
+  } while (after !== null && stoppedAt === null)
+  const before =
+    stoppedAt === null
+      ? await countFilteredOut(deps, source, options, counts.rows)
+      : { table: null, filtered_out: null, where_out: null }
+  return {
+    funnel: { source: source.name, stopped_at: stoppedAt, ...before, ...counts, invalid_input: invalid },
+    sample,
+  }
 }
 
 /** A row's usable lookups, in the order in which they would be requested. */
@@ -131,23 +142,24 @@ async function planPage(
   source: Source,
   options: FunnelOptions,
   after: string | null,
+  room: number | null,
 ): Promise<PlannedPage> {
   const { db, policy, service } = deps
   const live = (await runs.listRunning(db)).map((run) => run.id)
+  const read = { after, where: options.where, changedSince: null, live, service }
   const page = await inTransaction(
     db,
-    (tx) =>
-      readCandidates(tx, source, {
-        after,
-        size: PLAN_PAGE_SIZE,
-        where: options.where,
-        changedSince: null,
-        live,
-        service,
-      }),
+    async (tx) => {
+      const whole = await readCandidates(tx, source, { ...read, size: PAGE_SIZE })
+      const last = room === null ? undefined : whole.candidates.filter((one) => one.lacks)[room - 1]
+      // Up to the last row within the limit, so that every count is of the same rows.
+      return last === undefined || last.n === whole.scanned
+        ? whole
+        : readCandidates(tx, source, { ...read, size: last.n })
+    },
     policy.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
-    const failed = { after, limit: PLAN_PAGE_SIZE, where: options.where, changedSince: null }
+    const failed = { after, limit: PAGE_SIZE, where: options.where, changedSince: null }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
   const chains = page.candidates.map((candidate) => toLookupChain(source, candidate))

@@ -14,7 +14,6 @@ export type { SourcePlan } from './funnel.ts'
 
 export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
   readonly sources: readonly Source[]
-  readonly budget: number | null
   readonly route: RouteOption
   readonly bulkPossible: boolean
   readonly knownLimit: KnownLimit | null
@@ -46,6 +45,7 @@ export interface Plan {
     /** The same, if every row of a cascade reaches its last identifier. */
     readonly max_lookups: number
     readonly budget: number | null
+    /** Lookups beyond the budget, of the rows that the plan read. */
     readonly beyond_budget: number
     /** Share of lookups with a match so far; null before the first. */
     readonly match_rate: number | null

@@ -19,7 +19,7 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
   const labels = Math.max(
     ...plan.sources.flatMap((source) => funnelSteps(source).map((step) => step.label.length + 2)),
   )
-  const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table).length))
+  const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table ?? source.rows).length))
   return [
     ...plan.paused.map(
       (name) => `${name}  ${output.paint('warn', 'is paused: runs skip it until it is resumed')}`,
@@ -50,6 +50,11 @@ interface FunnelStep {
   readonly why: string
 }
 
+const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
+  limit: 'eligible rows, up to the limit',
+  budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
+}
+
 /** Reasons shown: several inputs with a fault each have many combinations. */
 const REASONS = 12
 
@@ -58,16 +63,23 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
   const total = (label: string, rows: number, why = ''): FunnelStep => ({ label, rows, sum: true, why })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   const rest = invalid.slice(REASONS)
-  const whole = source.filtered_out + source.where_out > 0
+  const { table, filtered_out: filteredOut, where_out: whereOut } = source
+  const isWhole = table !== null && filteredOut !== null && whereOut !== null
+  const isFiltered = isWhole && filteredOut + whereOut > 0
   return [
-    ...(whole ? [total('in the table', source.table)] : []),
-    left('filtered out', source.filtered_out, "by the source's filter and joins"),
-    left('filtered out', source.where_out, 'by --where'),
-    total('eligible', source.rows, whole ? '' : 'rows in the table'),
+    ...(isFiltered
+      ? [
+          total('in the table', table),
+          left('filtered out', filteredOut, "by the source's filter and joins"),
+          left('filtered out', whereOut, 'by --where'),
+        ]
+      : []),
+    isWhole
+      ? total('eligible', source.rows, isFiltered ? '' : 'rows in the table')
+      : total('read', source.rows, STOPPED[source.stopped_at ?? 'limit']),
     left('complete', source.complete, 'nothing to fill'),
     left('fresh', source.fresh, 'looked up before, and not due for a refresh'),
     left('held', source.held, 'by a run in progress'),
-    left('beyond the limit', source.beyond_limit, 'by --limit'),
     total('to pick', source.picked),
     ...invalid.slice(0, REASONS).map(([reason, rows]) => left('invalid input', rows, reason)),
     left(
@@ -126,7 +138,8 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Labe
   ]
 }
 
-function costFields({ cost, time }: Plan, settings: PlanSettings): LabeledText[] {
+function costFields(plan: Plan, settings: PlanSettings): LabeledText[] {
+  const { cost, time } = plan
   const found =
     cost.match_rate === null || cost.found_range === null
       ? 'unknown until the first run'
@@ -135,9 +148,9 @@ function costFields({ cost, time }: Plan, settings: PlanSettings): LabeledText[]
     cost.max_lookups > cost.lookups
       ? [
           `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`,
-          `a row without a match is looked up by its next identifier; ${formatBudget(cost, settings)}`,
+          `a row without a match is looked up by its next identifier; ${formatBudget(plan, settings)}`,
         ]
-      : [pluralize(cost.lookups, 'lookup'), formatBudget(cost, settings)]
+      : [pluralize(cost.lookups, 'lookup'), formatBudget(plan, settings)]
   return [
     ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
     ...(cost.max_lookups === 0
@@ -152,11 +165,14 @@ function costFields({ cost, time }: Plan, settings: PlanSettings): LabeledText[]
 const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-function formatBudget(cost: Plan['cost'], { budget }: PlanSettings): string {
+function formatBudget({ cost, sources }: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
   if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${formatCount(budget)}`
-  return cost.beyond_budget > 0 ? `${pluralize(cost.beyond_budget, 'lookup')} beyond ${of}` : `within ${of}`
+  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
+  return cost.beyond_budget > 0
+    ? `${atLeast}${pluralize(cost.beyond_budget, 'lookup')} beyond ${of}`
+    : `within ${of}`
 }
 
 function formatTimeEstimate({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {

@@ -195,7 +195,10 @@ export function renderRowStates(
 
 /** The commands that deal with what a run has left open. */
 export function suggestAfterRun(
-  report: Pick<RunReport, 'status' | 'rows' | 'cells' | 'jobs' | 'skipped_over_budget' | 'dry_run'>,
+  report: Pick<
+    RunReport,
+    'status' | 'rows' | 'cells' | 'jobs' | 'skipped_over_budget' | 'unread_over_budget' | 'dry_run'
+  >,
 ): SuggestedCommand[] {
   const { rows, cells, jobs, status, skipped_over_budget: skipped } = report
   const suggestions: SuggestedCommand[] = []
@@ -209,9 +212,11 @@ export function suggestAfterRun(
   if (status === 'failed' || status === 'unauthorized')
     suggestions.push(['fillrate check', 'finds the problem and how to fix it'])
   if (status === 'budget_reached' || skipped > 0) {
-    const rest =
-      skipped > 0 ? `${pluralize(skipped, 'row')} would exceed the budget` : 'the budget is used up'
-    suggestions.push(['fillrate plan', `estimates the cost of the rest: ${rest}`])
+    const isExact = skipped > 0 && report.unread_over_budget === undefined
+    suggestions.push([
+      'fillrate plan',
+      `estimates the cost of ${isExact ? pluralize(skipped, 'remaining row') : 'the rest'}`,
+    ])
   }
   if (report.dry_run && rows.enriched > 0)
     suggestions.push([

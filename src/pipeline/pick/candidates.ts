@@ -56,6 +56,8 @@ export async function readCandidates(
   source: Source,
   options: {
     readonly after: string | null
+    /** The last key to read; absent: to the end. */
+    readonly until?: string | null
     readonly size: number
     readonly where: string | null
     readonly changedSince: Date | null
@@ -66,8 +68,15 @@ export async function readCandidates(
     readonly dry?: boolean
   },
 ): Promise<CandidatePage> {
-  const { after, size, where, changedSince, service, dry: isDryRun = false } = options
-  const page = pageQuery(source, { after, limit: size, where, changedSince, ...lastWrittenSql(source) })
+  const { after, until = null, size, where, changedSince, service, dry: isDryRun = false } = options
+  const page = pageQuery(source, {
+    after,
+    until,
+    limit: size,
+    where,
+    changedSince,
+    ...lastWrittenSql(source),
+  })
   const runningIds = sql`${[...options.live]}::bigint[]`
   // `offset 0` forces one primary-key lookup per row. The planner, which takes a freshly filled table for a small
   // one, would otherwise read all rows of the source for each page.

@@ -6,6 +6,7 @@ import * as lookups from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
 import { ConflictError, inTransaction, type Tx } from '../../store/transaction.ts'
+import type { RunBudget } from './budget.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
   chooseForCandidate,
@@ -21,10 +22,30 @@ export interface ClaimResult {
   readonly picked: number
   /** Lookups that this run will request. */
   readonly claimedLookups: number
+  /** Rows with a usable input. */
+  readonly pickedWithLookup: number
   /** Rows skipped because the budget could not pay their lookup. */
   readonly skipped: readonly PickCandidate[]
-  /** Rows whose lookup is already answered. */
-  readonly alreadyAnswered: number
+  /** Candidates picked or skipped; those after them are left for the next page. */
+  readonly considered: number
+  /** Ended at the first row that the budget could not pay. */
+  readonly isAtBudget: boolean
+}
+
+/** How many candidates a claim considers. */
+export interface ClaimBounds {
+  /** Maximum rows. */
+  readonly max: number
+  /** Skipped rows count towards `max`. */
+  readonly countsSkipped: boolean
+  /** Ends at the first row that the budget cannot pay, instead of skipping it. */
+  readonly endsAtBudget: boolean
+}
+
+const UNBOUNDED: ClaimBounds = {
+  max: Number.POSITIVE_INFINITY,
+  countsSkipped: false,
+  endsAtBudget: false,
 }
 
 /**
@@ -42,6 +63,7 @@ export async function claimCandidates(
     readonly service: number
   },
   candidates: readonly PickCandidate[],
+  bounds = UNBOUNDED,
 ): Promise<ClaimResult> {
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const suppressedIndexes = await findSuppressedRows(tx, source, candidates)
@@ -51,17 +73,25 @@ export async function claimCandidates(
   )
   const spent = await budgets.readBudgetUsage(tx, run.id)
   const paidKeys = await findPaidLookups(tx, requestable, run.id, spent)
-  const affordable = new Set(await selectAffordable(tx, requestable, run, spent, paidKeys))
-  const lookupsToClaim = [...distinctLookups([...affordable]).values()]
+  const isRequestable = new Set(requestable)
+  const billable = await findBillable(tx, requestable, run, spent, paidKeys)
+  const selection = selectRows(
+    choices.map((one) => {
+      const key = one.lookup !== null && isRequestable.has(one) ? lookupKey(one.lookup) : null
+      return key !== null && billable.has(key) ? key : null
+    }),
+    run.budget.remaining(spent.lookups),
+    bounds,
+  )
+  const selected = selection.taken.flatMap((n) => choices[n] ?? [])
+  const withLookup = selected.filter((one) => isRequestable.has(one))
+  const lookupsToClaim = [...distinctLookups(withLookup).values()]
   const upserted = await lookups.upsertLookups(tx, lookupsToClaim, run.id, run.live, run.service)
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const byId = new Map(upserted.map((lookup) => [lookupKey(lookup), lookup]))
 
-  const unaffordable = new Set(requestable.filter((one) => !affordable.has(one)))
   const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
-  const picked = choices
-    .filter((one) => !unaffordable.has(one))
-    .map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
+  const picked = selected.map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
   const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
     dry: run.isDryRun,
     service: run.service,
@@ -70,10 +100,41 @@ export async function claimCandidates(
   return {
     picked: takenRows.length,
     claimedLookups: claimed.length,
-    skipped: [...unaffordable].map((one) => one.candidate),
-    alreadyAnswered: upserted.filter((lookup) => lookup.state !== 'pending' && lookup.state !== 'submitted')
-      .length,
+    pickedWithLookup: withLookup.length,
+    skipped: selection.skipped.flatMap((n) => candidates[n] ?? []),
+    considered: selection.considered,
+    isAtBudget: selection.isAtBudget,
   }
+}
+
+/**
+ * Selects the rows that a budget pays, in their order. Pure.
+ * @param costs each row's lookup, if it must be paid; null: the row costs nothing
+ * @param budget lookups that may still be paid
+ * @returns indexes of `costs`
+ */
+export function selectRows(
+  costs: readonly (string | null)[],
+  budget: number,
+  { max, countsSkipped, endsAtBudget }: ClaimBounds,
+): {
+  readonly taken: readonly number[]
+  readonly skipped: readonly number[]
+  readonly considered: number
+  readonly isAtBudget: boolean
+} {
+  const taken: number[] = []
+  const skipped: number[] = []
+  const paid = new Set<string>()
+  for (const [n, cost] of costs.entries()) {
+    const isFull = taken.length + (countsSkipped ? skipped.length : 0) >= max
+    const isPayable = cost === null || paid.has(cost) || paid.size < budget
+    if (isFull || (!isPayable && endsAtBudget)) return { taken, skipped, considered: n, isAtBudget: !isFull }
+    if (isPayable) taken.push(n)
+    else skipped.push(n)
+    if (isPayable && cost !== null) paid.add(cost)
+  }
+  return { taken, skipped, considered: costs.length, isAtBudget: false }
 }
 
 /**
@@ -124,16 +185,16 @@ async function findPaidLookups(
   return new Set(entries.filter((_, n) => paidFlags[n]).map(([id]) => id))
 }
 
-async function selectAffordable(
+/** Lookups that must be paid; empty if the budget pays all of them anyway. */
+async function findBillable(
   tx: Tx,
   chosen: readonly LookupChoice[],
   run: { readonly live: readonly number[]; readonly budget: RunBudget; readonly service: number },
   spent: budgets.BudgetUsage,
   paidKeys: ReadonlySet<string>,
-): Promise<readonly LookupChoice[]> {
-  const { limit } = run.budget
+): Promise<ReadonlySet<string>> {
   const distinct = distinctLookups(chosen)
-  if (limit === null || distinct.size <= limit - spent.lookups) return chosen
+  if (distinct.size <= run.budget.remaining(spent.lookups)) return new Set()
   const entries = [...distinct.entries()].filter(([id]) => !paidKeys.has(id))
   const costs = await lookups.needCall(
     tx,
@@ -141,9 +202,7 @@ async function selectAffordable(
     run.live,
     run.service,
   )
-  let remaining = limit - spent.lookups
-  const unaffordable = new Set(entries.filter((_, n) => costs[n] && remaining-- <= 0).map(([id]) => id))
-  return chosen.filter((one) => one.lookup !== null && !unaffordable.has(lookupKey(one.lookup)))
+  return new Set(entries.filter((_, n) => costs[n]).map(([id]) => id))
 }
 
 function toPickedRow(
@@ -167,57 +226,3 @@ function toPickedRow(
   if (lookup === null) return { ...row, state: Row.invalidInput, reason: describeUnusable(notes) }
   return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupKey(lookup))?.id ?? null }
 }
-
-/**
- * What a run may spend, in lookups, and what it skipped for lack of budget. A lookup is charged when the run claims
- * it, not when it is requested: a run never holds a lookup that it cannot pay, and retries are charged once. The
- * amount spent is in Postgres (`store/budgets.ts`), charged in the transaction that claims.
- */
-export class RunBudget {
-  readonly limit: number | null
-  #skipped = 0
-  readonly #abandonedSkips = new Map<string, number>()
-  readonly #pendingSkips = new Map<string, number>()
-  readonly #rowsTakenBySource = new Map<string, number | null>()
-
-  /** @param limit lookups; null is unlimited */
-  constructor(limit: number | null) {
-    this.limit = limit
-  }
-
-  /** Rows not picked because the budget could not pay their lookup. */
-  get rowsSkipped(): number {
-    return this.#skipped + sum(this.#abandonedSkips)
-  }
-
-  /** Rows of the run that wait because the budget cannot pay their next lookup. */
-  get rowsAwaitingBudget(): number {
-    return sum(this.#pendingSkips)
-  }
-
-  /** Rows of a source that the run has taken. Null: must be counted, because the result of a COMMIT is unknown. */
-  rowsTaken(source: string): number | null {
-    return this.#rowsTakenBySource.get(source) ?? (this.#rowsTakenBySource.has(source) ? null : 0)
-  }
-
-  setRowsTaken(source: string, rows: number | null): void {
-    this.#rowsTakenBySource.set(source, rows)
-  }
-
-  skip(rows: number): void {
-    this.#skipped += rows
-  }
-
-  /** Replaces the number of abandoned rows that a complete pass over them could not pay. */
-  setAbandonedSkips(source: string, rows: number): void {
-    this.#abandonedSkips.set(source, rows)
-  }
-
-  /** The same for the run's own requeued rows. */
-  setPendingSkips(source: string, rows: number): void {
-    this.#pendingSkips.set(source, rows)
-  }
-}
-
-const sum = (rows: ReadonlyMap<string, number>): number =>
-  [...rows.values()].reduce((total, one) => total + one, 0)

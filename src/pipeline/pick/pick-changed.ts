@@ -9,7 +9,8 @@ import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import { toMissingRow } from '../row-results.ts'
 import { isFromOtherServiceSql, lastWrittenSql, missedLookupsSql, type PickCandidate } from './candidates.ts'
-import { claimCandidates, type RunBudget } from './claim.ts'
+import type { RunBudget } from './budget.ts'
+import { claimCandidates } from './claim.ts'
 
 /** A running live-sync run. */
 export interface LiveRunPick {

@@ -1,27 +1,16 @@
-import { createHash } from 'node:crypto'
 import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
 import { isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
-import * as passes from '../../store/source-cursors.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
-import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
 import { toMissingRow } from '../row-results.ts'
-import { readCandidates, readCandidatesByKey } from './candidates.ts'
-import { claimCandidates, type RunBudget } from './claim.ts'
-
-/** Rows read, and taken at most, per tick. */
-const PAGE_SIZE = 1_000
-
-export interface PickOptions {
-  /** Maximum rows that a run takes of the source, including abandoned ones. */
-  readonly limit: number | null
-  /** SQL, in addition to the source's own. */
-  readonly where: string | null
-}
+import { readCandidates, readCandidatesByKey, type PickCandidate } from './candidates.ts'
+import type { RunBudget } from './budget.ts'
+import { claimCandidates, type ClaimBounds } from './claim.ts'
+import { createEmptyPass, PAGE_SIZE, savePassCursor, type PickOptions, type PickPass } from './pass.ts'
 
 /** The picking run. */
 export interface PickContext {
@@ -32,50 +21,6 @@ export interface PickContext {
   /** The configured service. */
   readonly service: number
 }
-
-/**
- * One pass over one source: first abandoned rows, then (with `changedAt`) due rows, then the table. `requeued`
- * handles the run's own rows that are to be picked again; it comes first, and counts no row twice.
- */
-export interface PickPass {
-  readonly source: Source
-  phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
-  /** Rows per page: fewer if reading them takes too long. */
-  readonly pageSize: BatchSize
-  after: string | null
-  scanned: number
-  /** Rows that the budget could not pay: they must be found again although they do not change. */
-  skipped: number
-  skippedInPhase: number
-  /** Read only what has changed since then. Null: read the whole table. */
-  readonly changedSince: Date | null
-  /** Set with `changedAt` and without a condition of the run's own. */
-  readonly cursorPass: passes.CursorPass | null
-}
-
-/** Creates a pass. A partial one (`limit`, `where`) does not count as having read the table. */
-export async function createPass(
-  deps: Pick<Deps, 'db' | 'service'>,
-  source: Source,
-  options: PickOptions,
-): Promise<PickPass> {
-  const pass = emptyPass(source, 'abandoned')
-  if (source.mapping.changedAt === null || options.where !== null) return pass
-  const cursorPass = await passes.openCursor(deps.db, source.name, mappingHash(source, deps.service))
-  return { ...pass, cursorPass, changedSince: cursorPass.since }
-}
-
-const emptyPass = (source: Source, phase: PickPass['phase']): PickPass => ({
-  source,
-  phase,
-  pageSize: new BatchSize(PAGE_SIZE),
-  after: null,
-  scanned: 0,
-  skipped: 0,
-  skippedInPhase: 0,
-  changedSince: null,
-  cursorPass: null,
-})
 
 export interface PickResult {
   readonly picked: number
@@ -105,7 +50,8 @@ export async function pickPage(
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
   const { sourceTimeoutMs } = deps.policy
-  const size = pass.pageSize.rows
+  const size = Math.min(pass.pageSize.rows, pass.phase === 'scan' ? pass.scan.rows : PAGE_SIZE)
+  const bounds = claimBounds(run, pass, allowed, options)
   const page = await inTransaction(
     deps.db,
     async (tx) => {
@@ -115,15 +61,18 @@ export async function pickPage(
         next,
         scanned,
       } = await withTableTimeouts(tx, sourceTimeoutMs, () =>
-        readPhase(tx, run, runningIds, pass, options, Math.min(allowed, size)),
+        readPhase(tx, run, runningIds, pass, options, { size, allowed }),
       )
       if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
-      if (candidates.length === 0) return { picked: 0, claimedLookups: 0, skipped: [], next, scanned }
-      // With a limit, a page may hold more candidates than rows are allowed: the rest of the page is read again.
-      const selected = candidates.slice(0, allowed)
-      const claimed = await claimCandidates(tx, pass.source, { ...run, live: runningIds }, selected)
-      const isCut = selected.length < candidates.length
-      return { ...claimed, next: isCut ? (selected.at(-1)?.key ?? null) : next, scanned }
+      const claim = await claimCandidates(tx, pass.source, { ...run, live: runningIds }, candidates, bounds)
+      // The rest of a page that was not considered to its end is read again.
+      const isCut = claim.considered < candidates.length
+      return {
+        ...claim,
+        next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
+        isCut,
+        scanned,
+      }
     },
     sourceTimeoutMs,
   ).catch(async (error: unknown) => {
@@ -134,10 +83,10 @@ export async function pickPage(
       return null
     }
     if (!isRowError(error)) throw error
-    const { after, changedSince } = pass
+    const { changedSince } = pass
     const page =
       pass.phase === 'scan'
-        ? { after, limit: size, where: options.where, changedSince }
+        ? { ...pass.scan.range, limit: size, where: options.where, changedSince }
         : {
             keys: await inTransaction(deps.db, (tx) =>
               listPhaseKeys(tx, run, runningIds, pass, Math.min(allowed, size)),
@@ -147,19 +96,17 @@ export async function pickPage(
   })
   if (page === null) return { ...NOTHING, done: false }
   pass.pageSize.onBatch(size, 0)
-  const { claimedLookups, scanned, skipped } = page
+  const { claimedLookups, scanned } = page
   const isRepick = pass.phase === 'requeued'
   const picked = isRepick ? 0 : page.picked
-  // Abandoned rows were counted in their own phase.
-  if (pass.phase === 'scan') run.budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
-  if (pass.phase === 'due') run.budget.skip(skipped.length)
   const takenBefore = run.budget.rowsTaken(pass.source.name)
   if (takenBefore !== null) run.budget.setRowsTaken(pass.source.name, takenBefore + picked)
-  pass.scanned += scanned
-  pass.after = page.next
-  pass.skipped += skipped.length
-  pass.skippedInPhase += skipped.length
-  if (page.next === null) await advancePhase(deps, run, pass, options)
+  if (pass.phase === 'scan' && pass.skippedInPhase > 0) pass.readAhead.add(scanned, page.pickedWithLookup)
+  countSkipped(run, pass, page.skipped)
+  // Otherwise nothing of the page was considered, and the pass stays where it was.
+  if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page.next)
+  if (page.isAtBudget || (pass.phase === 'scan' && pass.readAhead.isOver && run.budget.limit !== 0))
+    endAtBudget(run, pass)
   return {
     picked,
     repicked: isRepick ? page.picked : 0,
@@ -169,17 +116,55 @@ export async function pickPage(
   }
 }
 
+/**
+ * A limit counts rows that the budget cannot pay too, so that both together bound what is read. A dry run ends where
+ * its budget does: rows after that which cost nothing, such as those without a usable input, would outweigh the others
+ * in its shares. With a budget of 0, rows that cost nothing are all that is wanted.
+ */
+function claimBounds(
+  { budget, isDryRun }: PickContext,
+  { phase }: PickPass,
+  max: number,
+  { limit }: PickOptions,
+): ClaimBounds {
+  const isSample = isDryRun && phase !== 'abandoned' && budget.limit !== 0
+  return {
+    max,
+    countsSkipped: limit !== null && (phase === 'due' || phase === 'scan'),
+    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample),
+  }
+}
+
+function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly PickCandidate[]): void {
+  pass.skipped += skipped.length
+  pass.skippedInPhase += skipped.length
+  if (pass.phase === 'due' || pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
+  // Abandoned rows were counted in their own phase.
+  if (pass.phase === 'scan') budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
+  if (pass.phase === 'due') budget.skip(skipped.length)
+}
+
+/** The pass ends, or waits for what other sources leave of the budget. */
+function endAtBudget({ budget }: PickContext, pass: PickPass): void {
+  if (budget.isShared) {
+    pass.isShareUsedUp = true
+    return
+  }
+  pass.phase = 'done'
+  budget.markUnread(pass.source.name)
+}
+
 /** How many rows a page may take. A requeued row was counted when it was first picked. */
 async function rowsAllowed(
   { db }: Pick<Deps, 'db'>,
   run: PickContext,
-  { phase, source: { name } }: PickPass,
+  { phase, skippedWithinLimit, source: { name } }: PickPass,
   limit: number | null,
 ): Promise<number> {
   if (limit === null || phase === 'requeued') return PAGE_SIZE
   const taken = run.budget.rowsTaken(name) ?? (await rows.countRunRows(db, name, run.id))
   run.budget.setRowsTaken(name, taken)
-  return Math.min(PAGE_SIZE, limit - taken)
+  return Math.min(PAGE_SIZE, limit - taken - skippedWithinLimit)
 }
 
 /**
@@ -196,7 +181,7 @@ export async function repick(
     readonly signal: AbortSignal
   },
 ): Promise<Omit<PickResult, 'done'>> {
-  const pass = emptyPass(source, 'requeued')
+  const pass = createEmptyPass(source, 'requeued')
   const total = { ...NOTHING }
   while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
@@ -212,7 +197,7 @@ async function readPhase(
   runningIds: readonly number[],
   pass: PickPass,
   options: PickOptions,
-  allowed: number,
+  { size, allowed }: { readonly size: number; readonly allowed: number },
 ): Promise<{
   candidates: Awaited<ReturnType<typeof readCandidatesByKey>>
   gone: writeBackQueue.FinishedRow[]
@@ -222,8 +207,8 @@ async function readPhase(
   if (pass.phase === 'scan') {
     const { where } = options
     const page = await readCandidates(tx, pass.source, {
-      after: pass.after,
-      size: pass.pageSize.rows,
+      ...pass.scan.range,
+      size,
       where,
       changedSince: pass.changedSince,
       live: runningIds,
@@ -232,14 +217,18 @@ async function readPhase(
     })
     return { ...page, gone: [] }
   }
-  const keys = await listPhaseKeys(tx, run, runningIds, pass, allowed)
-  const candidates = await readCandidatesByKey(tx, pass.source, keys, run.service)
-  const present = new Set(candidates.map((candidate) => candidate.key))
+  const listed = Math.min(allowed, size)
+  const keys = await listPhaseKeys(tx, run, runningIds, pass, listed)
+  const byKey = new Map(
+    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
+  )
+  // In the order of the list, because a claim may end within it.
+  const candidates = keys.flatMap((key) => byKey.get(key) ?? [])
   const isWaiting = pass.phase !== 'due'
   return {
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
-    gone: isWaiting ? keys.filter((key) => !present.has(key)).map(toMissingRow) : [],
-    next: keys.length === allowed ? (keys.at(-1) ?? null) : null,
+    gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
+    next: keys.length === listed ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
   }
 }
@@ -262,6 +251,23 @@ function listPhaseKeys(
   }
 }
 
+/** @param last the last key considered; null: nothing of the phase, or of the scan's key range, is left */
+async function continueAfter(
+  deps: Pick<Deps, 'db'>,
+  run: PickContext,
+  pass: PickPass,
+  options: PickOptions,
+  last: string | null,
+): Promise<void> {
+  if (pass.phase === 'scan') {
+    pass.scan.advance(last)
+    if (pass.scan.isDone) await advancePhase(deps, run, pass, options)
+    return
+  }
+  pass.after = last
+  if (last === null) await advancePhase(deps, run, pass, options)
+}
+
 async function advancePhase(
   deps: Pick<Deps, 'db'>,
   { budget, isDryRun, service }: PickContext,
@@ -282,14 +288,6 @@ async function advancePhase(
   } else {
     pass.phase = 'done'
     const isComplete = options.limit === null && pass.skipped === 0 && !isDryRun
-    if (pass.cursorPass !== null && isComplete)
-      await passes.saveCursor(deps.db, pass.source.name, mappingHash(pass.source, service), pass.cursorPass)
+    if (isComplete) await savePassCursor({ db: deps.db, service }, pass)
   }
 }
-
-/** Progress made for one service says nothing about another. */
-const mappingHash = (source: Source, service: number): string =>
-  createHash('sha256')
-    .update(JSON.stringify(source.mapping) + (service === 0 ? '' : ` ${service}`))
-    .digest('hex')
-    .slice(0, 16)

@@ -17,8 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-const sumOf = (source: SourcePlan): number =>
-  source.complete + source.fresh + source.held + source.beyond_limit + source.picked
+const sumOf = (source: SourcePlan): number => source.complete + source.fresh + source.held + source.picked
 
 test('every row is counted once, the numbers add up, and nothing is written or called', async () => {
   const app = await harness.open()
@@ -76,7 +75,8 @@ test('a plan respects limit and budget', async () => {
   )
   const app = await harness.open()
   const plan = await app.plan(runRequest({ sources: ['contacts'], limit: 80, budget: 30, route: 'sync' }))
-  expect(plan.sources[0]).toMatchObject({ picked: 80, beyond_limit: 20 })
+  expect(plan.sources[0]).toMatchObject({ picked: 80, stopped_at: 'limit', table: null })
+  expect(plan.sources.map(sumOf)).toEqual(plan.sources.map((source) => source.rows))
   expect(plan.cost).toMatchObject({ lookups: 30, budget: 30, beyond_budget: 50 })
   expect(plan.cost.match_rate).toBeGreaterThan(0.5)
 })

@@ -13,7 +13,7 @@ const contacts = {
   complete: 812,
   fresh: 1_201,
   held: 0,
-  beyond_limit: 0,
+  stopped_at: null,
   picked: 3_987,
   invalid_input: { 'email: no @': 80, 'no input': 12 },
   suppressed: 3,

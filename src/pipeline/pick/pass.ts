@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto'
+import type { Source } from '../../sources/source.ts'
+import * as cursors from '../../store/source-cursors.ts'
+import { BatchSize } from '../batch-size.ts'
+import type { Deps } from '../deps.ts'
+
+/** Rows read, and taken at most, per tick. */
+export const PAGE_SIZE = 1_000
+
+export interface PickOptions {
+  /** Maximum rows that a run takes of the source, including abandoned ones. */
+  readonly limit: number | null
+  /** SQL, in addition to the source's own. */
+  readonly where: string | null
+}
+
+/**
+ * One pass over one source: first abandoned rows, then (with `changedAt`) due rows, then the table. `requeued`
+ * handles the run's own rows that are to be picked again; it comes first, and counts no row twice.
+ */
+export interface PickPass {
+  readonly source: Source
+  phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
+  /** Rows per page: fewer if reading them takes too long. */
+  readonly pageSize: BatchSize
+  /** The last key read of the phases before `scan`. */
+  after: string | null
+  readonly scan: KeyRangeScan
+  readonly readAhead: ReadAhead
+  /** The source's share of the budget is used up: the pass continues with what other sources leave. */
+  isShareUsedUp: boolean
+  /** Rows that the budget could not pay: they must be found again although they do not change. */
+  skipped: number
+  skippedInPhase: number
+  /** Of these, rows that count towards the limit. */
+  skippedWithinLimit: number
+  /** Read only what has changed since then. Null: read the whole table. */
+  readonly changedSince: Date | null
+  /** Set with `changedAt` and without a condition of the run's own. */
+  readonly cursorPass: cursors.CursorPass | null
+}
+
+/** Creates a pass. A partial one (`limit`, `where`) does not count as having read the table. */
+export async function createPass(
+  deps: Pick<Deps, 'db' | 'service'>,
+  source: Source,
+  options: PickOptions,
+  scan = new KeyRangeScan(),
+): Promise<PickPass> {
+  const pass = createEmptyPass(source, 'abandoned', scan)
+  if (source.mapping.changedAt === null || options.where !== null) return pass
+  const cursorPass = await cursors.openCursor(deps.db, source.name, mappingHash(source, deps.service))
+  return { ...pass, cursorPass, changedSince: cursorPass.since }
+}
+
+export const createEmptyPass = (
+  source: Source,
+  phase: PickPass['phase'],
+  scan = new KeyRangeScan(),
+): PickPass => ({
+  source,
+  phase,
+  pageSize: new BatchSize(PAGE_SIZE),
+  after: null,
+  scan,
+  readAhead: new ReadAhead(),
+  isShareUsedUp: false,
+  skipped: 0,
+  skippedInPhase: 0,
+  skippedWithinLimit: 0,
+  changedSince: null,
+  cursorPass: null,
+})
+
+/** Stores how far a pass has read the source by `changedAt`. */
+export async function savePassCursor(deps: Pick<Deps, 'db' | 'service'>, pass: PickPass): Promise<void> {
+  if (pass.cursorPass === null) return
+  const { source, cursorPass } = pass
+  await cursors.saveCursor(deps.db, source.name, mappingHash(source, deps.service), cursorPass)
+}
+
+/** Progress made for one service says nothing about another. */
+const mappingHash = (source: Source, service: number): string =>
+  createHash('sha256')
+    .update(JSON.stringify(source.mapping) + (service === 0 ? '' : ` ${service}`))
+    .digest('hex')
+    .slice(0, 16)
+
+/** Keys after `after`, up to and including `until`; null: without a bound. */
+export interface KeyRange {
+  readonly after: string | null
+  readonly until: string | null
+}
+
+/**
+ * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn. One range is the
+ * table in key order. Ranges that start at random keys make what is read first a sample of the whole table, and still
+ * read every row once: rows in key order are no sample, because old rows differ from new ones.
+ */
+export class KeyRangeScan {
+  #ranges: KeyRange[]
+  #turn = 0
+  #rows: number
+
+  /**
+   * @param splits keys in key order at which the table is split
+   * @param rows rows of the first pages
+   * @param random 0..1; shuffles the turns: what ends within a turn would otherwise have read more of the first keys
+   */
+  constructor(splits: readonly string[] = [], rows = PAGE_SIZE, random: () => number = Math.random) {
+    this.#ranges = [null, ...splits]
+      .map((after, n) => ({ order: random(), range: { after, until: splits[n] ?? null } }))
+      .sort((a, b) => a.order - b.order)
+      .map(({ range }) => range)
+    this.#rows = rows
+  }
+
+  /** Where the next page starts and ends at the latest. */
+  get range(): KeyRange {
+    return this.#ranges[this.#turn] ?? { after: null, until: null }
+  }
+
+  /** Rows of the next page. */
+  get rows(): number {
+    return Math.min(PAGE_SIZE, this.#rows)
+  }
+
+  get isDone(): boolean {
+    return this.#ranges.length === 0
+  }
+
+  /** Records that a page was read. @param last its last key; null: the range was read to its end */
+  advance(last: string | null): void {
+    const range = this.#ranges[this.#turn]
+    if (range === undefined) return
+    if (last === null) this.#ranges.splice(this.#turn, 1)
+    else this.#ranges[this.#turn++] = { ...range, after: last }
+    if (this.#turn < this.#ranges.length) return
+    this.#turn = 0
+    this.#rows = Math.min(PAGE_SIZE, this.#rows * 2)
+  }
+}
+
+/** Rows read after the budget's end in any case, and for each row found there that costs nothing. */
+const READ_AHEAD_ROWS = 10_000
+const READ_AHEAD_ROWS_PER_FREE_ROW = 100
+
+/**
+ * How far a source is read once the budget cannot pay a lookup any more. Rows whose lookup is stored cost nothing, so
+ * reading on is worth it where there are many of them; a table of millions is not read for a few.
+ */
+export class ReadAhead {
+  #read = 0
+  #free = 0
+
+  /** @param free rows with a stored or shared lookup */
+  add(read: number, free: number): void {
+    this.#read += read
+    this.#free += free
+  }
+
+  get isOver(): boolean {
+    return this.#read >= READ_AHEAD_ROWS + READ_AHEAD_ROWS_PER_FREE_ROW * this.#free
+  }
+}

@@ -1,0 +1,212 @@
+import pino from 'pino'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { openApp, type App, type AppOptions } from '../../../src/app.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { createCrm, crmConfig, withAccounts } from '../../support/crm.ts'
+import { environmentFor, runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+// How far a bounded run and plan read a large table, and in which order: counted in statements and rows, not in time.
+
+const ROWS = 30_000
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config: withAccounts,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 0)
+    },
+  })
+})
+afterAll(() => harness.close())
+
+beforeEach(async () => {
+  await harness.database.pool.query(`
+    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.write_back_queue, fillrate.runs,
+             fillrate.fill_rate_samples, crm.contacts, crm.accounts restart identity cascade;
+    insert into crm.contacts (email) select 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
+})
+
+const opened: App[] = []
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((app) => app.close()))
+})
+
+const CONTACTS = { sources: ['contacts'], route: 'sync' } as const
+
+/** An app, and the statements that read the table of contacts. */
+async function open(options: Partial<AppOptions> = {}): Promise<{ app: App; reads: string[] }> {
+  const reads: string[] = []
+  const app = await openApp({
+    config: parseConfig(withAccounts, null),
+    environment: environmentFor(harness.database.url, harness.sandbox),
+    log: pino({ level: 'silent' }),
+    onStatement: (statement) => {
+      if (/from "crm"."contacts"/.test(statement) && !/^\s*update/.test(statement)) reads.push(statement)
+    },
+    ...options,
+  })
+  opened.push(app)
+  reads.length = 0
+  return { app, reads }
+}
+
+const isPage = (statement: string): boolean => /with page as materialized/.test(statement)
+const countsAll = (statement: string): boolean => /select count\(\*\)/.test(statement)
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text)).rows
+
+test('a run with a limit and a smaller budget reads no further than its limit', async () => {
+  const { app, reads } = await open()
+  const report = await app.run(runRequest({ ...CONTACTS, limit: 100, budget: 50 }))
+  expect(report).toMatchObject({
+    status: 'budget_reached',
+    reason: 'stopped at the budget of 50 lookups; 50 rows remain',
+    rows: { picked: 50 },
+    skipped_over_budget: 50,
+    lookups: { requested: 50 },
+  })
+  expect(report).not.toHaveProperty('unread_over_budget')
+  expect(reads.filter(isPage)).toHaveLength(1)
+
+  const next = await app.run(runRequest({ ...CONTACTS, limit: 100, budget: 50 }))
+  expect(next).toMatchObject({ rows: { picked: 50 }, skipped_over_budget: 50, lookups: { requested: 50 } })
+})
+
+test('a run whose limit is reached says nothing of the rows beyond it', async () => {
+  const { app, reads } = await open()
+  const report = await app.run(runRequest({ ...CONTACTS, limit: 30, budget: 50 }))
+  expect(report).toMatchObject({ status: 'completed', reason: null, skipped_over_budget: 0 })
+  expect(reads.filter(isPage)).toHaveLength(1)
+})
+
+test('a plan with a limit reads no further than the run', async () => {
+  const { app, reads } = await open()
+  const plan = await app.plan(runRequest({ ...CONTACTS, limit: 100, budget: 50 }))
+  expect(plan.sources).toMatchObject([{ rows: 100, picked: 100, table: null, stopped_at: 'limit' }])
+  expect(plan.cost).toMatchObject({ lookups: 50, budget: 50, beyond_budget: 50 })
+  expect(reads.filter(isPage).length).toBeLessThanOrEqual(2)
+  expect(reads.filter(countsAll)).toEqual([])
+})
+
+test('a run without a limit stops reading some pages after its budget, and says so', async () => {
+  const { app, reads } = await open()
+  const report = await app.run(runRequest({ ...CONTACTS, budget: 50 }))
+  expect(report).toMatchObject({
+    status: 'budget_reached',
+    rows: { picked: 50 },
+    unread_over_budget: ['contacts'],
+    lookups: { requested: 50 },
+  })
+  expect(report.reason).toBe(
+    'stopped at the budget of 50 lookups; at least 10,950 rows remain; not read to the end: contacts',
+  )
+  expect(reads.filter(isPage)).toHaveLength(11)
+})
+
+test('a plan with --budget stops there, and one with the budget of the configuration shows what all costs', async () => {
+  const { app, reads } = await open({ config: parseConfig({ ...withAccounts, budget: 50 }, null) })
+  const bounded = await app.plan(runRequest({ ...CONTACTS, budget: 50 }))
+  expect(reads.filter(isPage)).toHaveLength(11)
+  expect(reads.filter(countsAll)).toEqual([])
+  expect(bounded.sources).toMatchObject([{ table: null, stopped_at: 'budget' }])
+  expect(bounded.cost).toMatchObject({ lookups: 50, budget: 50 })
+
+  const { budget: _, ...request } = runRequest(CONTACTS)
+  const whole = await app.plan(request)
+  expect(whole.sources).toMatchObject([{ rows: ROWS, picked: ROWS, table: ROWS, stopped_at: null }])
+  expect(whole.cost).toMatchObject({ lookups: 50, budget: 50, beyond_budget: ROWS - 50 })
+})
+
+test('rows with a stored record are written beyond the budget while there are enough of them', async () => {
+  const { app } = await open()
+  const shared = `update crm.contacts set email = 'p1@example.com' where id > 1000 and id % 50 = 0`
+  await query(shared)
+  const report = await app.run(runRequest({ ...CONTACTS, budget: 50 }))
+  const expected = (ROWS - 1_000) / 50
+  expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 50 } })
+  expect(report).not.toHaveProperty('unread_over_budget')
+  expect(report.rows.picked).toBe(50 + expected)
+  expect(report.skipped_over_budget).toBe(ROWS - 50 - expected)
+})
+
+test('a budget of 0 reads the whole table for rows that cost nothing', async () => {
+  const { app, reads } = await open()
+  await app.run(runRequest({ ...CONTACTS, limit: 1, budget: 1 }))
+  await query(`update crm.contacts set email = 'p1@example.com' where id = ${ROWS}`)
+  reads.length = 0
+  const report = await app.run(runRequest({ ...CONTACTS, budget: 0 }))
+  expect(report).toMatchObject({ rows: { picked: 1 }, skipped_over_budget: ROWS - 2 })
+  expect(reads.filter(isPage).length).toBeGreaterThanOrEqual(ROWS / 1_000)
+})
+
+/** Numbers from 0 to 1 that look random and are the same in each test. */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => (state = (state * 16_807) % 2_147_483_647) / 2_147_483_647
+}
+
+test.each([1, 2, 3])(
+  'a dry run takes its rows at random, so that its shares are those of the table (%i)',
+  async (seed) => {
+    // Old rows differ: the first fifth has no usable address, and of the rest one in twelve.
+    await query(`update crm.contacts set email = 'no address ' || id where id <= ${ROWS / 5} or id % 12 = 0`)
+    const { app, reads } = await open({ random: createRandom(seed) })
+    const report = await app.run(runRequest({ ...CONTACTS, budget: 100, dryRun: { sample: 5 } }))
+    expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 100 } })
+    expect(report.reason).toBe(
+      'stopped at the budget of 100 lookups; not read to the end: contacts; a random sample of the rows of contacts',
+    )
+    const share = report.rows.invalid_input / report.rows.picked
+    expect(share).toBeGreaterThan(0.15)
+    expect(share).toBeLessThan(0.4)
+    expect(reads.filter(isPage).length).toBeLessThan(120)
+  },
+)
+
+test('rows without a usable input beyond the budget are not part of a dry run', async () => {
+  await query(`update crm.contacts set email = 'no address ' || id where id % 11 = 0`)
+  const { app } = await open()
+  const where = 't.id <= 3000'
+  const report = await app.run(runRequest({ ...CONTACTS, where, budget: 100, dryRun: { sample: 5 } }))
+  expect(report.rows.picked - report.rows.invalid_input).toBe(100)
+  expect(report.rows.invalid_input).toBeLessThan(40)
+})
+
+test('a dry run that reads its whole source says nothing of a sample', async () => {
+  const { app } = await open()
+  const where = 't.id <= 40'
+  const report = await app.run(
+    runRequest({ ...CONTACTS, where, limit: 1_000, budget: 100, dryRun: { sample: 5 } }),
+  )
+  expect(report).toMatchObject({ status: 'completed', reason: null, rows: { picked: 40 } })
+})
+
+test.each([{ dryRun: { sample: 5 } }, {}])(
+  'the budget is shared over the sources, and what one does not need goes to the others (%o)',
+  async (request) => {
+    await query(
+      `insert into crm.accounts (website) select 'https://a' || n || '.example' from generate_series(1, 20) n`,
+    )
+    const { app } = await open()
+    const byKind = `select kind, count(*)::int as count from fillrate.lookups group by kind order by kind`
+    await app.run(runRequest({ ...request, route: 'sync', budget: 30 }))
+    expect(await query(byKind)).toEqual([
+      { kind: 'domain', count: 15 },
+      { kind: 'email', count: 15 },
+    ])
+    await app.run(runRequest({ ...request, route: 'sync', budget: 30 }))
+    expect(await query(byKind)).toEqual([
+      { kind: 'domain', count: 20 },
+      { kind: 'email', count: 40 },
+    ])
+  },
+)
+
+test('a limited run does not count a large table for the fill rate', async () => {
+  const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
+  await query(`insert into crm.contacts (email) select null from generate_series(1, 100000)`)
+  await query('analyze crm.contacts')
+  await app.run(runRequest({ ...CONTACTS, limit: 10 }))
+  expect(reads.filter(countsAll)).toEqual([])
+})
