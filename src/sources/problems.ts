@@ -1,3 +1,5 @@
+import { type Grant, grantStatements } from './grants.ts'
+
 /** One mismatch between a source's mapping and the live database. */
 export interface SourceProblem {
   readonly source: string
@@ -7,6 +9,8 @@ export interface SourceProblem {
   readonly found: string
   readonly expected: string
   readonly todo: string
+  /** What to grant, if that is the remedy. */
+  readonly grant?: Grant
 }
 
 /** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
@@ -15,9 +19,25 @@ export class SourceProblems extends Error {
   readonly problems: readonly SourceProblem[]
 
   constructor(problems: readonly SourceProblem[], options?: ErrorOptions) {
-    super(problems.map(formatProblem).join('\n\n'), options)
+    super(mergeGrantProblems(problems).map(formatProblem).join('\n\n'), options)
     this.problems = problems
   }
+}
+
+/** Replaces the problems that a grant would solve by one that holds all statements. Pure. */
+export function mergeGrantProblems(problems: readonly SourceProblem[]): SourceProblem[] {
+  const grants = problems.flatMap(({ grant }) => (grant === undefined ? [] : [grant]))
+  const first = problems.find(({ grant }) => grant !== undefined)
+  if (first === undefined) return [...problems]
+  const statements = grantStatements(grants)
+  const merged: SourceProblem = {
+    source: first.source,
+    place: 'privileges',
+    found: `the role ${first.grant?.role ?? ''} lacks ${statements.length === 1 ? 'one' : statements.length} of them`,
+    expected: 'a role that may read the tables and write the columns',
+    todo: statements.join('\n'),
+  }
+  return [...problems.filter(({ grant }) => grant === undefined), merged]
 }
 
 function formatProblem({ source, place, found, expected, todo }: SourceProblem): string {
@@ -41,5 +61,15 @@ export class ProblemList {
 
   add(place: string, found: string, expected: string, todo: string): void {
     this.problems.push({ source: this.#source, place, found, expected, todo })
+  }
+
+  /** Adds a problem that a grant solves. */
+  addGrant(place: string, found: string, grant: Grant): void {
+    const todo = grantStatements([grant]).join('')
+    this.problems.push({ source: this.#source, place, found, expected: 'this privilege', todo, grant })
+  }
+
+  get lacksPrivileges(): boolean {
+    return this.problems.some(({ grant }) => grant !== undefined)
   }
 }

@@ -2,6 +2,7 @@ import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
 import { probeCells, probeExpressions, resolveChangedAtType, scanExpressions } from './check/expressions.ts'
 import { resolveKey } from './check/key.ts'
+import { checkPrivileges } from './check/privileges.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
@@ -38,10 +39,13 @@ export async function resolveSource(
   const keyNames = key?.keyColumns.map((column) => column.name) ?? []
   const outputs = resolveOutputs(table, mapping, keyNames, report)
   const touches = resolveTouches(table, mapping, outputs, keyNames, report)
+  await checkPrivileges(db, table, mapping, keyNames, { outputs, touches }, report)
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
   const changed =
-    canProbe && !unsafe.has('changedAt') ? await resolveChangedAtType(db, table, mapping, report) : null
+    canProbe && !unsafe.has('changedAt') && !report.lacksPrivileges
+      ? await resolveChangedAtType(db, table, mapping, report)
+      : null
   if (key === null) return { source: null, problems }
   const source: Source = {
     name: mapping.name,

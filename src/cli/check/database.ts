@@ -3,12 +3,12 @@ import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
-import type { Problem } from '../../config/problems.ts'
-import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
+import { grantStatements } from '../../sources/grants.ts'
 import { openSource } from '../../sources/source.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
+import { checkSchema } from './schema.ts'
 import { checkSource, checkTriggerFunctions, checkTriggers } from './source.ts'
 import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
@@ -50,16 +50,33 @@ export async function* checkDatabase(
     if (schema.verdict === 'ok') yield* checkScope(db, environment)
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
+    const found = [schema]
     for (const mapping of Object.values(config?.sources ?? {})) {
       const checked = await checkSource(db, mapping, env)
+      found.push(checked)
       yield checked
-      if (mapping.follow && checked.verdict !== 'error')
-        yield await checkTriggers(db, await openSource(db, mapping))
+      if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')
+        yield schema.verdict === 'ok'
+          ? await checkTriggers(db, await openSource(db, mapping))
+          : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
+              todo: `After \`fillrate migrate\`, run \`fillrate follow install ${mapping.name}\`.`,
+            })
     }
+    yield* summarizeGrants(found)
     return clock
   } finally {
     await db.destroy()
   }
+}
+
+/** The statements that give this role every privilege that it lacks, in one place to copy from. */
+function* summarizeGrants(findings: readonly Finding[]): Generator<Finding> {
+  const grants = findings.flatMap(({ problems }) => problems.flatMap(({ grant }) => grant ?? []))
+  const [first] = grants
+  if (first === undefined) return
+  yield createFinding('privileges', 'error', `The role ${first.role} lacks some. Run as the owner:`, {
+    todo: grantStatements(grants).join('\n'),
+  })
 }
 
 function* skipped(config: Config | null, why: string): Generator<Finding> {
@@ -94,62 +111,6 @@ async function readClock(db: Database, now: () => number): Promise<ClockReading>
   }
   await read()
   return read()
-}
-
-async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
-  try {
-    const pending = await pendingMigrations(db)
-    const problem = await (pending.length === 0 ? findMissingPrivileges(db) : missingMigrations(db, pending))
-    return problem === null
-      ? createFinding('schema', 'ok', 'up to date')
-      : createFailedFinding('schema', [problem])
-  } catch (error) {
-    if (!(error instanceof PreReleaseSchemaError)) return toFinding('schema', error, env)
-    return createFailedFinding('schema', [
-      {
-        place: 'the schema "fillrate"',
-        found: 'created by a version before the first release',
-        expected: 'the schema of this version',
-        todo: `${error.todo}.`,
-      },
-    ])
-  }
-}
-
-async function missingMigrations(db: Database, pending: readonly string[]): Promise<Problem> {
-  const { rows } = await sql<{ there: boolean; mayCreate: boolean; database: string; role: string }>`
-    select to_regnamespace('fillrate') is not null as there,
-           has_database_privilege(current_database(), 'create') as "mayCreate",
-           quote_ident(current_database()) as database, quote_ident(current_user) as role`.execute(db)
-  const { there = false, mayCreate = true, database = '', role = '' } = rows[0] ?? {}
-  return {
-    place: 'the schema "fillrate"',
-    found: there ? `without ${pending.join(', ')}` : 'missing',
-    expected: 'the schema of this version',
-    todo:
-      there || mayCreate
-        ? 'Run `fillrate migrate`.'
-        : `This role may not create it. First: grant create on database ${database} to ${role}. Then run \`fillrate migrate\`.`,
-  }
-}
-
-/** Missing privileges of this role on the schema `fillrate`, if another role created it; null if none is missing. */
-export async function findMissingPrivileges(db: Database): Promise<Problem | null> {
-  const { rows } = await sql<{ table: string; role: string }>`
-    select c.relname as "table", quote_ident(current_user) as role
-      from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname = 'fillrate' and c.relkind in ('r', 'p') and c.relname not like 'migrations%'
-       and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
-                and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
-     order by 1`.execute(db)
-  const [first] = rows
-  if (first === undefined) return null
-  return {
-    place: 'the schema "fillrate"',
-    found: `this role may not read and write ${rows.map((row) => row.table).join(', ')}`,
-    expected: 'a role with these privileges: all state is stored there',
-    todo: `grant select, insert, update, delete on all tables in schema fillrate to ${first.role}`,
-  }
 }
 
 const NAME = 'scope'

@@ -1,4 +1,5 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
+import type { Grant } from '../../sources/grants.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
@@ -17,8 +18,11 @@ export interface Finding {
   readonly problems: readonly CheckedProblem[]
 }
 
-/** A problem of a finding. Where a finding has errors and warnings, each has its own verdict. */
-export type CheckedProblem = Problem & { readonly verdict?: 'error' | 'warning' }
+/**
+ * A problem of a finding. Where a finding has errors and warnings, each has its own verdict. One that a grant solves is shown
+ * with all others of its kind, at the end.
+ */
+export type CheckedProblem = Problem & { readonly verdict?: 'error' | 'warning'; readonly grant?: Grant }
 
 export function createFinding(
   name: string,
@@ -29,17 +33,25 @@ export function createFinding(
   return { name, verdict, text, todo: more.todo ?? null, problems: more.problems ?? [] }
 }
 
-export const createFailedFinding = (name: string, problems: readonly Problem[]): Finding =>
-  createFinding(name, 'error', problems.length === 1 ? '1 problem' : `${problems.length} problems`, {
-    problems,
-  })
+export const createFailedFinding = (name: string, problems: readonly CheckedProblem[]): Finding =>
+  createFinding(name, 'error', describeCounts(problems, 0), { problems })
+
+function describeCounts(errors: readonly CheckedProblem[], warnings: number): string {
+  const others = errors.filter(({ grant }) => grant === undefined).length
+  const parts = [
+    ...(others > 0 ? [pluralize(others, 'problem')] : []),
+    ...(warnings > 0 ? [pluralize(warnings, 'warning')] : []),
+    ...(errors.length > others ? ['missing privileges, listed below'] : []),
+  ]
+  return parts.join(', ')
+}
 
 /** A finding with errors, warnings, both or neither; without errors, `text` says what was found. */
 export function createMixedFinding(
   name: string,
   text: string,
-  errors: readonly Problem[],
-  warnings: readonly Problem[],
+  errors: readonly CheckedProblem[],
+  warnings: readonly CheckedProblem[],
 ): Finding {
   const problems = [
     ...errors.map((one) => ({ ...one, verdict: 'error' as const })),
@@ -47,11 +59,7 @@ export function createMixedFinding(
   ]
   if (errors.length === 0)
     return createFinding(name, warnings.length > 0 ? 'warning' : 'ok', text, { problems })
-  const counts = [
-    pluralize(errors.length, 'problem'),
-    ...(warnings.length > 0 ? [pluralize(warnings.length, 'warning')] : []),
-  ]
-  return createFinding(name, 'error', counts.join(', '), { problems })
+  return createFinding(name, 'error', describeCounts(errors, warnings.length), { problems })
 }
 
 /** Converts an error that the user can fix into a finding; throws any other. */

@@ -22,28 +22,40 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   const indent = ' '.repeat(NAME_COLUMNS + 4)
   const room = Math.max(20, textColumns - indent.length)
   const [first = '', ...rest] = wrapText(sanitize(finding.text), room)
+  const shown = selectShown(finding)
   // The text of a longer name is printed below it.
   const isBeside = name.length <= NAME_COLUMNS
   return [
     isBeside ? `${start}  ${first}` : start,
     ...(isBeside ? rest : [first, ...rest]).map((line) => indent + line),
-    ...(finding.todo === null ? [] : wrapText(finding.todo, room).map((line) => indent + line)),
-    ...(finding.problems.length === 0 ? [] : ['', ...formatProblems(markWarnings(finding)).split('\n'), '']),
+    ...(finding.todo ?? '')
+      .split('\n')
+      .flatMap((line) => wrapText(line, room))
+      .filter((line) => line !== '')
+      .map((line) => indent + line),
+    ...(shown.length === 0 ? [] : ['', ...formatProblems(shown).split('\n'), '']),
   ]
 }
 
-/** Beside errors, a warning is marked as such. */
-const markWarnings = ({ problems, verdict }: Finding): readonly CheckedProblem[] =>
-  problems.map((one) =>
-    verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
-  )
+/** Grants are shown at the end, all together. Beside errors, a warning is marked as such. */
+const selectShown = ({ problems, verdict }: Finding): readonly CheckedProblem[] =>
+  problems
+    .filter(({ grant }) => grant === undefined)
+    .map((one) =>
+      verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
+    )
 
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
-  const wrong = findings.filter((one) => one.verdict === 'error').length
+  // Missing grants have a finding of their own.
+  const wrong = findings.filter(
+    ({ verdict, problems }) =>
+      verdict === 'error' && (problems.length === 0 || problems.some(({ grant }) => grant === undefined)),
+  ).length
   if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]
-  return [
-    '',
-    `${paint('good', 'Ready to run.')} Next: ${paint('type', 'fillrate plan')} estimates lookups and cost.`,
-  ]
+  const isCreated = findings.find(({ name }) => name === 'schema')?.verdict !== 'warning'
+  const next = isCreated
+    ? `${paint('type', 'fillrate plan')} estimates lookups and cost.`
+    : `${paint('type', 'fillrate migrate')} creates the schema "fillrate".`
+  return ['', `${paint('good', isCreated ? 'Ready to run.' : 'Ready to migrate.')} Next: ${next}`]
 }

@@ -2,7 +2,7 @@ import { ConfigProblems, type Problem, formatProblems } from '../../config/probl
 import { maskPasswords } from '../../util/text.ts'
 import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
-import { SourceProblems } from '../../sources/problems.ts'
+import { SourceProblems, mergeGrantProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
 import { createSecretMask } from '../secret-mask.ts'
 import { explainDatabaseError } from './database-error.ts'
@@ -71,7 +71,10 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       error.problems,
     )
   if (error instanceof SourceProblems) {
-    const problems = error.problems.map((one) => ({ ...one, place: `sources.${one.source}.${one.place}` }))
+    const problems = mergeGrantProblems(error.problems).map((one) => ({
+      ...one,
+      place: `sources.${one.source}.${one.place}`,
+    }))
     const where = 'the mapping of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
   }

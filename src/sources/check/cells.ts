@@ -1,4 +1,5 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
+import { describeSkip } from '../../domain/skipped-cell.ts'
 import { listNames, suggestion } from '../../util/text.ts'
 import type { Column, Table } from '../catalogue.ts'
 import { coerceValue } from '../coerce/value.ts'
@@ -8,7 +9,6 @@ import { quoteName, splitName } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listLabels } from './fit.ts'
 import { listInputColumns } from './input-columns.ts'
-import { grantSelect } from './key.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
 export function resolveOutputs(
@@ -91,13 +91,12 @@ function resolveCell(
     )
     return null
   }
-  return isWritable(table, column, place, keyNames, report)
+  return isWritable(column, place, keyNames, report)
     ? { column: name, attribute: column.name, path, type: column.type }
     : null
 }
 
 function isWritable(
-  table: Table,
   column: Column,
   place: string,
   keyNames: readonly string[],
@@ -118,17 +117,6 @@ function isWritable(
     report.add(place, `'${column.name}', ${kind}`, 'a column that can be written', other)
     return false
   }
-  if (!column.canUpdate) {
-    const grant = `grant update ("${column.name}") on ${table.sql} to the role in DATABASE_URL`
-    report.add(place, `'${column.name}', which this role may not update`, 'the privilege to update it', grant)
-  }
-  if (!column.canSelect)
-    report.add(
-      place,
-      `'${column.name}', which this role may not read`,
-      'the privilege to read it',
-      grantSelect(table),
-    )
   return true
 }
 
@@ -196,7 +184,7 @@ function checkMap({ mapping, fit }: MappedOutput, place: string, report: Problem
       `${place}.map.${from}`,
       labels
         ? `'${String(to)}', which is no label of the column's type`
-        : `'${String(to)}', which does not fit: ${fitting.reason}`,
+        : `'${String(to)}', which does not fit: ${describeSkip(fitting)}`,
       labels ? `one of ${listNames(labels)}` : 'a value that the column can hold',
       labels ? `Correct the label.${suggestion(String(to), labels)}` : 'Correct the value.',
     )

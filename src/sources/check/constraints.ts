@@ -30,15 +30,17 @@ export async function readConstraints(
     db,
     `select ${names('k.conrelid', 'k.conkey')} as columns, k.confrelid::regclass::text as "table",
             ${names('k.confrelid', 'k.confkey')} as referenced
-       from pg_constraint k where k.conrelid = $1::regclass and k.contype = 'f' order by cardinality(k.conkey), k.conname`,
-    [table.sql],
+       from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace s on s.oid = c.relnamespace
+      where s.nspname = $1 and c.relname = $2 and k.contype = 'f' order by cardinality(k.conkey), k.conname`,
+    [table.schema, table.name],
   )
   const checks = await query<ColumnCheck>(
     db,
     `select k.conname as name, a.attname as "column", pg_get_expr(k.conbin, k.conrelid) as condition
        from pg_constraint k join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[1]
-      where k.conrelid = $1::regclass and k.contype = 'c' and cardinality(k.conkey) = 1 order by k.conname`,
-    [table.sql],
+       join pg_class c on c.oid = k.conrelid join pg_namespace s on s.oid = c.relnamespace
+      where s.nspname = $1 and c.relname = $2 and k.contype = 'c' and cardinality(k.conkey) = 1 order by k.conname`,
+    [table.schema, table.name],
   )
   return { foreignKeys, checks }
 }

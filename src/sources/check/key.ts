@@ -84,21 +84,8 @@ function toKeyColumn(
     )
     return null
   }
-  if (!column.canSelect) {
-    report.add(
-      'key',
-      `${name}, which this role may not read`,
-      'a column that it may read',
-      grantSelect(table),
-    )
-    return null
-  }
   return { name, type: column.type.name, columnType: column.type, notNull: column.notNull, operators }
 }
-
-/** The remedy for a missing SELECT privilege. */
-export const grantSelect = (table: Table): string =>
-  `grant select on ${table.sql} to the role in DATABASE_URL`
 
 function describeKeyCandidates(table: Table): string {
   const [first] = table.uniqueKeys

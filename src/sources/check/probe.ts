@@ -43,6 +43,8 @@ const isDatabaseError = (error: unknown): error is ProbeFailure['error'] =>
 /** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
 export function addProbeError({ probe, error, index }: ProbeFailure, report: ProblemList): void {
   if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
+  // Known already, with the grant.
+  if (error.code === '42501' && report.lacksPrivileges) return
   const shown = index === null ? probe.text : withCaret(probe.text, index)
   const found = [shown, error.message].filter((line) => line !== '').join('\n')
   report.add(probe.place, found, probe.expected, describeFix(error))

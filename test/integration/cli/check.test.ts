@@ -9,6 +9,7 @@ import { toKeyId } from '../../../src/service/api-keys.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
+import { onServer } from '../../support/server.ts'
 
 let database: TestDatabase
 let sandbox: Sandbox
@@ -57,6 +58,7 @@ async function check(
   { sources = { people: source() }, env = {}, now }: Options,
   ...words: string[]
 ): Promise<Ended> {
+  const command = words[0] === 'plan' ? [] : ['check']
   await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ sources, budget: 5 }))
   const environment = {
     DATABASE_URL: database.url,
@@ -65,7 +67,7 @@ async function check(
     FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
     ...env,
   }
-  return runProgram({ cwd: folder, env: environment, ...(now && { now }) }, 'check', ...words)
+  return runProgram({ cwd: folder, env: environment, ...(now && { now }) }, ...command, ...words)
 }
 
 interface Check {
@@ -216,36 +218,107 @@ describe('every mistake in a source is reported with a fix', () => {
 })
 
 describe('privileges', () => {
-  test('missing ones are named for tables of sources and of Fillrate, with the grant', async () => {
-    const role = `clerk_${database.url.slice(-12)}`
-    await database.pool.query(`
-      create role ${role} login password 'x';
-      grant select (id, email, name) on people to ${role};
-      grant usage on schema fillrate to ${role};
-      grant select on fillrate.migrations to ${role};
-      grant select on fillrate.runs to ${role}`)
+  const name = (): string => database.url.slice(-12)
+
+  /** Runs `check` as a new role with the given privileges. */
+  async function asRole<Result>(
+    grants: (role: string) => string,
+    act: (role: string, env: NodeJS.ProcessEnv) => Promise<Result>,
+  ): Promise<Result> {
+    const role = `clerk_${name()}`
+    await database.pool.query(`create role ${role} login password 'x'`)
+    await database.pool.query(grants(role))
     const url = new URL(database.url)
     url.username = role
     url.password = 'x'
     try {
-      const found = await checks({ env: { DATABASE_URL: url.href } })
-      expect(found.get('schema')?.problems).toMatchObject([
-        {
-          found: expect.stringMatching(/may not read and write .*changes.*runs/),
-          todo: `grant select, insert, update, delete on all tables in schema fillrate to ${role}`,
-        },
-      ])
-      expect(found.get('source people')?.problems).toContainEqual(
-        expect.objectContaining({
-          place: 'outputs.title',
-          found: `'title', which this role may not update`,
-          todo: `grant update ("title") on "public"."people" to the role in DATABASE_URL`,
-        }),
-      )
+      return await act(role, { DATABASE_URL: url.href })
     } finally {
       await database.pool.query(`drop owned by ${role}; drop role ${role}`)
     }
+  }
+
+  const statements = async (options: Options): Promise<string[]> =>
+    ((await checks(options)).get('privileges')?.todo ?? '').split('\n')
+
+  test('missing ones are listed as statements, one for each table, with the role', () =>
+    asRole(
+      (role) => `
+        grant select (id, email, name) on people to ${role};
+        grant usage on schema fillrate to ${role};
+        grant select on fillrate.migrations to ${role};
+        grant select on fillrate.runs to ${role}`,
+      async (role, env) => {
+        const sources = {
+          people: source({ where: 't.stage is null' }),
+          again: source({ outputs: { title: 'title', 'name.full': 'name.full' } }),
+          touched: source({ touch: { updated_at: 'now()' } }),
+        }
+        // `name.full` is no column: another problem, reported beside.
+        const found = await checks({ sources, env })
+        expect(found.get('schema')).toMatchObject({
+          verdict: 'error',
+          text: 'missing privileges, listed below',
+        })
+        expect(found.get('source people')).toMatchObject({
+          verdict: 'error',
+          text: 'missing privileges, listed below',
+        })
+        expect(found.get('source again')?.text).toBe('1 problem, missing privileges, listed below')
+        expect(found.get('privileges')?.todo?.split('\n')).toEqual([
+          `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fillrate TO ${role};`,
+          `GRANT SELECT (title, stage, updated_at), UPDATE (title, updated_at) ON public.people TO ${role};`,
+        ])
+      },
+    ))
+
+  test('the statements are enough: with them, check passes', async () => {
+    await database.pool.query(`
+      create schema "Side"; create table "Side"."order" (id int primary key, email text, "group" text);
+      create table "Side".companies (id int primary key, name text);
+      create function "Side".slug(text) returns text immutable language sql as 'select lower($1)';
+      revoke execute on function "Side".slug(text) from public;
+      create sequence "Side".numbers;
+      insert into "Side"."order" values (1, 'ada@example.com')`)
+    const sources = {
+      orders: source({
+        table: '"Side"."order"',
+        joins: 'left join "Side".companies c on c.id = t.id',
+        inputs: { email: '"Side".slug(t.email)' },
+        outputs: { group: { field: 'title', sql: `$value || nextval('"Side".numbers')` } },
+      }),
+    }
+    await asRole(
+      () => 'select',
+      async (role, env) => {
+        expect((await check({ sources, env })).code).toBe(2)
+        const wanted = await statements({ sources, env })
+        expect(wanted).toEqual([
+          `GRANT USAGE ON SCHEMA fillrate TO ${role};`,
+          `GRANT USAGE ON SCHEMA "Side" TO ${role};`,
+          `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fillrate TO ${role};`,
+          `GRANT SELECT, UPDATE ("group") ON "Side"."order" TO ${role};`,
+          `GRANT SELECT ON "Side".companies TO ${role};`,
+          `GRANT USAGE ON SEQUENCE "Side".numbers TO ${role};`,
+          `GRANT EXECUTE ON FUNCTION "Side".slug(text) TO ${role};`,
+        ])
+        for (const statement of wanted) await database.pool.query(statement)
+        expect(await check({ sources, env })).toMatchObject({ code: 0 })
+      },
+    )
+    await database.pool.query('drop schema "Side" cascade')
   })
+
+  test('a run names them in the same way', () =>
+    asRole(
+      (role) => `grant select (id, email) on people to ${role}; grant usage on schema fillrate to ${role};
+                 grant select, insert, update, delete on all tables in schema fillrate to ${role}`,
+      async (role, env) => {
+        const { stderr, code } = await check({ env }, 'plan')
+        expect(code).toBe(2)
+        expect(stderr).toContain(`GRANT SELECT (title), UPDATE (title) ON public.people TO ${role};`)
+      },
+    ))
 })
 
 describe('the webhook address', () => {
@@ -327,26 +400,74 @@ describe('the clock', () => {
   })
 })
 
-test('a missing schema is reported, with the grant for a role that may not create it', async () => {
-  const role = `clerk_${database.url.slice(-12)}`
-  const name = `empty_${database.url.slice(-12)}`
-  await database.pool.query(`create role ${role} login password 'x'`)
-  await database.pool.query(`create database ${name} template template0`)
-  const url = new URL(database.url)
-  url.pathname = `/${name}`
-  try {
-    const schema = async (address: URL): Promise<Check | undefined> =>
-      (await checks({ env: { DATABASE_URL: address.href } })).get('schema')
-    expect((await schema(url))?.problems).toMatchObject([
-      { found: 'missing', todo: 'Run `fillrate migrate`.' },
-    ])
-    url.username = role
-    url.password = 'x'
-    expect((await schema(url))?.problems[0]?.todo).toContain(`grant create on database ${name} to ${role}`)
-  } finally {
-    await database.pool.query(`drop database ${name} with (force)`)
-    await database.pool.query(`drop role ${role}`)
+describe('before the first migrate', () => {
+  const empty = (): string => `empty_${database.url.slice(-12)}`
+  const role = (): string => `clerk_${database.url.slice(-12)}`
+  const urlOf = (user: string | null): string => {
+    const url = new URL(database.url)
+    url.pathname = `/${empty()}`
+    if (user !== null) Object.assign(url, { username: user, password: 'x' })
+    return url.href
   }
+  beforeAll(async () => {
+    await database.pool.query(`create role ${role()} login password 'x'`)
+    await database.pool.query(`create database ${empty()} template template0`)
+    await onServer(urlOf(null), (client) =>
+      client.query(`create table people (id int primary key, email text, title text);
+                    insert into people values (1, 'ada@example.com')`),
+    )
+  })
+  afterAll(async () => {
+    await database.pool.query(`drop database ${empty()} with (force)`)
+    await database.pool.query(`drop role ${role()}`)
+  })
+
+  test('check passes, and says what comes first', async () => {
+    const sources = { people: source({ follow: true }) }
+    const env = { DATABASE_URL: urlOf(null) }
+    const { code, stdout } = await check({ sources, env })
+    expect(stdout).toMatch(/! schema +not created yet\n +Run `fillrate migrate` first\./)
+    expect(stdout).toContain('Ready to migrate. Next: fillrate migrate creates the schema "fillrate".')
+    expect(code).toBe(0)
+    expect((await checks({ sources, env })).get('follow people')).toMatchObject({
+      verdict: 'warning',
+      todo: 'After `fillrate migrate`, run `fillrate follow install people`.',
+    })
+  })
+
+  test('a role that may not create the schema gets the statements for either way', async () => {
+    const found = await checks({ env: { DATABASE_URL: urlOf(role()) } })
+    expect(found.get('schema')).toMatchObject({
+      verdict: 'error',
+      text: `not created yet, and the role ${role()} may not create it`,
+      todo: expect.stringContaining(`CREATE SCHEMA fillrate AUTHORIZATION ${role()};`),
+    })
+    expect(found.get('privileges')?.todo?.split('\n')).toEqual([
+      `GRANT CREATE ON DATABASE ${empty()} TO ${role()};`,
+      `GRANT SELECT, UPDATE (title) ON public.people TO ${role()};`,
+    ])
+  })
+
+  test('a schema of a version before the first release is reported with what to do', async () => {
+    const url = urlOf(null)
+    await onServer(url, (client) =>
+      client.query(`create schema fillrate; create table fillrate.migrations (name text, timestamp text);
+                    insert into fillrate.migrations values ('0001_foundation', '')`),
+    )
+    try {
+      expect((await checks({ env: { DATABASE_URL: url } })).get('schema')).toMatchObject({
+        verdict: 'error',
+        problems: [
+          {
+            found: 'created by a version before the first release',
+            todo: expect.stringContaining('`drop schema fillrate cascade`'),
+          },
+        ],
+      })
+    } finally {
+      await onServer(url, (client) => client.query('drop schema fillrate cascade'))
+    }
+  })
 })
 
 test('results of another service in the database are reported, with the statement for a service that has moved', async () => {

@@ -232,8 +232,11 @@ describe('outputs', () => {
         todo: `Correct the label. Did you mean 'Customer'?`,
         expected: 'one of Lead, Customer',
       },
-      { place: 'outputs.account_id.map.a', found: `'high', which does not fit: not_an_integer` },
-      { place: 'outputs.code.map.a', found: `'too long', which does not fit: too_long` },
+      { place: 'outputs.account_id.map.a', found: `'high', which does not fit: the value is not an integer` },
+      {
+        place: 'outputs.code.map.a',
+        found: `'too long', which does not fit: the text is longer than the column allows`,
+      },
     ])
   })
 })
@@ -391,8 +394,8 @@ describe('privileges', () => {
       const found = (error as SourceProblems).problems.map(({ place, found, todo }) => [place, found, todo])
       expect(found).toContainEqual([
         'outputs.code',
-        `'code', which this role may not update`,
-        `grant update ("code") on "crm"."Contacts" to the role in DATABASE_URL`,
+        `'code', which the role ${role} may not update`,
+        `GRANT UPDATE (code) ON crm."Contacts" TO ${role};`,
       ])
       expect(found.map(([place]) => place)).toEqual(
         expect.arrayContaining(['outputs.code', 'touch.updated_at', 'inputs.email']) as string[],

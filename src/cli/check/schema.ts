@@ -1,0 +1,116 @@
+import { sql } from 'kysely'
+import { type Grant, grantStatements } from '../../sources/grants.ts'
+import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
+import type { Database } from '../../store/open.ts'
+import {
+  type CheckedProblem,
+  type Finding,
+  createFailedFinding,
+  createFinding,
+  toFinding,
+} from './finding.ts'
+
+const PLACE = 'the schema "fillrate"'
+
+/**
+ * Checks Fillrate's own schema. Before the first `fillrate migrate` it is missing, which is only a warning, unless this role
+ * may not create it.
+ */
+export async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
+  try {
+    const schema = await readSchemaPrivileges(db)
+    if (schema.tables === 0) return describeMissing(schema)
+    const grants = findMissingGrants(schema)
+    if (grants.length > 0)
+      return createFailedFinding(
+        'schema',
+        grants.map((grant) => grantProblem(grant, 'a role that may use it: all state is stored there')),
+      )
+    const pending = await pendingMigrations(db)
+    if (pending.length === 0) return createFinding('schema', 'ok', 'up to date')
+    return createFailedFinding('schema', [
+      {
+        place: PLACE,
+        found: `without ${pending.join(', ')}`,
+        expected: 'the schema of this version',
+        todo: 'Run `fillrate migrate`.',
+      },
+    ])
+  } catch (error) {
+    if (!(error instanceof PreReleaseSchemaError)) return toFinding('schema', error, env)
+    return createFailedFinding('schema', [
+      {
+        place: PLACE,
+        found: 'created by a version before the first release',
+        expected: 'the schema of this version',
+        todo: `${error.todo}.`,
+      },
+    ])
+  }
+}
+
+interface SchemaPrivileges {
+  readonly role: string
+  readonly database: string
+  readonly exists: boolean
+  readonly mayUse: boolean
+  /** In the schema, or if it is missing, on the database. */
+  readonly mayCreate: boolean
+  readonly tables: number
+  /** Tables that this role may not read and write. */
+  readonly closed: readonly string[]
+}
+
+/** Reads the catalogue, which is open to roles that may not use the schema. */
+async function readSchemaPrivileges(db: Database): Promise<SchemaPrivileges> {
+  const { rows } = await sql<SchemaPrivileges>`
+    select quote_ident(current_user) as role, quote_ident(current_database()) as database, n.oid is not null as exists,
+           coalesce(has_schema_privilege(n.oid, 'usage'), false) as "mayUse",
+           coalesce(has_schema_privilege(n.oid, 'create'), has_database_privilege(current_database(), 'create')) as "mayCreate",
+           (select count(*) from pg_class c where c.relnamespace = n.oid and c.relkind in ('r', 'p')) as tables,
+           array(select c.relname::text from pg_class c
+                  where c.relnamespace = n.oid and c.relkind in ('r', 'p')
+                    and not (has_table_privilege(c.oid, 'select')
+                             and (c.relname like 'migrations%'
+                                  or has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update')
+                                     and has_table_privilege(c.oid, 'delete')))
+                  order by 1) as closed
+      from (select) as one left join pg_namespace n on n.nspname = 'fillrate'`.execute(db)
+  const [found] = rows
+  if (found === undefined) throw new Error('the catalogue gave no row')
+  return found
+}
+
+function describeMissing({ role, database, exists, mayUse, mayCreate }: SchemaPrivileges): Finding {
+  if (mayCreate && (mayUse || !exists))
+    return createFinding('schema', 'warning', 'not created yet', { todo: 'Run `fillrate migrate` first.' })
+  const on = exists ? 'SCHEMA fillrate' : `DATABASE ${database}`
+  const grants: Grant[] = [{ on, privilege: 'CREATE', columns: null, role }]
+  if (exists && !mayUse) grants.unshift({ on, privilege: 'USAGE', columns: null, role })
+  const advice = exists
+    ? ''
+    : `, or as an owner of the database: CREATE SCHEMA fillrate AUTHORIZATION ${role};`
+  return createFinding('schema', 'error', `not created yet, and the role ${role} may not create it`, {
+    todo: `Grant what is listed under privileges below${advice} Then run \`fillrate migrate\`.`,
+    problems: grants.map((grant) => grantProblem(grant, 'a role that may create it')),
+  })
+}
+
+function findMissingGrants({ role, mayUse, closed }: SchemaPrivileges): Grant[] {
+  const usage: Grant = { on: 'SCHEMA fillrate', privilege: 'USAGE', columns: null, role }
+  const all = (['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const).map((privilege): Grant => ({
+    on: 'ALL TABLES IN SCHEMA fillrate',
+    privilege,
+    columns: null,
+    role,
+  }))
+  return [...(mayUse ? [] : [usage]), ...(closed.length === 0 ? [] : all)]
+}
+
+const grantProblem = (grant: Grant, expected: string): CheckedProblem => ({
+  place: PLACE,
+  found: `the role ${grant.role} lacks ${grant.privilege} on ${grant.on}`,
+  expected,
+  todo: grantStatements([grant]).join(''),
+  grant,
+})
