@@ -3,14 +3,20 @@ export interface BatcherOptions<Item> {
   readonly concurrency?: number
   readonly sizeOf?: (item: Item) => number
   readonly maxBytes?: number
+  /**
+   * Milliseconds that an item may wait for others, asked for each item; a write begins earlier once `fullAt` items wait.
+   * Default: 0, an item is written at once.
+   */
+  readonly gatherMs?: () => number
+  readonly fullAt?: number
 }
 
 /** A record may have 16 MiB and a jsonb parameter 256 MB, so batches are bounded by their bytes as well. */
 const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 /**
- * Turns many small writes into few large ones: items added during a write go into the next one together. No timer, so
- * that a single item is written at once.
+ * Turns many small writes into few large ones: items added during a write go into the next one together. Without
+ * `gatherMs` there is no timer, and a single item is written at once.
  *
  * @param write stores a batch; if it throws, each item is written alone and only the adder of a failing item gets the
  * error
@@ -26,6 +32,8 @@ export function createBatcher<Item, Result = void>(
     concurrency = 1,
     sizeOf = () => 0,
     maxBytes = MAX_BATCH_BYTES,
+    gatherMs = () => 0,
+    fullAt = maxItems,
   }: BatcherOptions<Item> = {},
 ): (item: Item) => Promise<Result> {
   interface Entry {
@@ -35,13 +43,28 @@ export function createBatcher<Item, Result = void>(
     readonly reject: (error: unknown) => void
   }
   let pending: Entry[] = []
+  let pendingBytes = 0
   let writing = 0
+  /** When the oldest waiting items must be written, by `performance.now()`. */
+  let dueAt = Number.POSITIVE_INFINITY
+  let timer: NodeJS.Timeout | null = null
+
+  const isDue = (): boolean =>
+    pending.length >= fullAt || pendingBytes >= maxBytes || performance.now() >= dueAt
+
+  function start(): void {
+    if (writing >= concurrency || pending.length === 0) return
+    if (timer !== null) clearTimeout(timer)
+    timer = null
+    if (isDue()) void drain()
+    else timer = setTimeout(start, Math.max(1, dueAt - performance.now()))
+  }
 
   async function drain(): Promise<void> {
     writing++
     // One turn of the event loop, so that items added in the same turn are written together.
     await new Promise((resolve) => setImmediate(resolve))
-    while (pending.length > 0) {
+    while (pending.length > 0 && isDue()) {
       const batch = takeBatch()
       try {
         const result = await write(batch.map((entry) => entry.item))
@@ -52,6 +75,7 @@ export function createBatcher<Item, Result = void>(
       }
     }
     writing--
+    start()
   }
 
   function takeBatch(): Entry[] {
@@ -64,12 +88,20 @@ export function createBatcher<Item, Result = void>(
     }
     const batch = pending.slice(0, count)
     pending = pending.slice(count)
+    pendingBytes -= bytesOf(batch)
+    if (pending.length === 0) dueAt = Number.POSITIVE_INFINITY
     return batch
   }
 
   return (item) =>
     new Promise((resolve, reject) => {
-      pending.push({ item, bytes: sizeOf(item), resolve, reject })
-      if (writing < concurrency) void drain()
+      const bytes = sizeOf(item)
+      pending.push({ item, bytes, resolve, reject })
+      pendingBytes += bytes
+      dueAt = Math.min(dueAt, performance.now() + gatherMs())
+      start()
     })
 }
+
+const bytesOf = (entries: ReadonlyArray<{ readonly bytes: number }>): number =>
+  entries.reduce((sum, { bytes }) => sum + bytes, 0)

@@ -14,6 +14,14 @@ import { allowedByBreaker, callService } from './call-service.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
 
+/** How long an answer waits for others to be stored with, in milliseconds. */
+const GATHER_MS = 50
+
+interface Answer {
+  readonly result: store.LookupResult
+  readonly bytes: number
+}
+
 export interface LookUpResult {
   readonly requested: number
   /** Of these, lookups with a final response. */
@@ -39,10 +47,10 @@ export interface LookUpOptions {
 /**
  * Requests up to `limit` waiting lookups of a run, one call each, as fast as the limiter grants.
  *
- * Order: permit → in-flight mark → call. After a crash only marked calls are in doubt, at most one per slot, although
- * lookups are leased ahead. A slot frees when its response is stored, not when it arrives, which bounds the responses
- * in memory. Responses of many slots are stored together; if permits are available, the same write marks the next
- * lookups of these slots.
+ * Order: in-flight mark → permit → call. After a crash only marked lookups are in doubt, although lookups are leased ahead.
+ * A slot is free when its answer arrives (`PrioritySemaphore.onAnswer`). Answers gather for up to `GATHER_MS` and are stored
+ * together, and the same write marks the next lookups in flight, so that a free slot finds one ready. In doubt after a crash
+ * are at most: a call per slot, as many answers that were not stored yet, and as many lookups that were marked and not called.
  */
 export async function lookUpBatch(
   deps: CallDeps,
@@ -56,8 +64,8 @@ export async function lookUpBatch(
   let stop: ServiceError | null = null
   /** The first error that is not the service's. It ends the tick; other responses are still stored. */
   let failure: { readonly error: unknown } | null = null
-  /** Slots of finished calls that were reused for the next call. */
-  let reusedSlots = 0
+  /** Calls that wait for their answer. */
+  let onWire = 0
   const storeMalformed = createBatcher(async (results: malformedResponses.MalformedResponse[]) => {
     // For inspection only: a run does not fail for it.
     await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
@@ -78,46 +86,43 @@ export async function lookUpBatch(
       ? 0
       : Math.min(options.limit - counts.requested - inFlight.size, allowedByBreaker(deps, deps.now()))
 
-  const queue = new LookupQueue(deps, run, leases, capacity)
+  const queue = new LookupQueue(deps, run, leases, capacity, deps.slots.capacity)
 
   const completeInBatch = createBatcher(
-    async (results: store.LookupResult[]) => {
-      const free = deps.slots.mayContinue(priority) ? Math.min(results.length, capacity(), queue.size) : 0
-      const permits = free > 0 ? deps.limiter.acquireNow(free) : null
-      const nextLookups = queue.take(permits?.count ?? 0)
-      try {
-        const { started, unstored } = await retryWhileUnavailable(
-          () => store.completeLookups(deps.db, results, nextLookups),
-          retryOptions,
-        ).catch(async (error: unknown) => {
-          await queue.release(nextLookups)
-          throw error
-        })
-        queue.dropLost(nextLookups, started)
-        if (permits !== null) startCalls(started, permits)
-        reusedSlots += started.length
-        await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
-      } finally {
-        permits?.release()
-      }
+    async (answers: Answer[]) => {
+      const results = answers.map(({ result }) => result)
+      const nextLookups = capacity() > 0 && deps.slots.mayContinue(priority) ? queue.takeAhead() : []
+      const { started, unstored } = await retryWhileUnavailable(
+        () => store.completeLookups(deps.db, results, nextLookups),
+        retryOptions,
+      ).catch(async (error: unknown) => {
+        queue.addReady(nextLookups, [])
+        await queue.release(nextLookups)
+        throw error
+      })
+      queue.addReady(nextLookups, started)
+      await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
       deps.metrics?.recordLookups(results.map((answer) => answer.state))
       options.onStored?.()
     },
     {
       concurrency: 2,
-      sizeOf: (answer) => (answer.record === null ? 0 : JSON.stringify(answer.record).length),
+      sizeOf: ({ bytes }) => bytes,
+      // The last answer waits for no others, and a change that a user waits for does not either.
+      gatherMs: () => (onWire === 0 || priority === 'urgent' ? 0 : GATHER_MS),
+      fullAt: Math.max(1, Math.floor(deps.slots.capacity / 2)),
     },
   )
 
   function startCalls(lookups: readonly store.LeasedLookup[], permits: Permits): void {
     for (const lookup of lookups) {
-      const task = request(lookup, permits.use())
+      const slot = new HeldSlot(deps.slots)
+      const task = request(lookup, permits.use(), slot)
         .catch((error: unknown) => recordFailure(lookup, error))
         .finally(() => {
           inFlight.delete(task)
           leases.untrack(lookup.token)
-          if (reusedSlots > 0) reusedSlots--
-          else deps.slots.release(1)
+          slot.end()
         })
       inFlight.add(task)
     }
@@ -148,10 +153,13 @@ export async function lookUpBatch(
     )
   }
 
-  async function request(lookup: store.LeasedLookup, call: PermittedCall): Promise<void> {
+  async function request(lookup: store.LeasedLookup, call: PermittedCall, slot: HeldSlot): Promise<void> {
     const requestedAt = new Date(deps.now())
     options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
-    const outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
+    onWire++
+    const outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token)).finally(() => {
+      onWire--
+    })
     if (outcome.event === null) {
       const { asyncJobId } = outcome
       await retryWhileUnavailable(
@@ -165,12 +173,12 @@ export async function lookUpBatch(
       else if (outcome.event.type !== 'released') counts.answered++
       if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
       const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
+      const { id, token } = lookup
+      const bytes = fields.record === null ? 0 : JSON.stringify(fields.record).length
+      slot.onAnswer(bytes)
       await completeInBatch({
-        id: lookup.id,
-        token: lookup.token,
-        requestedAt,
-        ...fields,
-        hashes: subjectHashes(fields.record),
+        result: { id, token, requestedAt, ...fields, hashes: subjectHashes(fields.record) },
+        bytes,
       })
     }
     counts.requested++
@@ -212,4 +220,24 @@ export async function lookUpBatch(
   }
   if (failure !== null) throw (failure as { error: unknown }).error
   return { ...counts, stop }
+}
+
+/** The slot of one call. Free when the answer arrives, or when the call ends without one. */
+class HeldSlot {
+  readonly #slots: CallDeps['slots']
+  #onStored: (() => void) | null = null
+
+  constructor(slots: CallDeps['slots']) {
+    this.#slots = slots
+  }
+
+  onAnswer(bytes: number): void {
+    this.#onStored = this.#slots.onAnswer(bytes)
+  }
+
+  /** The answer is stored, or the call ended without one. */
+  end(): void {
+    if (this.#onStored === null) this.#slots.release(1)
+    else this.#onStored()
+  }
 }

@@ -19,49 +19,103 @@ export class LookupQueue {
   /** How many more may be requested in all. */
   readonly #capacity: () => number
   readonly #buffer = new PrefetchBuffer(performance.now())
+  /** Marked in flight ahead of their calls, so that a free slot does not wait for a commit. */
+  #ready: { readonly lookup: LeasedLookup; readonly markedAt: number }[] = []
+  /** Being marked ahead. */
+  #marking = 0
+  readonly #maxReady: number
   #leasing: Promise<void> | null = null
   #failure: { readonly error: unknown } | null = null
   /** The last query found nothing more. */
   #isExhausted = false
 
-  constructor(deps: LookupQueueDeps, run: RunningRun, leases: LeaseKeeper, capacity: () => number) {
+  /** @param maxReady how many may be marked in flight ahead of their calls */
+  constructor(
+    deps: LookupQueueDeps,
+    run: RunningRun,
+    leases: LeaseKeeper,
+    capacity: () => number,
+    maxReady: number,
+  ) {
     this.#deps = deps
+    this.#maxReady = maxReady
     this.#run = run
     this.#leases = leases
     this.#capacity = capacity
   }
 
-  /** Buffered lookups. */
-  get size(): number {
-    return this.#buffer.size
-  }
-
-  /** Leased but not yet marked in flight. Pass them to `complete` or `markInFlight` before calling the service. */
-  take(max: number): store.LeasedLookup[] {
-    const taken = this.#buffer.shift(max)
+  /**
+   * Leased lookups that should be marked in flight with the next write, so that the next calls find them ready. To be
+   * returned through `addReady` or `release`.
+   */
+  takeAhead(): store.LeasedLookup[] {
+    const taken = this.#buffer.shift(this.#wantedAhead())
+    this.#marking += taken.length
     this.#prefetch()
     return taken
   }
 
+  /** What `takeAhead` returned, and those of it that are marked in flight now. */
+  addReady(taken: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
+    this.#marking -= taken.length
+    this.dropLost(taken, marked)
+    const markedAt = performance.now()
+    for (const lookup of marked) this.#ready.push({ lookup, markedAt })
+  }
+
   /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */
   async markNext(max: number): Promise<readonly store.LeasedLookup[]> {
-    if (this.size === 0) await this.#leasing
+    const ready = this.#takeReady(max)
+    if (ready.length > 0) return ready
+    if (this.#buffer.size === 0) await this.#leasing
     if (this.#failure !== null) throw this.#failure.error
-    if (this.size === 0) {
+    if (this.#buffer.size === 0) {
       const target = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - max)
       // Return only what this lease marked in flight; buffered lookups are not marked yet.
       return this.#buffer.splitOff(await this.#lease(max + Math.max(0, target), max), max)
     }
-    while (this.size > 0) {
-      const candidates = this.take(max)
-      const marked = await store.markInFlight(this.#deps.db, candidates).catch(async (error: unknown) => {
-        await this.release(candidates)
+    while (this.#buffer.size > 0) {
+      const candidates = this.#buffer.shift(max)
+      const ahead = this.takeAhead()
+      const all = [...candidates, ...ahead]
+      const marked = await store.markInFlight(this.#deps.db, all).catch(async (error: unknown) => {
+        this.#marking -= ahead.length
+        await this.release(all)
         throw error
       })
       this.dropLost(candidates, marked)
-      if (marked.length > 0) return marked
+      const isMarked = new Set(marked)
+      this.addReady(
+        ahead,
+        ahead.filter((one) => isMarked.has(one)),
+      )
+      const next = candidates.filter((one) => isMarked.has(one))
+      if (next.length > 0) return next
+      const replacements = this.#takeReady(max)
+      if (replacements.length > 0) return replacements
     }
     return []
+  }
+
+  /**
+   * Those that were marked a moment ago. The others go back to the buffer, to be marked again: a lookup that was erased
+   * since must not be called.
+   */
+  #takeReady(max: number): store.LeasedLookup[] {
+    const oldest = performance.now() - MAX_READY_MS
+    const isFresh = ({ markedAt }: { readonly markedAt: number }): boolean => markedAt >= oldest
+    if (!this.#ready.every(isFresh)) {
+      this.#buffer.unshift(this.#ready.filter((one) => !isFresh(one)).map((one) => one.lookup))
+      this.#ready = this.#ready.filter(isFresh)
+    }
+    return this.#ready.splice(0, max).map((one) => one.lookup)
+  }
+
+  /** As many as are called within a moment, at the current pace: of a slow service's none. */
+  #wantedAhead(): number {
+    const ahead = this.#ready.length + this.#marking
+    const wanted = Math.min(this.#maxReady, Math.floor(this.#buffer.pacePerMs(performance.now()) * READY_MS))
+    return Math.max(0, Math.min(wanted - ahead, this.#capacity() - ahead))
   }
 
   /** Untracks lookups that are missing in `marked`: lost to another process meanwhile, or erased. */
@@ -80,11 +134,12 @@ export class LookupQueue {
   /** Releases what is left. Call it when nothing takes lookups any more. */
   async close(): Promise<void> {
     await this.#leasing
-    await this.release(this.#buffer.drain())
+    await this.release([...this.#ready.splice(0).map((one) => one.lookup), ...this.#buffer.drain()])
   }
 
   #prefetch(): void {
-    const limit = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - this.size)
+    const held = this.#buffer.size + this.#ready.length + this.#marking
+    const limit = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - held)
     if (this.#leasing !== null || this.#isExhausted || limit <= 0) return
     this.#leasing = this.#lease(limit, 0)
       .then(
@@ -137,6 +192,11 @@ export class LookupQueue {
   }
 }
 
+/** Marks as many lookups in flight ahead as are called within this time, at the current pace. */
+const READY_MS = 50
+/** A mark older than this is not trusted, in milliseconds. */
+const MAX_READY_MS = 1_000
+
 /** Prefetches as many lookups as are requested within this time, at the current pace. */
 const PREFETCH_MS = 500
 const MAX_PREFETCH = 500
@@ -182,6 +242,17 @@ export class PrefetchBuffer {
     return started
   }
 
+  /** Puts lookups back, to be taken next. */
+  unshift(lookups: readonly LeasedLookup[]): void {
+    this.#lookups.unshift(...lookups)
+    this.#taken = Math.max(0, this.#taken - lookups.length)
+  }
+
+  /** Lookups taken per millisecond. */
+  pacePerMs(now: number): number {
+    return this.#taken / Math.max(now - this.#since, 1)
+  }
+
   /** Removes and returns everything. */
   drain(): LeasedLookup[] {
     const rest = this.#lookups
@@ -192,7 +263,7 @@ export class PrefetchBuffer {
   /** How many lookups to lease ahead; 0 while at least half of the target is buffered. */
   refillSize(now: number): number {
     const elapsedMs = now - this.#since
-    const target = Math.min(MAX_PREFETCH, Math.floor((this.#taken / Math.max(elapsedMs, 1)) * PREFETCH_MS))
+    const target = Math.min(MAX_PREFETCH, Math.floor(this.pacePerMs(now) * PREFETCH_MS))
     if (elapsedMs > 2 * PREFETCH_MS) {
       this.#taken /= 2
       this.#since += elapsedMs / 2

@@ -10,15 +10,25 @@ type Rank = (typeof ORDER)[number]
 const toRank = (priority: Priority, isBulk: boolean): Rank =>
   isBulk && priority !== 'urgent' ? `${priority} bulk` : priority
 
+/** Bytes of answers that may wait to be stored. */
+const MAX_UNSTORED_BYTES = 8 * 1024 * 1024
+
 /**
  * Limits the concurrent calls of a process, over all its runs. Permits bound how many calls the service allows; slots
  * bound how many wait for a response at once. Waiters are served by urgency, and some slots can be reserved for live
  * sync, so that it never waits for the slow responses of a backfill.
+ *
+ * A slot is free when its answer arrives, not when it is stored: a call would wait for a commit, and answers would be stored
+ * in small batches. In return a crash also loses the answers that wait to be stored, so they are bounded too: by as many as
+ * there are slots, and by their bytes.
  */
 export class PrioritySemaphore {
   readonly capacity: number
   readonly #reserved: number
   #used = 0
+  /** Answers that wait to be stored, and their bytes. */
+  #unstored = 0
+  #unstoredBytes = 0
   readonly #waiters: Record<Rank, Set<() => void>> = {
     urgent: new Set(),
     'normal bulk': new Set(),
@@ -51,6 +61,25 @@ export class PrioritySemaphore {
     const taken = Math.min(wanted, this.free(priority, isBulk))
     this.#used += taken
     return taken
+  }
+
+  /**
+   * The call of a slot was answered. Its slot is free at once, unless too much waits to be stored already: then it is kept
+   * until the answer is stored.
+   * @returns to be called when the answer is stored, or given up
+   */
+  onAnswer(bytes: number): () => void {
+    const isFreed = this.#unstored < this.capacity && this.#unstoredBytes + bytes <= MAX_UNSTORED_BYTES
+    if (isFreed) {
+      this.#unstored++
+      this.#unstoredBytes += bytes
+      this.release(1)
+      return () => {
+        this.#unstored--
+        this.#unstoredBytes -= bytes
+      }
+    }
+    return () => this.release(1)
   }
 
   release(slots: number): void {

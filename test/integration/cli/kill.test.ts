@@ -29,7 +29,7 @@ interface Report {
   readonly lookups: { readonly in_doubt: number }
 }
 
-test('after SIGKILL the next run finishes; at most one call per slot is billed twice, and each is counted', async () => {
+test('after SIGKILL the next run finishes; at most two calls per slot are billed twice, and each is counted', async () => {
   const distinct = await distinctEmails(database.pool)
   const typed = await typedCells(database.pool)
   const killed = cli.start('run', '--route', 'sync', '--json')
@@ -46,8 +46,9 @@ test('after SIGKILL the next run finishes; at most one call per slot is billed t
   expect(inputs.distinct).toBe(distinct)
   expect(inputs.max_paid).toBeLessThanOrEqual(2)
   expect(report.lookups.in_doubt).toBeGreaterThan(0)
-  expect(report.lookups.in_doubt).toBeLessThanOrEqual(CONCURRENCY)
-  expect(inputs.paid_more_than_once).toBeLessThanOrEqual(report.lookups.in_doubt)
+  // On the wire, answered and not stored yet, and marked ahead without a call.
+  expect(report.lookups.in_doubt).toBeLessThanOrEqual(3 * CONCURRENCY)
+  expect(inputs.paid_more_than_once).toBeLessThanOrEqual(Math.min(report.lookups.in_doubt, 2 * CONCURRENCY))
 
   const { rows } = await database.pool.query<{ settled: number; dead: number }>(
     `select (select count(*) from fillrate.rows where state <> 'waiting')::int as settled,

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import type { BreakerState } from '../../../src/service/breaker.ts'
-import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
+import { markInFlight, type LeasedLookup } from '../../../src/store/lookup-leases.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -44,7 +44,13 @@ beforeEach(async () => {
     retryNotFoundAfterMs: 1,
   }
   breaker = { state: 'closed' }
-  queue = new LookupQueue({ db: database.db, policy, webhookUrl: null, breaker }, run, leases, () => LOOKUPS)
+  queue = new LookupQueue(
+    { db: database.db, policy, webhookUrl: null, breaker },
+    run,
+    leases,
+    () => LOOKUPS,
+    32,
+  )
 })
 afterEach(async () => {
   leases.stop()
@@ -67,8 +73,11 @@ test('no call starts before its in-flight mark is committed, however leases over
     const [first, second] = await Promise.all([queue.markNext(7), queue.markNext(5)])
     started.push(...first, ...second)
     expect(await findUnmarked([...first, ...second])).toEqual([])
-    // As a response does: this prefetches while the next call starts. Not at first, when each leases for itself.
-    if (round > 0) queue.take(0)
+    // As stored answers do: this marks the next lookups while others start. Not at first, when each leases for itself.
+    if (round > 0) {
+      const ahead = queue.takeAhead()
+      queue.addReady(ahead, await markInFlight(database.db, ahead))
+    }
   }
   expect(started.length).toBeGreaterThan(300)
   expect(new Set(started.map(({ id }) => id)).size).toBe(started.length)
@@ -77,7 +86,13 @@ test('no call starts before its in-flight mark is committed, however leases over
 
 test('prefetched lookups that were not requested wait again', async () => {
   const started = [...(await queue.markNext(100)), ...(await queue.markNext(100))]
-  expect(queue.size).toBeGreaterThan(0)
+  const ahead = queue.takeAhead()
+  queue.addReady(ahead, await markInFlight(database.db, ahead))
+  expect(ahead.length).toBeGreaterThan(0)
+  const { rows: leased } = await database.pool.query<{ count: number }>(
+    `select count(*)::int as count from fillrate.lookups where state = 'leased'`,
+  )
+  expect(leased[0]?.count).toBeGreaterThan(started.length + ahead.length)
   await queue.close()
   const { rows } = await database.pool.query<{ state: string; count: number }>(
     `select state, count(*)::int from fillrate.lookups group by state order by state`,
@@ -103,5 +118,21 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   }
   expect(await keys()).toEqual(['p7@example.com'])
   expect(await keys()).toEqual(['p1@example.com'])
+  await queue.close()
+})
+
+test('a lookup that was erased after its mark is not called', async () => {
+  await queue.markNext(100)
+  await queue.markNext(100)
+  const ahead = queue.takeAhead()
+  queue.addReady(ahead, await markInFlight(database.db, ahead))
+  const [erased] = ahead
+  if (erased === undefined) throw new Error('something should be ready')
+  await database.pool.query(`delete from fillrate.lookups where id = $1`, [erased.id])
+  vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_500)
+  const next = await queue.markNext(32)
+  expect(next.length).toBeGreaterThan(0)
+  expect(next.map(({ id }) => id)).not.toContain(erased.id)
+  vi.restoreAllMocks()
   await queue.close()
 })

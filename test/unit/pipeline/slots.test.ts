@@ -58,3 +58,28 @@ test('a bulk call is served before the single calls of its priority, and after m
   await Promise.all(all)
   expect(order).toEqual(['urgent', 'normal bulk', 'normal'])
 })
+
+test('an answer frees its slot at once, while no more answers than slots wait to be stored', () => {
+  const slots = new PrioritySemaphore(2)
+  slots.take(2, 'normal')
+  const stored = [slots.onAnswer(10), slots.onAnswer(10)]
+  expect(slots.take(2, 'normal')).toBe(2)
+  stored.push(slots.onAnswer(10))
+  expect(slots.free('normal')).toBe(0)
+  stored[2]?.()
+  expect(slots.take(1, 'normal')).toBe(1)
+  stored[0]?.()
+  slots.onAnswer(10)
+  expect(slots.free('normal')).toBe(1)
+})
+
+test('answers that wait to be stored are bounded by their bytes', () => {
+  const slots = new PrioritySemaphore(3)
+  slots.take(3, 'normal')
+  const stored = slots.onAnswer(8 * 1024 * 1024)
+  slots.onAnswer(1)
+  expect(slots.free('normal')).toBe(1)
+  stored()
+  slots.onAnswer(1)
+  expect(slots.free('normal')).toBe(2)
+})

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createBatcher } from '../../../src/util/batcher.ts'
 import { allowedByBreaker } from '../../../src/pipeline/look-up/call-service.ts'
 import { estimateCalls } from '../../../src/actions/plan/plan.ts'
@@ -134,6 +134,34 @@ describe('batcher', () => {
     ])
     expect(batches).toEqual([[1, 2, 3], [1], [2], [3]])
     await expect(add(4)).resolves.toBeUndefined()
+  })
+  test('gathers items, until enough wait, their time is over, or one must not wait', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const batches: number[][] = []
+    let gatherMs = 50
+    const add = createBatcher<number>(async (items) => void batches.push(items), {
+      gatherMs: () => gatherMs,
+      fullAt: 3,
+    })
+    const first = [add(1), add(2)]
+    await vi.advanceTimersByTimeAsync(49)
+    expect(batches).toEqual([])
+    await vi.advanceTimersByTimeAsync(1)
+    await Promise.all(first)
+    const second = [add(3), add(4), add(5)]
+    await vi.advanceTimersByTimeAsync(0)
+    await Promise.all(second)
+    const third = [add(6)]
+    gatherMs = 0
+    third.push(add(7))
+    await vi.advanceTimersByTimeAsync(0)
+    await Promise.all(third)
+    expect(batches).toEqual([
+      [1, 2],
+      [3, 4, 5],
+      [6, 7],
+    ])
   })
   test('limits a batch by bytes too, and writes a larger item alone', async () => {
     const batches: number[][] = []
