@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { cleanText } from '../../../src/domain/text.ts'
-import { toIdentifier, parseJson } from '../../../src/domain/json.ts'
+import { toIdentifier, parseExactJson, parseJson } from '../../../src/domain/json.ts'
 
 const ok = (value: unknown): unknown => ({ ok: true, value })
 
@@ -11,6 +11,33 @@ describe('parseJson', () => {
       fc.property(fc.json(), (json) => {
         fc.pre(!/[\d.]{16}|\de[+-]?\d|\.\d*0/i.test(json))
         expect(parseJson(json)).toEqual(ok(JSON.parse(json)))
+      }),
+    )
+  })
+
+  test('reproduces every number, wherever it stands, beside texts that look like one', () => {
+    const digits = fc.stringMatching(/^[1-9]\d{0,20}$/)
+    const number = fc
+      .tuple(
+        fc.constantFrom('', '-'),
+        digits,
+        fc.option(fc.stringMatching(/^\d{1,20}$/)),
+        fc.option(fc.tuple(fc.constantFrom('e', 'E', 'e+', 'e-'), fc.stringMatching(/^[1-9]\d?$/))),
+      )
+      .map(
+        ([sign, whole, fraction, exponent]) =>
+          `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : exponent.join('')}`,
+      )
+    const text = fc.constantFrom('"3e12"', '"a, 12.50 b"', '"10.0.0.10"', '"12345678901234567890"', 'null')
+    const blank = fc.constantFrom('', ' ', '\n\t')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.oneof(number, text), blank)), (items) => {
+        const array = (space: (text: string) => string): string =>
+          `[${items.map(([item, blanks]) => `${space(blanks)}${item}${space(blanks)}`).join(',')}]`
+        const object = (space: (text: string) => string): string =>
+          `{${items.map(([item, blanks], n) => `"${n}":${space(blanks)}${item}`).join(',')}}`
+        for (const write of [array, object])
+          expect(JSON.stringify(parseExactJson(write((blanks) => blanks)))).toBe(write(() => ''))
       }),
     )
   })
