@@ -4,7 +4,7 @@ export interface BatcherOptions<Item> {
   readonly sizeOf?: (item: Item) => number
   readonly maxBytes?: number
   /**
-   * Milliseconds that an item may wait for others, asked for each item; a write begins earlier once `fullAt` items wait.
+   * Milliseconds that an item may wait for others, evaluated for each item; a write begins earlier once `fullAt` items wait.
    * Default: 0, an item is written at once.
    */
   readonly gatherMs?: () => number
