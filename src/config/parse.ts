@@ -1,5 +1,6 @@
 import type { Config, ScheduleEntry } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
+import { salvageConfig } from './salvage.ts'
 import { toProblems } from './schema-problems.ts'
 import { type ParsedConfig, configSchema } from './schema.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
@@ -12,15 +13,33 @@ import type { ParsedSource } from './source-schema.ts'
  * rest once everything else is valid.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
- * @throws ConfigProblems
+ * @throws InvalidConfig
  */
 export function parseConfig(value: unknown, path: string | null): Config {
   const where = path ?? 'the configuration'
   const parsed = configSchema.safeParse(value)
-  if (!parsed.success) throw new ConfigProblems(where, toProblems(parsed.error.issues, configSchema, value))
+  if (!parsed.success) {
+    const usable = salvageConfig(value)
+    throw new InvalidConfig(
+      where,
+      toProblems(parsed.error.issues, configSchema, value),
+      usable === null ? null : resolveConfig(usable, path),
+    )
+  }
   const problems = checkSchedule(parsed.data)
-  if (problems.length > 0) throw new ConfigProblems(where, problems)
+  if (problems.length > 0) throw new InvalidConfig(where, problems, resolveConfig(parsed.data, path))
   return resolveConfig(parsed.data, path)
+}
+
+/** A configuration that was read, with problems. */
+export class InvalidConfig extends ConfigProblems {
+  /** What is valid of it, to be checked against the database; null if there is no valid source. */
+  readonly usable: Config | null
+
+  constructor(where: string, problems: readonly Problem[], usable: Config | null) {
+    super(where, problems)
+    this.usable = usable
+  }
 }
 
 /** A schedule runs unattended: a missing source or budget would be noticed only the next morning. */

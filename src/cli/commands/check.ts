@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { type Environment, readEnvironment } from '../../config/environment.ts'
+import { ConfigProblems } from '../../config/problems.ts'
 import { type Finding, createFinding, toFinding } from '../check/finding.ts'
 import {
   type Context,
@@ -48,7 +49,7 @@ export const checkCommand = defineCommand(
   },
 )
 
-/** The checks, each after those that it depends on. */
+/** The checks, each after those that it depends on. What is valid is checked beside what is not. */
 async function* runChecks(invocation: Invocation, context: Context): AsyncGenerator<Finding> {
   const { env, now } = context
   let config: Config | null = null
@@ -57,23 +58,47 @@ async function* runChecks(invocation: Invocation, context: Context): AsyncGenera
     yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
+    const { InvalidConfig } = await import('../../config/parse.ts')
+    if (error instanceof InvalidConfig) config = error.usable
   }
-  let environment: Environment
-  try {
-    environment = readEnvironment(env)
-  } catch (error) {
-    yield toFinding('environment', error, env)
-    return
+  const { environment, invalid } = readValidEnvironment(env)
+  if (invalid !== null) yield toFinding('environment', invalid, env)
+  /** A check that needs a variable which is invalid says only so. */
+  const needs = (name: string, ...variables: string[]): Finding | null => {
+    const wrong = invalid?.problems.find(({ place }) => variables.includes(place))
+    return wrong === undefined ? null : createFinding(name, 'skipped', `${wrong.place} is invalid`)
   }
   const { checkDatabase } = await import('../check/database.ts')
   const { checkApiKey, checkService } = await import('../check/service.ts')
   const { checkBulkSetup } = await import('../check/bulk.ts')
   const { compareClocks } = await import('../check/clock.ts')
-  const inDatabase = yield* checkDatabase(environment, config, { env, now })
-  const inService = yield* checkService(environment, now)
-  yield checkApiKey(environment)
-  yield await checkBulkSetup(environment, await openLog(invocation, context, environment))
+  const withoutDatabase = needs('database', 'DATABASE_URL')
+  if (withoutDatabase !== null) yield withoutDatabase
+  const inDatabase = withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : null
+  const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
+  if (withoutService !== null) yield withoutService
+  const inService = withoutService === null ? yield* checkService(environment, now) : null
+  yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment)
+  yield (
+    needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
+      (await checkBulkSetup(environment, await openLog(invocation, context, environment)))
+  )
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
+}
+
+/** The environment without its invalid variables, which are reported beside. */
+function readValidEnvironment(env: NodeJS.ProcessEnv): {
+  readonly environment: Environment
+  readonly invalid: ConfigProblems | null
+} {
+  try {
+    return { environment: readEnvironment(env), invalid: null }
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error
+    const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
+    const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
+    return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
+  }
 }
 
 function* checkConfig(config: Config): Generator<Finding> {

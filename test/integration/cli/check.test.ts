@@ -217,6 +217,53 @@ describe('every mistake in a source is reported with a fix', () => {
   })
 })
 
+describe('one answer', () => {
+  test('holds the problems of configuration, environment and database', async () => {
+    const sources = {
+      people: source({
+        outputs: { titel: 'titel', phone: 'title', stage: { field: 'seniority', polic: 'x' } },
+      }),
+      persons: source({ table: 'persons', wher: 'true' }),
+    }
+    const found = await checks({ sources, env: { FILLRATE_PORT: 'eighty' } })
+    const places = [...found.values()].flatMap(({ name, problems }) =>
+      problems.map(({ place }) => `${name}: ${place}`),
+    )
+    expect(places).toEqual([
+      'configuration: sources.people.outputs.titel',
+      'configuration: sources.people.outputs.stage.polic',
+      'configuration: sources.persons.wher',
+      'environment: FILLRATE_PORT',
+      'source people: outputs.titel',
+      'source people: outputs.phone',
+      'source people: outputs.stage',
+      'source persons: table',
+    ])
+    expect(found.get('configuration')?.problems[0]?.todo).toBe("Did you mean 'title'?")
+    expect(found.get('bulk')).toMatchObject({ verdict: 'skipped', text: 'FILLRATE_PORT is invalid' })
+    expect(found.get('service')).toMatchObject({ verdict: 'ok' })
+  })
+
+  test('holds the problems of the configuration when the database is away', async () => {
+    const sources = { people: source({ wher: 'true' }) }
+    for (const url of ['postgres://clerk@127.0.0.1:1/crm', 'localhost:5432/crm', '']) {
+      const ended = await check({ sources, env: { DATABASE_URL: url } })
+      expect(ended).toMatchObject({ code: 2, stderr: '' })
+      expect(ended.stdout).toContain("Did you mean 'where'?")
+    }
+  })
+
+  test('says what a source lacks beside what can never fit', async () => {
+    const sources = { people: source({ outputs: { titel: 'title', number: 'title', updated_at: 'title' } }) }
+    const found = (await checks({ sources })).get('source people')
+    expect(found?.problems.map(({ place }) => place)).toEqual([
+      'outputs.titel',
+      'outputs.number',
+      'outputs.updated_at',
+    ])
+  })
+})
+
 describe('privileges', () => {
   const name = (): string => database.url.slice(-12)
 
