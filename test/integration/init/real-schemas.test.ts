@@ -1,56 +1,66 @@
 import { afterAll, describe, expect, test } from 'vitest'
+import type { SchemaExpectation } from '../../support/init-score/expectation.ts'
 import { proposeMappings } from '../../support/init-score/propose.ts'
 import { readExpectedRows } from '../../support/init-score/rows.ts'
+import { runUnread } from '../../support/init-score/run-unread.ts'
 import { createSchema, readExpectation, schemaNames } from '../../support/init-score/schemas.ts'
-import { readScores, toFigures, writeScores } from '../../support/init-score/scores.ts'
-import { scoreProposal, type InitScore } from '../../support/init-score/score.ts'
+import {
+  SCORED_KINDS,
+  isUpdating,
+  readScores,
+  toFigures,
+  writeScores,
+  type Measured,
+} from '../../support/init-score/scores.ts'
+import { scoreProposal } from '../../support/init-score/score.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
-// Measured scores are written to test/fixtures/schemas/scores.json with UPDATE_SCORES=1, for the table in docs/init.md.
+// With UPDATE_SCORES=1 the measured scores become the floors, and the table of docs/init.md (npm run docs).
 
-const measured = new Map<string, InitScore>()
+const measured = new Map<string, Measured>()
 
-async function withSchema(name: string, act: (database: TestDatabase) => Promise<void>): Promise<void> {
+async function withSchema(
+  name: string,
+  act: (database: TestDatabase, expectation: SchemaExpectation) => Promise<void>,
+): Promise<void> {
   const database = await createTestDatabase()
   try {
     await createSchema(database.pool, name)
-    await act(database)
+    await act(database, await readExpectation(name))
   } finally {
     await database.drop()
   }
 }
 
+const measure = (name: string, found: Partial<Measured>): void => {
+  measured.set(name, { score: null, cells: null, ...measured.get(name), ...found })
+}
+
 afterAll(() => {
-  if (process.env['UPDATE_SCORES'] !== undefined) writeScores(measured)
+  if (isUpdating) writeScores(measured)
 })
 
 describe.each(schemaNames())('%s', (name) => {
-  test('each condition of rows to leave out concerns rows that no other condition concerns', async () => {
-    const { sources } = await readExpectation(name)
-    await withSchema(name, async ({ pool }) => {
+  test('each condition of rows to leave out concerns rows that no other condition concerns', () =>
+    withSchema(name, async ({ pool }, { sources }) => {
       for (const source of sources) {
         const rows = [...(await readExpectedRows(pool, source)).values()]
-        const alone = Object.keys(source.excluded).filter(
+        const shared = Object.keys(source.excluded).filter(
           (reason) => !rows.some(({ excludedBy }) => excludedBy.length === 1 && excludedBy[0] === reason),
         )
-        expect({ table: source.table, alone }).toEqual({ table: source.table, alone: [] })
+        expect({ table: source.table, shared }).toEqual({ table: source.table, shared: [] })
         expect(rows.filter(({ excludedBy }) => excludedBy.length === 0).length).toBeGreaterThan(30)
       }
-    })
-  })
+    }))
 
-  test('init finds at least what it found before, and nothing wrong', async () => {
-    await withSchema(name, async (database) => {
-      const score = await scoreProposal(
-        database.pool,
-        await readExpectation(name),
-        await proposeMappings(database),
-      )
-      measured.set(name, score)
+  test('init finds what it found before, and no more that is wrong', () =>
+    withSchema(name, async (database, expectation) => {
+      const score = await scoreProposal(database.pool, expectation, await proposeMappings(database))
+      measure(name, { score })
       const floor = readScores()[name]?.now
-      if (process.env['UPDATE_SCORES'] !== undefined || floor === undefined) return
+      if (isUpdating || floor === undefined) return
       const now = toFigures(score)
-      const worse = (['inputs', 'outputs', 'filters'] as const).flatMap((kind) => [
+      const worse = SCORED_KINDS.flatMap((kind) => [
         ...(now[kind].found < floor[kind].found
           ? [{ kind, floor: floor[kind], missed: score[kind].missed }]
           : []),
@@ -59,6 +69,20 @@ describe.each(schemaNames())('%s', (name) => {
           : []),
       ])
       expect(worse).toEqual([])
-    })
-  })
+    }))
+
+  test('the file of init, unread, passes check; its dry run writes nothing, and undo restores every byte', () =>
+    withSchema(name, async (database, expectation) => {
+      const { check, status, written, wrong, changedByDryRun, changedAfterUndo } = await runUnread(
+        database,
+        expectation,
+      )
+      measure(name, { cells: { written, wrong } })
+      expect({ changedByDryRun, changedAfterUndo }).toEqual({ changedByDryRun: [], changedAfterUndo: [] })
+      if (check === null) return
+      expect(check).toMatchObject({ code: 0 })
+      expect(status).toBe('completed')
+      const floor = isUpdating ? Infinity : (readScores()[name]?.now.cells.wrong ?? Infinity)
+      expect(wrong.length > floor ? wrong : []).toEqual([])
+    }))
 })

@@ -4,40 +4,54 @@ import type { InitScore, Tally } from './score.ts'
 
 const FILE = join(import.meta.dirname, '../../fixtures/schemas/scores.json')
 
-export interface Figures {
+interface Figures {
   readonly expected: number
   readonly found: number
   readonly wrong: number
 }
 
-export type ScoreFigures = Readonly<Record<keyof InitScore, Figures>>
+export const SCORED_KINDS = ['inputs', 'outputs', 'filters'] as const
+
+export type ScoreFigures = Readonly<Record<keyof InitScore, Figures>> & {
+  /** Cells that a run of the file as it is has written. */
+  readonly cells: { readonly written: number; readonly wrong: number }
+}
+
+/** What was measured in one schema. */
+export interface Measured {
+  score: InitScore | null
+  cells: { readonly written: number; readonly wrong: readonly string[] } | null
+}
 
 /** By schema: the score when `init` saw it for the first time, and now. */
 export type Scores = Readonly<Record<string, { readonly first: ScoreFigures; readonly now: ScoreFigures }>>
 
 export const readScores = (): Scores => JSON.parse(readFileSync(FILE, 'utf8')) as Scores
 
-export function toFigures({ inputs, outputs, filters }: InitScore): ScoreFigures {
+/** Whether measured scores become the floors, instead of being held against them. */
+export const isUpdating = process.env['UPDATE_SCORES'] !== undefined
+
+export function toFigures({ inputs, outputs, filters }: InitScore): Omit<ScoreFigures, 'cells'> {
   const count = ({ expected, found, wrong }: Tally): Figures => ({ expected, found, wrong: wrong.length })
   return { inputs: count(inputs), outputs: count(outputs), filters: count(filters) }
 }
 
 /** Stores measured scores; the first of a schema stays. With SCORE_DETAILS, prints what is missed and wrong. */
-export function writeScores(measured: ReadonlyMap<string, InitScore>): void {
-  const before = readScores()
-  const scores = Object.fromEntries(
-    [...measured].map(([name, score]) => {
-      const now = toFigures(score)
-      return [name, { first: before[name]?.first ?? now, now }]
-    }),
-  )
-  writeFileSync(FILE, `${JSON.stringify({ ...before, ...scores }, null, 2)}\n`)
-  if (process.env['SCORE_DETAILS'] !== undefined)
-    for (const [name, score] of measured)
-      for (const [kind, { missed, wrong }] of Object.entries(score) as Array<[string, Tally]>)
-        for (const [word, list] of [
-          ['missed', missed],
-          ['wrong', wrong],
-        ] as const)
-          for (const one of list) console.log(`${name} ${kind} ${word}: ${one}`)
+export function writeScores(measured: ReadonlyMap<string, Measured>): void {
+  const scores: Record<string, { first: ScoreFigures; now: ScoreFigures }> = { ...readScores() }
+  for (const [name, { score, cells }] of measured) {
+    if (score === null || cells === null) continue
+    const now = { ...toFigures(score), cells: { written: cells.written, wrong: cells.wrong.length } }
+    scores[name] = { first: scores[name]?.first ?? now, now }
+    if (process.env['SCORE_DETAILS'] !== undefined) printDetails(name, score, cells.wrong)
+  }
+  const sorted = Object.fromEntries(Object.entries(scores).toSorted(([a], [b]) => a.localeCompare(b)))
+  writeFileSync(FILE, `${JSON.stringify(sorted, null, 2)}\n`)
+}
+
+function printDetails(name: string, score: InitScore, wrongCells: readonly string[]): void {
+  for (const kind of SCORED_KINDS)
+    for (const word of ['missed', 'wrong'] as const)
+      for (const one of score[kind][word]) console.log(`${name} ${kind} ${word}: ${one}`)
+  for (const one of wrongCells.slice(0, 20)) console.log(`${name} cell wrong: ${one}`)
 }
