@@ -69,7 +69,7 @@ export function toFinishedRow(
   return {
     ...baseResult(row),
     ...finished,
-    written: after,
+    written: after && { ...after, ...writtenStamp(source, result.after) },
     ownWrites: result.ownWrites ?? null,
     cells: {
       written: after ? Object.keys(after).length : 0,
@@ -119,6 +119,12 @@ function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow):
   )
 }
 
+/** The stamp is stored too: it shows whether another program has set it since. */
+function writtenStamp({ freshness }: Source, after: Record<string, unknown> | null): Record<string, unknown> {
+  const column = freshness?.cell.column ?? ''
+  return after !== null && Object.hasOwn(after, column) ? { [column]: after[column] } : {}
+}
+
 /** Whether the column is one of `touch`, and no output. */
 export const isTouchColumn = (source: Source, column: string): boolean =>
   source.touches.some((touch) => touch.column === column)
@@ -133,14 +139,18 @@ export function sortByConfig(source: Source, columns: readonly string[]): string
   return columns.toSorted((a, b) => positionOf(a) - positionOf(b))
 }
 
-/** A waiting row that is no longer in its source: nothing is left to do. */
-export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
+/** A row that finishes without its lookup: nothing is left to do. */
+export const toIdleRow = (key: string, reason: string): writeBackQueue.FinishedRow => ({
   key,
   state: Row.unchanged,
-  reason: 'the row is no longer in the source',
+  reason,
   written: null,
   notes: null,
   nextAt: null,
   cells: NO_CELLS,
   skipped: [],
 })
+
+/** A waiting row that is no longer in its source. */
+export const toMissingRow = (key: string): writeBackQueue.FinishedRow =>
+  toIdleRow(key, 'the row is no longer in the source')

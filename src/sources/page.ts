@@ -3,6 +3,7 @@ import type { InputName } from '../domain/mapping.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
 import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
+import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { eligibleSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
 import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
@@ -26,6 +27,10 @@ export interface PageRow {
   readonly n: number
   /** Whether any cell of the row may be written. */
   readonly lacks: boolean
+  /** Until when its stamp keeps it fresh; null: no stamp, or no `freshness`. */
+  readonly fresh_until: Date | null
+  /** The stamp, as it is stored with what Fillrate wrote. */
+  readonly stamp: unknown
 }
 
 /** A relation of `key text` and `written jsonb`: what Fillrate last wrote. Only `tracked` outputs need it. */
@@ -42,6 +47,8 @@ export interface SourcePageOptions {
   readonly where: string | null
   /** Only rows whose `changedAt` is this or later. Ignored by a source without `changedAt`. */
   readonly changedSince: Date | null
+  /** In addition to those, rows whose stamp went stale since then. */
+  readonly staleSince?: Date | null
   /** Without it, a `tracked` cell counts as lacking only if it is blank. */
   readonly lastWritten?: LastWrittenRelation
 }
@@ -71,10 +78,15 @@ export function pageConditions(
   const { changedAt } = source.mapping
   const conditions = [sql.raw<boolean>(eligibleSql(source)), ...notNullKeys(source)]
   if (options.where !== null) conditions.push(sql.raw(`(${checkedWhere(source, options.where)}\n)`))
-  if (options.changedSince !== null && changedAt !== null)
+  if (options.changedSince !== null && changedAt !== null) {
+    const changed = sql<boolean>`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`
+    const { staleSince = null } = options
     conditions.push(
-      sql`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`,
+      staleSince === null || source.freshness === null
+        ? changed
+        : sql`(${changed} or ${wentStaleSql(source, staleSince)})`,
     )
+  }
   if (options.after !== null) conditions.push(afterKeySql(source, options.after))
   return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrderSql(source))}`
 }
@@ -119,6 +131,7 @@ function pageRelation(
     `${inputs.filled} as filled`,
     ...MAPPING_INPUTS.map((name) => `${inputs.values[name]} as ${name}`),
     `${isIncompleteSql(source)} as lacks`,
+    `${freshUntilSql(source)} as fresh_until, ${stampJsonSql(source)} as stamp`,
     ...tracked.map((output, i) => `${currentCellSql(output)} as "~tracked${i}"`),
   ]
   const past = isPast === null ? sql`` : sql`, ${isPast} as "~past"`
@@ -136,7 +149,7 @@ function pageRelation(
       : sql`lacks`
   return sql`
     select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
-           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks${isPast === null ? sql`` : sql`, "~past"`}
+           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks, fresh_until, stamp${isPast === null ? sql`` : sql`, "~past"`}
       from (select r.*, count(*) over (partition by key) as copies,
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`

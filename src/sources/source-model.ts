@@ -13,6 +13,8 @@ export interface Source {
   readonly keyOrder: readonly KeyColumn[]
   readonly outputs: readonly MappedOutput[]
   readonly touches: readonly MappedTouch[]
+  /** Its cell is among `touches`. Null: the source has none. */
+  readonly freshness: MappedFreshness | null
   /** Null: the source has no `changedAt`. */
   readonly changedAtType: ChangedAtType | null
   /** What Fillrate itself writes into what the inputs read. Absent: nothing. */
@@ -78,6 +80,12 @@ export interface MappedOutput extends MappedCell {
   readonly fit: Fit
   /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
   readonly valueType: 'text' | 'number'
+}
+
+/** The cell that keeps when a row was enriched last, and the age at which that is out of date. */
+export interface MappedFreshness {
+  readonly cell: MappedCell
+  readonly maxAgeMs: number
 }
 
 /** Set together with an output, never alone. */

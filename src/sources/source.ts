@@ -1,6 +1,7 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
 import { probeCells, probeExpressions, resolveChangedAtType, scanExpressions } from './check/expressions.ts'
+import { resolveFreshness } from './check/freshness.ts'
 import { resolveKey } from './check/key.ts'
 import { checkPrivileges } from './check/privileges.ts'
 import { findTable } from './check/table.ts'
@@ -38,7 +39,13 @@ export async function resolveSource(
   const key = resolveKey(table, mapping, report)
   const keyNames = key?.keyColumns.map((column) => column.name) ?? []
   const outputs = resolveOutputs(table, mapping, keyNames, report)
-  const touches = resolveTouches(table, mapping, outputs, keyNames, report)
+  const { touches, freshness } = resolveFreshness(
+    table,
+    mapping,
+    resolveTouches(table, mapping, outputs, keyNames, report),
+    keyNames,
+    report,
+  )
   await checkPrivileges(db, table, mapping, keyNames, { outputs, touches }, report)
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
@@ -54,6 +61,7 @@ export async function resolveSource(
     ...key,
     outputs: checked,
     touches,
+    freshness,
     changedAtType: changed,
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { jsonBatch, opaque } from './sql.ts'
+import { jsonBatch, opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -115,6 +115,19 @@ export async function listDueRows(
      where source = ${source} and due_at <= now() and key > ${after} and state <> 'waiting'
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
+}
+
+/** Makes due rows due later. */
+export async function postponeDueRows(
+  tx: Tx,
+  source: string,
+  postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
+): Promise<void> {
+  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
+  await sql`
+    update fillrate.rows r set due_at = v.until
+      from ${unnestByRow(source, values, sql`until timestamptz`)}
+     where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
 
 /** What happened to a row's output cells. */

@@ -4,6 +4,7 @@ import { Row, UNDONE_NOTE } from '../../domain/row.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import { describeFreshness } from '../../sources/freshness.ts'
 import { describeRowError, isRowError } from '../../sources/pg-errors.ts'
 import {
   describeKey,
@@ -55,6 +56,10 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     {
       exclusion: current.exists ? findExclusion(evaluation) : 'deleted',
       hasBlanks: evaluation.lacks,
+      freshness:
+        evaluation.freshUntil === null
+          ? null
+          : { until: evaluation.freshUntil, reason: describeFreshness(source) },
       lookupKind: proposed?.kind ?? null,
       isSuppressed:
         evaluation.inputs !== null &&
@@ -80,6 +85,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       excluded_by: evaluation.leftOutBy,
       join_count: evaluation.joinCount,
       problem: evaluation.problem,
+      fresh_until: evaluation.freshUntil,
       inputs: toMappedInputs(source, evaluation.inputs),
       lookup_request: proposed === null ? null : { kind: proposed.kind, input: { ...proposed.input } },
       filled_inputs: evaluation.filled ?? {},
@@ -122,6 +128,8 @@ async function readRowValues(deps: ExplainDeps, source: Source, keyText: string)
 
 interface SourceEvaluation extends RowEvaluation {
   readonly lacks: boolean
+  /** Until when its `freshness` column settles it; null: it does not. */
+  readonly freshUntil: Date | null
   /** The error of an expression that fails on this row. */
   readonly problem: string | null
 }
@@ -134,6 +142,7 @@ const NOT_IN_SOURCE: SourceEvaluation = {
   filled: null,
   problem: null,
   lacks: false,
+  freshUntil: null,
 }
 
 async function evaluateInSource(
@@ -143,14 +152,14 @@ async function evaluateInSource(
 ): Promise<SourceEvaluation> {
   try {
     const evaluation = await inTransaction(db, (tx) => evaluateRow(tx, source, key), policy.sourceTimeoutMs)
-    const result = { ...evaluation, problem: null, lacks: false }
+    const result = { ...evaluation, problem: null, lacks: false, freshUntil: null }
     if (evaluation.leftOutBy !== null || evaluation.joinCount > 1) return result
     const [row] = await inTransaction(
       db,
       (tx) => readCandidatesByKey(tx, source, [key], service),
       policy.sourceTimeoutMs,
     )
-    return { ...result, lacks: row?.lacks ?? false }
+    return { ...result, lacks: row?.lacks ?? false, freshUntil: row?.settledUntil ?? null }
   } catch (error) {
     if (!isRowError(error)) throw error
     return { ...NOT_IN_SOURCE, problem: describeRowError(error) }

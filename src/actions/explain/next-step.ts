@@ -15,6 +15,8 @@ export interface RowSituation {
   readonly hasBlanks: boolean
   /** Kind of the lookup that a run would request; null if no input is usable. */
   readonly lookupKind: string | null
+  /** Its `freshness` column settles it: until when, and why. */
+  readonly freshness?: { readonly until: Date; readonly reason: string } | null
   readonly isSuppressed: boolean
   /** The inputs have changed since the row was last picked. */
   readonly inputsChanged: boolean
@@ -35,6 +37,9 @@ export function decideNextStep(situation: RowSituation, now: number): NextStep {
   if (row?.state === Row.waiting) return nextWhileWaiting(situation, now)
   if (!situation.hasBlanks)
     return { what: 'nothing: each of its columns holds a value that the policy protects', at: null }
+  const { freshness = null } = situation
+  if (freshness !== null)
+    return { what: `counts as enriched, because ${freshness.reason}; eligible again`, at: freshness.until }
   if (row === null || situation.inputsChanged || situation.isFromOtherService) return nextPick(situation)
   if (row.due_at !== null && row.due_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costNote(situation)}`, at: null }

@@ -27,6 +27,8 @@ export interface RowHistory {
     readonly join_count: number
     /** The error of an expression that fails on it. */
     readonly problem: string | null
+    /** Until when its `freshness` column keeps it from being picked; null: it does not. */
+    readonly fresh_until: Date | null
     /** Values of the source's input expressions, without what Fillrate filled itself. */
     readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
     /** Those that Fillrate filled itself: the row is not looked up by them. */

@@ -12,6 +12,7 @@ import {
 import { PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
 import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
+import { describeFreshness } from '../../sources/freshness.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
@@ -39,6 +40,8 @@ export interface SourcePlan {
   readonly rows: number
   readonly complete: number
   readonly fresh: number
+  /** Of the fresh rows, those whose `freshness` column is recent, whatever enriched them. Null: no `freshness`. */
+  readonly recently_enriched: { readonly rows: number; readonly reason: string } | null
   readonly held: number
   readonly picked: number
   /** Picked rows without a usable input, by reason. */
@@ -74,6 +77,7 @@ export async function planSource(
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
   const sample: DiffRow[] = []
+  let recentlyEnriched = 0
   const readAhead = new ReadAhead()
   let stoppedAt: SourcePlan['stopped_at'] = null
   let after: string | null = null
@@ -83,6 +87,7 @@ export async function planSource(
     const page: PlannedPage = await planPage(deps, source, options, after, room)
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
+    recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
     const answeredCandidates: AnsweredCandidate[] = []
     for (const [index, chain] of page.chains.entries()) {
       const { candidate } = chain
@@ -111,10 +116,18 @@ export async function planSource(
     stoppedAt === null
       ? await countFilteredOut(deps, source, options, counts.rows)
       : { table: null, filtered_out: null, where_out: null }
-  return {
-    funnel: { source: source.name, stopped_at: stoppedAt, ...before, ...counts, invalid_input: invalid },
-    sample,
+  counts.fresh += recentlyEnriched
+  const stamped =
+    source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
+  const funnel = {
+    source: source.name,
+    stopped_at: stoppedAt,
+    ...before,
+    ...counts,
+    recently_enriched: stamped,
+    invalid_input: invalid,
   }
+  return { funnel, sample }
 }
 
 /** A row's usable lookups, in the order in which they would be requested. */
@@ -129,6 +142,8 @@ interface PlannedPage {
   readonly dispositions: Awaited<ReturnType<typeof readCandidates>>['dispositions']
   readonly next: string | null
   readonly scanned: number
+  /** Rows that wait for a dead run, and that another program has enriched. */
+  readonly settled: number
   readonly chains: readonly LookupChain[]
   /** By lookup key. */
   readonly billable: ReadonlySet<string>
@@ -151,7 +166,8 @@ async function planPage(
     db,
     async (tx) => {
       const whole = await readCandidates(tx, source, { ...read, size: PAGE_SIZE })
-      const last = room === null ? undefined : whole.candidates.filter((one) => one.lacks)[room - 1]
+      const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
+      const last = room === null ? undefined : picked[room - 1]
       // Up to the last row within the limit, so that every count is of the same rows.
       return last === undefined || last.n === whole.scanned
         ? whole
@@ -162,7 +178,8 @@ async function planPage(
     const failed = { after, limit: PAGE_SIZE, where: options.where, changedSince: null }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
-  const chains = page.candidates.map((candidate) => toLookupChain(source, candidate))
+  const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)
+  const chains = candidates.map((candidate) => toLookupChain(source, candidate))
   const distinct = [
     ...new Map(chains.flatMap((chain) => chain.lookups).map((one) => [lookupKey(one), one])).values(),
   ]
@@ -172,12 +189,13 @@ async function planPage(
     dispositions: page.dispositions,
     next: page.next,
     scanned: page.scanned,
+    settled: page.candidates.length - candidates.length,
     chains,
     billable: flagged(await lookups.needCall(db, distinct, live, service)),
     knownMisses: flagged(
       hasCascade(source.mapping) ? await storedAnswers.findKnownMisses(db, distinct, service) : [],
     ),
-    suppressed: await findSuppressedRows(db, source, page.candidates),
+    suppressed: await findSuppressedRows(db, source, candidates),
   }
 }
 

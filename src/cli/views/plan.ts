@@ -78,7 +78,12 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
       ? total('eligible', source.rows, isFiltered ? '' : 'rows in the table')
       : total('read', source.rows, STOPPED[source.stopped_at ?? 'limit']),
     left('complete', source.complete, 'nothing to fill'),
-    left('fresh', source.fresh, 'looked up before, and not due for a refresh'),
+    left(
+      'fresh',
+      source.fresh - (source.recently_enriched?.rows ?? 0),
+      'looked up before, and not due for a refresh',
+    ),
+    left('fresh', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
     ...invalid.slice(0, REASONS).map(([reason, rows]) => left('invalid input', rows, reason)),

@@ -19,14 +19,17 @@ import type { Tx } from '../../store/transaction.ts'
  * - `abandoned`: waits in a run that is dead; to be picked
  * - `complete`: nothing could be written
  * - `fresh`: finished with the same inputs, and not due
+ * - `stamped`: its `freshness` column is recent
  * - `held`: another running run has it, or (for a dry run) it is written as soon as its delivery arrives
  */
-export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'held'
+export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'stamped' | 'held'
 
 export interface PickCandidate extends PageRow {
   readonly disposition: Disposition
   /** Lookups of a cascade that found nothing for these inputs; null: none. */
   readonly missed: MissedLookups | null
+  /** Until when its `freshness` column keeps it from being picked; null: it does not. */
+  readonly settledUntil: Date | null
 }
 
 /** Lookups without a match, in the order of their requests. */
@@ -61,6 +64,8 @@ export async function readCandidates(
     readonly size: number
     readonly where: string | null
     readonly changedSince: Date | null
+    /** In addition to those, rows whose `freshness` column went stale since then. */
+    readonly staleSince?: Date | null
     readonly live: readonly number[]
     /** The configured service: rows finished with another one are eligible. */
     readonly service: number
@@ -68,15 +73,8 @@ export async function readCandidates(
     readonly dry?: boolean
   },
 ): Promise<CandidatePage> {
-  const { after, until = null, size, where, changedSince, service, dry: isDryRun = false } = options
-  const page = pageQuery(source, {
-    after,
-    until,
-    limit: size,
-    where,
-    changedSince,
-    ...lastWrittenSql(source),
-  })
+  const { size, service, dry: isDryRun = false } = options
+  const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
   const runningIds = sql`${[...options.live]}::bigint[]`
   // `offset 0` forces one primary-key lookup per row. The planner, which takes a freshly filled table for a small
   // one, would otherwise read all rows of the source for each page.
@@ -85,17 +83,13 @@ export async function readCandidates(
   >`
     with page as materialized (${page}),
     classified as (
-      select page.*, ${missedLookupsSql(source, service)} as missed, case
+      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
                when r.state = ${sql.lit(Row.waiting)} and (r.run_id = any(${runningIds}) or (${isDryRun} and ${awaitsDeliverySql('r')})) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
-               when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
-                    or ${isFromOtherServiceSql(service)} then 'eligible'
-               else 'fresh'
+               else ${finishedDispositionSql(source, service)}
              end as disposition
         from page left join lateral (
-          select key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, due_at from fillrate.rows
-           where source = ${source.name} and key = page.key offset 0
+          select ${ROW_COLUMNS} from fillrate.rows where source = ${source.name} and key = page.key offset 0
         ) r on true
     ), counted as (
       select sum(count)::bigint as scanned, jsonb_object_agg(disposition, count) as dispositions
@@ -130,14 +124,47 @@ export async function readCandidatesByKey(
     await filterCastableKeys(tx, source, keys),
     lastWrittenSql(source).lastWritten,
   )
-  const { rows } = await sql<PageRow & { missed: MissedLookups | null }>`
-    select page.*, ${missedLookupsSql(source, service)} as missed
+  const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
+    select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil"
       from (${page}) as page left join lateral (
-        select state, missed_lookup_ids, input_hash from fillrate.rows
-         where source = ${source.name} and key = page.key offset 0
+        select ${ROW_COLUMNS} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
   return rows.map((row) => ({ ...row, disposition: 'abandoned' }))
 }
+
+/** The columns of `r` that the expressions below read. */
+export const ROW_COLUMNS = sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, last_written, due_at`
+
+/** SQL: the disposition of a row that does not wait, from `page` and `r`. */
+export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`
+  case when not page.lacks then 'complete'
+       when ${settledUntilSql(source)} is not null then 'stamped'
+       when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
+            or ${isFromOtherServiceSql(service)} or ${isStampRemovedSql(source)} then 'eligible'
+       else 'fresh' end`
+
+/**
+ * SQL: until when the stamp in `page` settles the row; NULL if it does not. One that Fillrate wrote settles the row as it was
+ * then: not with other inputs, and not what was picked since for these. Any other stamp settles it whatever Fillrate knows.
+ */
+export function settledUntilSql(source: Source): RawBuilder<Date | null> {
+  if (source.freshness === null) return sql`null::timestamptz`
+  return sql`case when page.fresh_until > now() and (${isOwnStampSql(source)} is not true
+      or (r.state = ${sql.lit(Row.enriched)} and r.input_hash = page.input_hash)) then page.fresh_until end`
+}
+
+/**
+ * SQL: whether a user has removed or set back the stamp that Fillrate wrote, to have the row enriched again. While its record
+ * is stored and not due, that costs nothing.
+ */
+function isStampRemovedSql(source: Source): RawBuilder<boolean> {
+  if (source.freshness === null) return sql`false`
+  return sql`(r.state = ${sql.lit(Row.enriched)} and not ${isOwnStampSql(source)})`
+}
+
+/** SQL: whether the stamp in `page` is what Fillrate wrote. NULL: it has written none. */
+const isOwnStampSql = ({ freshness }: Source): RawBuilder<boolean | null> =>
+  sql`(r.last_written -> ${freshness?.cell.column ?? ''} = page.stamp)`
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>

@@ -8,9 +8,17 @@ import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../..
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import { toMissingRow } from '../row-results.ts'
-import { isFromOtherServiceSql, lastWrittenSql, missedLookupsSql, type PickCandidate } from './candidates.ts'
 import type { RunBudget } from './budget.ts'
+import {
+  finishedDispositionSql,
+  lastWrittenSql,
+  missedLookupsSql,
+  type PickCandidate,
+  ROW_COLUMNS,
+  settledUntilSql,
+} from './candidates.ts'
 import { claimCandidates } from './claim.ts'
+import { settleStamped } from './stamped.ts'
 
 /** A running live-sync run. */
 export interface LiveRunPick {
@@ -102,7 +110,11 @@ async function claimKeys(
     const missing = keys.filter((key) => !present.has(key))
     await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
   }
-  const candidates = found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned')
+  const candidates = await settleStamped(
+    tx,
+    source,
+    found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
+  )
   if (candidates.length === 0) return NOTHING
   const claimed = await claimCandidates(
     tx,
@@ -130,18 +142,14 @@ async function readChangedRows(
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const isWaitingSql = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
-      select page.*, ${missedLookupsSql(source, run.service)} as missed, case
+      select page.*, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
                when ${isWaitingSql} and r.run_id = any(${[...runningIds]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${isWaitingSql} then 'abandoned'
-               when not page.lacks then 'complete'
-               when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
-                    or ${isFromOtherServiceSql(run.service)} then 'eligible'
-               else 'fresh'
+               else ${finishedDispositionSql(source, run.service)}
              end as disposition
         from (${page}) as page left join lateral (
-          select key, state, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, due_at from fillrate.rows
-           where source = ${source.name} and key = page.key offset 0
+          select ${ROW_COLUMNS} from fillrate.rows where source = ${source.name} and key = page.key offset 0
         ) r on true
        order by n`.execute(tx)
   return result.rows

@@ -11,6 +11,7 @@ import { readCandidates, readCandidatesByKey, type PickCandidate } from './candi
 import type { RunBudget } from './budget.ts'
 import { claimCandidates, type ClaimBounds } from './claim.ts'
 import { createEmptyPass, PAGE_SIZE, savePassCursor, type PickOptions, type PickPass } from './pass.ts'
+import { settleStamped } from './stamped.ts'
 
 /** The picking run. */
 export interface PickContext {
@@ -211,11 +212,12 @@ async function readPhase(
       size,
       where,
       changedSince: pass.changedSince,
+      staleSince: pass.changedSince,
       live: runningIds,
       dry: run.isDryRun,
       service: run.service,
     })
-    return { ...page, gone: [] }
+    return { ...page, candidates: await settleStamped(tx, pass.source, page.candidates), gone: [] }
   }
   const listed = Math.min(allowed, size)
   const keys = await listPhaseKeys(tx, run, runningIds, pass, listed)
@@ -223,7 +225,8 @@ async function readPhase(
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
   )
   // In the order of the list, because a claim may end within it.
-  const candidates = keys.flatMap((key) => byKey.get(key) ?? [])
+  const found = keys.flatMap((key) => byKey.get(key) ?? [])
+  const candidates = await settleStamped(tx, pass.source, found)
   const isWaiting = pass.phase !== 'due'
   return {
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),

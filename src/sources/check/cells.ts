@@ -51,7 +51,7 @@ export function resolveTouches(
   return touches
 }
 
-function resolveCell(
+export function resolveCell(
   table: Table,
   name: string,
   place: string,

@@ -12,6 +12,7 @@ const contacts = {
   rows: 6_000,
   complete: 812,
   fresh: 1_201,
+  recently_enriched: null,
   held: 0,
   stopped_at: null,
   picked: 3_987,
@@ -45,6 +46,13 @@ const textOf = (
   changes: Partial<Plan> = {},
   more: Partial<typeof settings> | { budget: null | 'unlimited' } = {},
 ): string => renderPlan({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
+
+test('rows that another program has enriched are shown apart, with the reason', () => {
+  const stamped = { rows: 1_000, reason: 'enriched_at is less than 90 d old' }
+  const text = textOf({ sources: [{ ...contacts, recently_enriched: stamped }] })
+  expect(text).toMatch(/− fresh +201 +looked up before/)
+  expect(text).toMatch(/− fresh +1,000 +enriched_at is less than 90 d old/)
+})
 
 test('each source is a funnel whose numbers add up', () => {
   const lines = textOf().split('\n')

@@ -1,0 +1,40 @@
+import type { SourceMapping } from '../../domain/mapping.ts'
+import type { Table } from '../catalogue.ts'
+import { stampExpression } from '../freshness.ts'
+import type { ProblemList } from '../problems.ts'
+import type { MappedFreshness, MappedTouch } from '../source-model.ts'
+import { resolveCell } from './cells.ts'
+
+/** Resolves the column of `freshness`, and adds it to the touched columns unless `touch` sets it already. */
+export function resolveFreshness(
+  table: Table,
+  mapping: SourceMapping,
+  touches: readonly MappedTouch[],
+  keyNames: readonly string[],
+  report: ProblemList,
+): { readonly touches: readonly MappedTouch[]; readonly freshness: MappedFreshness | null } {
+  if (mapping.freshness === null) return { touches, freshness: null }
+  const { column, maxAgeMs } = mapping.freshness
+  const place = 'freshness.column'
+  const cell = resolveCell(table, column, place, keyNames, report)
+  if (cell === null) return { touches, freshness: null }
+  const { kind } = cell.type.fit
+  if (cell.path.length === 0 && !/^(?:timestamptz|timestamp|date)$/.test(kind)) {
+    report.add(
+      place,
+      `'${cell.attribute}', which is ${cell.type.name}`,
+      'a time: timestamptz, timestamp or date, or a key inside a jsonb column',
+      kind === 'jsonb'
+        ? `Name the key: '${column}.enriched_at'.`
+        : `Name another column, or add one: alter table ${table.sql} add column enriched_at timestamptz`,
+    )
+    return { touches, freshness: null }
+  }
+  const touch = touches.find(
+    (other) => other.attribute === cell.attribute && other.path.join('\0') === cell.path.join('\0'),
+  )
+  return {
+    touches: touch ? touches : [...touches, { ...cell, expression: stampExpression(cell) }],
+    freshness: { cell: touch ?? cell, maxAgeMs },
+  }
+}

@@ -1,0 +1,70 @@
+import { type RawBuilder, sql } from 'kysely'
+import { formatDuration } from '../util/format.ts'
+import { cellJsonSql, currentCellSql } from './cell.ts'
+import type { MappedCell, MappedFreshness, Source } from './source-model.ts'
+
+/** The times that can be compared; earlier and later ones, `infinity` among them, count as these. */
+const EARLIEST = '0001-01-01'
+const LATEST = '9999-01-01'
+
+/** SQL for what a write sets the column to. */
+export function stampExpression({ type, path }: MappedCell): string {
+  if (path.length > 0) return `to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+  if (type.fit.kind === 'timestamp') return 'localtimestamp'
+  return type.fit.kind === 'date' ? 'current_date' : 'now()'
+}
+
+/** SQL: until when the stamp of a row keeps it fresh, a timestamptz. NULL: it has none. */
+export function freshUntilSql({ freshness }: Pick<Source, 'freshness'>): string {
+  if (freshness === null) return 'null::timestamptz'
+  const stamp = currentCellSql(freshness.cell)
+  if (freshness.cell.path.length > 0) return `(${jsonTimeSql(stamp)} + ${maxAgeSql(freshness)})`
+  const { kind } = freshness.cell.type.fit
+  const bounded = `least(greatest(${stamp}, '${EARLIEST}'::${kind}), '${LATEST}'::${kind})`
+  // A date is a whole day.
+  const end = kind === 'date' ? `(${bounded} + 1)` : bounded
+  return `(case when ${stamp} is not null then ${end}::timestamptz + ${maxAgeSql(freshness)} end)`
+}
+
+/** SQL: the stamp as `changes` and `last_written` store it. */
+export const stampJsonSql = ({ freshness }: Pick<Source, 'freshness'>): string =>
+  freshness === null ? 'null::jsonb' : `coalesce(${cellJsonSql(freshness.cell)}, 'null')`
+
+/**
+ * SQL for a time written in JSON, in UTC whatever its zone: half a day is little against the age of a record. No text makes
+ * it fail, the 30th of February included. NULL for what does not begin with a date.
+ */
+function jsonTimeSql(value: string): string {
+  const text = `(${value} #>> '{}')`
+  const day = `((left(${text}, 7) || '-01')::date + (substr(${text}, 9, 2)::int - 1))::timestamp`
+  const time = `case when ${text} ~ '^.{10}[T ]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d' then substr(${text}, 12, 8)::interval else '0' end`
+  return (
+    `(case when ${text} ~ '^[1-9]\\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' ` +
+    `then (${day} + ${time}) at time zone 'UTC' end)`
+  )
+}
+
+/**
+ * SQL: whether the stamp of a row went stale since a time, or up to a day before: a time without its zone, and a date, are
+ * not exact. Compares the column itself, so that an index on it works.
+ */
+export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
+  const { freshness } = source
+  if (freshness === null) return sql`false`
+  const earliest = sql`${since}::timestamptz - interval '1 day'`
+  if (freshness.cell.path.length > 0) {
+    const freshUntil = sql.raw(freshUntilSql(source))
+    return sql`(${freshUntil} > ${earliest} and ${freshUntil} <= now())`
+  }
+  const stamp = sql.raw(currentCellSql(freshness.cell))
+  const age = sql.raw(maxAgeSql(freshness))
+  const type = sql.raw(freshness.cell.type.fit.kind)
+  return sql`(${stamp} >= (${earliest} - ${age})::${type} and ${stamp} <= (now() - ${age})::${type})`
+}
+
+/** Why a row with a recent stamp is not picked. */
+export const describeFreshness = ({ freshness }: Pick<Source, 'freshness'>): string =>
+  freshness === null ? '' : `${freshness.cell.column} is less than ${formatDuration(freshness.maxAgeMs)} old`
+
+/** SQL for the age at which a stamp is stale, an interval. */
+const maxAgeSql = ({ maxAgeMs }: MappedFreshness): string => `make_interval(secs => ${maxAgeMs / 1_000})`

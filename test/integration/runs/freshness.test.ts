@@ -1,0 +1,291 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { RunReport } from '../../../src/runs/report.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+const { touch: _, ...contacts } = crmConfig.sources.contacts
+/** As a user configures it: contacts that keep when they were enriched last. */
+const withFreshness = (column = 'enriched_at', options: object = {}) => ({
+  ...crmConfig,
+  sources: { contacts: { ...contacts, freshness: { column }, ...options } },
+})
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config: withFreshness(),
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 0)
+      await pool.query(`
+        alter table crm.contacts add column changed_at timestamptz default now(), add column local_at timestamp,
+          add column enriched_on date, add column attributes jsonb, add column last_sync text`)
+    },
+  })
+})
+afterAll(() => harness.close())
+beforeEach(() =>
+  query(
+    'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
+  ),
+)
+
+const query = async <Row>(text: string): Promise<Row[]> =>
+  (await harness.database.pool.query(text)).rows as Row[]
+
+const calls = (): number => {
+  const { calls } = harness.sandbox.stats()
+  return calls.accepted + calls.refused
+}
+
+async function run(config: object = withFreshness()): Promise<RunReport & { calls: number }> {
+  const before = calls()
+  const app = await harness.open({ config })
+  const report = await app.run(runRequest({ route: 'sync' }))
+  await app.close()
+  expect(stateSum(report)).toBe(report.rows.picked)
+  return { ...report, calls: calls() - before }
+}
+
+/** Addresses of the contacts that a run has picked. */
+const picked = async (): Promise<string[]> =>
+  (
+    await query<{ email: string }>(
+      'select email from crm.contacts c join fillrate.rows r on r.key = c.id::text order by c.id',
+    )
+  ).map((row) => row.email)
+
+const insert = (email: string, columns: Record<string, string> = {}): Promise<unknown> =>
+  query(`insert into crm.contacts (${['email', ...Object.keys(columns)].join(', ')})
+         values (${[`'${email}'`, ...Object.values(columns)].join(', ')})`)
+
+const days = (n: number): string => `now() - interval '${n} days'`
+
+describe('a row with a recent stamp', () => {
+  test.each([
+    ['a timestamptz', 'enriched_at', days(10), days(100)],
+    ['a timestamp without time zone', 'local_at', days(10), days(100)],
+    ['a date', 'enriched_on', 'current_date - 89', 'current_date - 92'],
+    [
+      'a text in jsonb',
+      'attributes.enriched.at',
+      `jsonb_build_object('enriched', jsonb_build_object('at', ${days(10)}))`,
+      `jsonb_build_object('enriched', jsonb_build_object('at', ${days(100)}))`,
+    ],
+  ])('is not picked, and one with a stale stamp or none is: %s', async (_, column, recent, stale) => {
+    const [attribute = ''] = column.split('.')
+    await insert('recent@x.example', { [attribute]: recent })
+    await insert('stale@x.example', { [attribute]: stale })
+    await insert('none@x.example')
+    const report = await run(withFreshness(column))
+    expect(report).toMatchObject({ rows: { picked: 2 }, calls: 2 })
+    expect(await picked()).toEqual(['stale@x.example', 'none@x.example'])
+  })
+
+  test('is not picked if the stamp lies in the future', async () => {
+    await insert('tomorrow@x.example', { enriched_at: days(-1) })
+    await insert('ever@x.example', { enriched_at: `'infinity'` })
+    await insert('never@x.example', { enriched_at: `'-infinity'` })
+    await run()
+    expect(await picked()).toEqual(['never@x.example'])
+  })
+
+  test('is picked if its key in jsonb holds no time', async () => {
+    await insert('word@x.example', { attributes: `'{"at": "soon"}'` })
+    await insert('february@x.example', { attributes: `'{"at": "2024-02-31T10:00:00Z"}'` })
+    await insert('number@x.example', { attributes: `'{"at": 1700000000}'` })
+    expect(await run(withFreshness('attributes.at'))).toMatchObject({ rows: { picked: 3 } })
+  })
+
+  test('is picked once the stamp is stale', async () => {
+    await insert('seen@x.example', { enriched_at: days(10) })
+    await run()
+    expect(await picked()).toEqual([])
+    await query(`update crm.contacts set enriched_at = ${days(91)}`)
+    await run()
+    expect(await picked()).toEqual(['seen@x.example'])
+  })
+
+  test('is not picked again although it is due, and without a call', async () => {
+    await insert('due@x.example')
+    await run()
+    await query(`update crm.contacts set phone = null, enriched_at = ${days(10)}`)
+    await query(`update fillrate.rows set due_at = now()`)
+    await query(`update fillrate.lookups set refresh_at = now()`)
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+  })
+
+  test('is picked if its inputs changed since Fillrate set the stamp, and not if another program set it', async () => {
+    await insert('ours@x.example')
+    await insert('theirs@x.example')
+    await run()
+    await query(`update crm.contacts set phone = null, email = 'new-' || email`)
+    await query(`update crm.contacts set enriched_at = ${days(1)} where email like '%theirs%'`)
+    expect(await run()).toMatchObject({ rows: { picked: 1 }, calls: 1 })
+    const [ours] = await query(
+      `select phone is not null as filled from crm.contacts where email like '%ours%'`,
+    )
+    expect(ours).toEqual({ filled: true })
+  })
+})
+
+describe('a write sets the stamp', () => {
+  test.each([
+    ['a timestamptz', 'enriched_at', 'enriched_at = r.settled_at'],
+    ['a timestamp', 'local_at', 'local_at = r.settled_at::timestamp'],
+    ['a date', 'enriched_on', 'enriched_on = r.settled_at::date'],
+    [
+      'a key in jsonb',
+      'attributes.enriched.at',
+      `(attributes #>> '{enriched,at}')::timestamptz = date_trunc('milliseconds', r.settled_at)`,
+    ],
+  ])('of %s, and the next run picks nothing', async (_, column, condition) => {
+    await insert('new@x.example')
+    await run(withFreshness(column))
+    const [row] = await query(
+      `select ${condition} as stamped, cells_written = num_nonnulls(title, phone, seniority, company) as counted from crm.contacts c join fillrate.rows r on r.key = c.id::text`,
+    )
+    expect(row).toEqual({ stamped: true, counted: true })
+    await query('update crm.contacts set phone = null')
+    expect(await run(withFreshness(column))).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+  })
+
+  test('as `touch` says, which may name the same column', async () => {
+    await insert('new@x.example')
+    const config = withFreshness('local_at', { touch: { local_at: `now() at time zone 'UTC'` } })
+    await run(config)
+    const [row] = await query(
+      `select local_at = r.settled_at at time zone 'UTC' as stamped from crm.contacts c join fillrate.rows r on r.key = c.id::text`,
+    )
+    expect(row).toEqual({ stamped: true })
+  })
+
+  test('not if no cell is written', async () => {
+    await insert('full@x.example', { title: `'a'`, phone: `'b'`, seniority: `'c'` })
+    await query(`alter table crm.contacts add constraint no_company check (company is null)`)
+    await run().finally(() => query('alter table crm.contacts drop constraint no_company'))
+    expect(await query('select company, enriched_at from crm.contacts')).toEqual([
+      { company: null, enriched_at: null },
+    ])
+  })
+})
+
+describe('undo', () => {
+  test('restores the stamp, and the next run requests and writes nothing', async () => {
+    await insert('none@x.example')
+    await insert('stale@x.example', { enriched_at: `'2020-01-02T03:04:05.678901Z'` })
+    const before = await query('select * from crm.contacts order by id')
+    const { run: id } = await run()
+    const app = await harness.open({ config: withFreshness() })
+    const options = { run: id, dryRun: false, signal: new AbortController().signal }
+    expect((await app.undo(options)).changes).toMatchObject({ restored: 2 })
+    expect(await query('select * from crm.contacts order by id')).toEqual(before)
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+    await app.close()
+  })
+})
+
+describe('a stamp that a user removes', () => {
+  test('lets the next run enrich the row again, from the stored record', async () => {
+    await insert('again@x.example')
+    await run()
+    await query('update crm.contacts set enriched_at = null, phone = null')
+    expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, calls: 0 })
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+  })
+
+  test('changes nothing in a row that was enriched without one', async () => {
+    await insert('before@x.example')
+    await run({ ...crmConfig, sources: { contacts } })
+    await query('update crm.contacts set phone = null')
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+  })
+})
+
+describe('with changedAt', () => {
+  const config = withFreshness('enriched_at', { changedAt: 't.changed_at' })
+
+  test('a row whose stamp goes stale is found although it did not change', async () => {
+    await insert('first@x.example', { enriched_at: days(10) })
+    await run(config)
+    expect(await picked()).toEqual([])
+    // 80 days pass.
+    await query(`update crm.contacts set enriched_at = ${days(90)}, changed_at = ${days(80)}`)
+    await query(`
+      update fillrate.source_cursors set changed_until = changed_until - interval '1 hour',
+             started_at = started_at - interval '1 hour'`)
+    await run(config)
+    expect(await picked()).toEqual(['first@x.example'])
+  })
+
+  test('a due row that another program has enriched is due again when its stamp is stale', async () => {
+    await insert('first@x.example')
+    await run(config)
+    await query(`update crm.contacts set phone = null, enriched_at = ${days(10)}, changed_at = ${days(80)}`)
+    await query(`update fillrate.rows set due_at = now()`)
+    expect(await run(config)).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+    const [row] = await query(
+      `select r.due_at = date_trunc('milliseconds', c.enriched_at) + interval '90 days' as due from fillrate.rows r, crm.contacts c`,
+    )
+    expect(row).toEqual({ due: true })
+  })
+})
+
+test('a row that waits for a dead run, and that another program has enriched, is settled without a call', async () => {
+  await insert('left@x.example')
+  const dry = await harness.open({ config: withFreshness() })
+  await dry.run(runRequest({ route: 'sync', dryRun: true } as object))
+  await dry.close()
+  await query(
+    `update fillrate.lookups set state = 'pending', record = null, resolved_at = null, refresh_at = null`,
+  )
+  await query(`update crm.contacts set enriched_at = ${days(1)}`)
+  expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+  expect(await query('select state, reason from fillrate.rows')).toEqual([
+    { state: 'unchanged', reason: 'enriched_at is less than 90 d old' },
+  ])
+})
+
+test('plan and explain give the reason', async () => {
+  await insert('recent@x.example', { enriched_at: days(10) })
+  await insert('stale@x.example', { enriched_at: days(100) })
+  const app = await harness.open({ config: withFreshness() })
+  const [source] = (await app.plan(runRequest())).sources
+  expect(source).toMatchObject({
+    rows: 2,
+    fresh: 1,
+    picked: 1,
+    recently_enriched: { rows: 1, reason: 'enriched_at is less than 90 d old' },
+  })
+  const [row] = await query<{ id: string; until: Date }>(
+    `select id::text, enriched_at + interval '90 days' as until from crm.contacts where email like 'recent%'`,
+  )
+  const history = await app.explain('contacts', row?.id ?? '')
+  expect(history).toMatchObject({ state: null, row: { fresh_until: row?.until } })
+  expect(history.next).toEqual({
+    what: 'counts as enriched, because enriched_at is less than 90 d old; eligible again',
+    at: row?.until,
+  })
+  await app.close()
+})
+
+test('the fill rate counts the rows with a recent stamp', async () => {
+  await insert('recent@x.example', { enriched_at: days(10), title: `'CEO'` })
+  await insert('stale@x.example', { enriched_at: days(100) })
+  await run()
+  const samples = await query(
+    `select eligible::int, filled from fillrate.fill_rate_samples order by at desc limit 1`,
+  )
+  expect(samples).toMatchObject([{ eligible: 2, filled: { title: 2 } }])
+})
+
+describe('a column that cannot be a stamp is refused', () => {
+  test.each([
+    ['last_sync', "'last_sync', which is text"],
+    ['attributes', "'attributes', which is jsonb"],
+    ['nothing', "'nothing', which is not a column of crm.contacts"],
+    ['id', "'id', a column of the key"],
+  ])('%s', async (column, found) => {
+    const failure = await harness.open({ config: withFreshness(column) }).catch((error: unknown) => error)
+    expect(failure).toMatchObject({ problems: [{ place: 'freshness.column', found }] })
+  })
+})
