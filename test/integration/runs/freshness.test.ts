@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { countFillRates } from '../../../src/actions/status.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -44,6 +45,15 @@ async function run(config: object = withFreshness()): Promise<RunReport & { call
   await app.close()
   expect(stateSum(report)).toBe(report.rows.picked)
   return { ...report, calls: calls() - before }
+}
+
+/** The fill rate of the contacts. */
+async function fillRate(config: object = withFreshness()): Promise<unknown> {
+  const app = await harness.open({ config })
+  const source = app.sources.get('contacts')
+  const counts = source && (await countFillRates(app.db, source))
+  await app.close()
+  return counts
 }
 
 /** Addresses of the contacts that a run has picked. */
@@ -272,10 +282,10 @@ test('the fill rate counts the rows with a recent stamp', async () => {
   await insert('recent@x.example', { enriched_at: days(10), title: `'CEO'` })
   await insert('stale@x.example', { enriched_at: days(100) })
   await run()
-  const samples = await query(
-    `select eligible::int, filled from fillrate.fill_rate_samples order by at desc limit 1`,
-  )
-  expect(samples).toMatchObject([{ eligible: 2, filled: { title: 2 } }])
+  expect(await fillRate()).toMatchObject({
+    eligible: 2,
+    columns: [{ column: 'title', filled: 2 }, {}, {}, {}],
+  })
 })
 
 describe('a column that cannot be a stamp is refused', () => {
