@@ -4,11 +4,14 @@ import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps } from '../runs/maintenance.ts'
 import { createRunReport, type RunReport } from '../runs/report.ts'
+import { SkippedTally, type SkippedCell, type SkippedGroup } from '../domain/skipped-cell.ts'
+import { listSkippedCells } from '../pipeline/row-results.ts'
 import { coerceRecord } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
 import { previewWrites, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/requeue-rows.ts'
 import type { RemapRow } from '../store/requeue-rows.ts'
+import { replaceSkippedCells } from '../store/skipped-cells.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 
 /** Rows per batch. */
@@ -41,6 +44,8 @@ export interface RemapReport extends DryRunReport {
   readonly dry_run: boolean
   readonly source: string
   readonly examined: RemapCounts
+  /** Values that are not written under the current mapping, by column and reason. */
+  readonly skipped_cells: readonly SkippedGroup[]
   /** Null: nothing was written. */
   readonly report: RunReport | null
 }
@@ -64,11 +69,19 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
   }
   const columns = source.outputs.map(({ column }) => ({ source: source.name, column, written: 0 }))
   const sample: DiffRow[] = []
-  const findings = { source: source.name, examined: counts, columns, sample }
+  const tally = new SkippedTally()
+  const findings = () => ({
+    source: source.name,
+    examined: counts,
+    skipped_cells: tally.groups(),
+    columns,
+    sample,
+  })
   const addPage = (previewed: readonly PreviewedRemap[]): void => {
     counts.rows += previewed.length
     for (const one of previewed) {
       counts[one.outcome]++
+      tally.add(source.name, one.skipped)
       if (one.outcome !== 'changed') continue
       if (one.row.undone) counts.undone++
       if (one.diff === null) continue
@@ -80,7 +93,7 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
   }
   if (dryRun) {
     await forEachPage(deps, options, (afterKey) => remapPage(deps, options, afterKey, null), addPage)
-    return { dry_run: true, ...findings, report: null }
+    return { dry_run: true, ...findings(), report: null }
   }
   const run = { sources: [source.name], options: { remap: true } }
   const report = await runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
@@ -102,7 +115,7 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
       durationMs: performance.now() - startedAt,
     })
   })
-  return { dry_run: false, ...findings, report }
+  return { dry_run: false, ...findings(), report }
 }
 
 async function forEachPage(
@@ -147,6 +160,7 @@ function remapPage(
       if (run !== null) {
         const rows = previewed.filter(needsWrite).map((one) => one.row)
         await store.requeueRowsForWrite(tx, source.name, run, rows)
+        await replaceSkippedCells(tx, source.name, previewed.filter(keepsState).map(toSkippedRow))
       }
       return previewed
     },
@@ -158,6 +172,12 @@ function remapPage(
 const needsWrite = ({ row, outcome }: PreviewedRemap): boolean =>
   outcome === 'changed' ||
   (outcome === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
+
+/** Rows that keep their state: what is skipped of them may have changed with the mapping. */
+const keepsState = (one: PreviewedRemap): boolean =>
+  !needsWrite(one) && (one.outcome === 'unchanged' || one.outcome === 'below_confidence')
+
+const toSkippedRow = ({ row, skipped }: PreviewedRemap) => ({ key: row.key, lookup: row.lookup, skipped })
 
 async function writeRequeued(
   deps: MaintenanceDeps,
@@ -207,6 +227,8 @@ export interface PreviewedRemap {
   readonly outcome: RemapOutcome
   /** What would be written, as far as that is known; null: nothing. */
   readonly diff: DiffRow | null
+  /** Values of the record that are not written, as far as that is known. */
+  readonly skipped: readonly SkippedCell[]
 }
 
 export type RemapOutcome = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
@@ -221,19 +243,27 @@ export async function previewRemap(
   const isConfident = (row: RemapRow): boolean =>
     afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null
   const confident = rows.filter(isConfident)
+  const fitted = confident.map((row) => {
+    const { key, inputHash, written, record, confidence } = row
+    const { values, skipped } = coerceRecord(source, record, confidence)
+    return { row, skipped, write: { key, inputHash, values, lastWritten: written, confidence } }
+  })
   const results = await previewWrites(
     tx,
     source,
-    confident.map(({ key, inputHash, written, record, confidence }) => {
-      const { values } = coerceRecord(source, record, confidence)
-      return { key, inputHash, values, lastWritten: written, confidence }
-    }),
+    fitted.map(({ write }) => write),
   )
-  const byKey = new Map(results.map((result) => [result.key, result]))
+  const byKey = new Map(fitted.map((one, n) => [one.row.key, { one, result: results[n] }]))
   return rows.map((row) => {
-    const result = byKey.get(row.key)
-    if (result === undefined) return { row, outcome: 'below_confidence', diff: null }
-    return { row, outcome: REMAP_OUTCOMES[result.outcome], diff: toDiffRow(source, result, row.confidence) }
+    const { one, result } = byKey.get(row.key) ?? {}
+    if (one === undefined || result === undefined)
+      return { row, outcome: 'below_confidence', diff: null, skipped: [] }
+    return {
+      row,
+      outcome: REMAP_OUTCOMES[result.outcome],
+      diff: toDiffRow(source, result, row.confidence),
+      skipped: listSkippedCells(source, one, result),
+    }
   })
 }
 

@@ -65,6 +65,16 @@ export interface SkippedGroup extends Pick<SkippedCell, 'column' | 'reason' | 'd
 /** Values kept of a group. */
 export const MAX_LISTED_VALUES = 25
 
+const nameOfGroup = ({
+  source,
+  column,
+  reason,
+  detail,
+}: Pick<SkippedGroup, 'source' | 'column' | 'reason' | 'detail'>): string =>
+  [source, column, reason, detail ?? ''].join('\u0000')
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
 /** Distinct values counted per reason in memory. */
 const MAX_COUNTED_VALUES = 10_000
 
@@ -77,7 +87,7 @@ export class SkippedTally {
 
   add(source: string, cells: readonly SkippedCell[]): void {
     for (const { column, reason, detail, value } of cells) {
-      const name = JSON.stringify([source, column, reason, detail])
+      const name = nameOfGroup({ source, column, reason, detail })
       const description = describeSkip({ reason, detail })
       const empty = { source, column, reason, detail, description, rows: 0, distinct_values: 0, values: [] }
       const { group, values } = this.#groups.get(name) ?? { group: empty, values: new Map() }
@@ -97,6 +107,6 @@ export class SkippedTally {
         distinct_values: values.size,
         values: [...values.values()].sort((a, b) => b.rows - a.rows).slice(0, MAX_LISTED_VALUES),
       }))
-      .sort((a, b) => b.rows - a.rows)
+      .sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
   }
 }

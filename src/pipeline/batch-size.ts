@@ -1,3 +1,4 @@
+import { maskValues } from '../util/text.ts'
 import type { Source } from '../sources/source.ts'
 import type { TableBusyError } from '../store/transaction.ts'
 
@@ -64,7 +65,7 @@ export function describeTableBusy(
   { reason, raisedMessage, isTableLock, cause }: TableBusyError,
   limitMs: number,
 ): string {
-  if (raisedMessage !== null) return `raised by a trigger or function: ${raisedMessage}`
+  if (raisedMessage !== null) return `raised by a trigger or function: ${maskValues(raisedMessage)}`
   if (reason === 'slow')
     return `writing this row alone took longer than ${limitMs / 1_000} s: check the triggers of its table, then run \`fillrate retry\``
   if (isTableLock) return 'another transaction has locked the table: retried when it ends'

@@ -6,6 +6,7 @@ import type { Source } from '../sources/source.ts'
 import type { WriteResult, WriteRow } from '../sources/write/write.ts'
 import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
+import { maskWords } from '../util/text.ts'
 
 /** An answered row with the values for its columns. */
 export interface FittedRow {
@@ -53,9 +54,10 @@ const baseResult = (row: writeBackQueue.AnsweredRow) => ({
 export function toFinishedRow(
   source: Source,
   fitted: FittedRow,
-  result: WriteResult,
+  outcome: WriteResult,
 ): writeBackQueue.FinishedRow {
   const { row, write } = fitted
+  const result = withoutPersonalTexts(fitted, outcome)
   const skipped = listSkippedCells(source, fitted, result)
   const finished = afterWrite(result.outcome, describeWrite(result, write, skipped))
   if (finished === null)
@@ -80,13 +82,34 @@ export function toFinishedRow(
   }
 }
 
+/** The result without the row's key and the texts of its record, which an error of a user's trigger may quote. */
+function withoutPersonalTexts({ row }: FittedRow, result: WriteResult): WriteResult {
+  if (result.reason === null && result.skipped.every((cell) => cell.detail === null)) return result
+  const words = [row.key, ...listTexts(row.record)]
+  const mask = (text: string | null) => (text === null ? null : maskWords(text, words))
+  return {
+    ...result,
+    reason: mask(result.reason),
+    skipped: result.skipped.map((cell) => ({ ...cell, detail: mask(cell.detail) })),
+  }
+}
+
+function listTexts(value: unknown): string[] {
+  if (typeof value === 'string') return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(listTexts) : []
+}
+
 /**
  * The values of the record that were not written: those that do not fit, those that the database did not take, and all
  * of a rejected row. A field that the record lacks is none.
  */
-function listSkippedCells(
+export function listSkippedCells(
   source: Source,
-  { row, write, skipped }: FittedRow,
+  {
+    row,
+    write,
+    skipped,
+  }: Pick<FittedRow, 'write' | 'skipped'> & { readonly row: { readonly record: unknown } },
   result: WriteResult,
 ): SkippedCell[] {
   if (result.outcome === 'row_missing') return []

@@ -1,3 +1,5 @@
+import { maskValues } from '../util/text.ts'
+
 /** An error from Postgres, in the fields of its protocol (protocol-error-fields). */
 export interface DatabaseError {
   /** SQLSTATE, five characters. */
@@ -55,12 +57,18 @@ export function describeRowError({ code, message, constraint, column }: Database
     case '21000':
       return 'a sub-select gives more than one row'
     case 'P0001':
-      return `raised by a trigger or function: ${message}`
+      return `raised by a trigger or function: ${maskValues(message)}`
     default:
-      return `${withoutValue(message)} (${code})`
+      return `${CODES_OF_POSTGRES.test(code) ? withoutValue(message) : maskValues(message)} (${code})`
   }
 }
 
+/** Classes that Postgres assigns; a trigger may raise others, with a text of its own. */
+const CODES_OF_POSTGRES = /^(?:[0-3]|4[0-4]|5[3-8]|[FHX])/
+
 /** `invalid input syntax for type integer: "12a"` without the quoted value. */
 const withoutValue = (message: string): string =>
-  message.replace(/: ".*"?$/s, '').replaceAll(/"[^"]*@[^"]*"/g, '"…"')
+  message
+    .replace(/: ".*"?$/s, '')
+    .replaceAll(/[^\s"(),;:=]*@[^\s"(),;:=]*/g, '…')
+    .replaceAll(/[^\s"(),;:=]*\d{4}[^\s"(),;:=]*/g, '…')

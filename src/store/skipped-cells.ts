@@ -7,7 +7,7 @@ import {
   type SkippedCell,
   type SkippedGroup,
 } from '../domain/skipped-cell.ts'
-import { jsonBatch } from './sql.ts'
+import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -46,6 +46,31 @@ export async function insertSkippedCells(
      cross join lateral (
        select run_id, lookup_id from fillrate.rows where source = ${source} and key = v.key offset 0) as r`.execute(
     tx,
+  )
+}
+
+/**
+ * Replaces the skipped cells of finished rows that still have the same lookup. Skips rows that another transaction has
+ * locked: it stores its own.
+ */
+export async function replaceSkippedCells(
+  tx: Connection,
+  source: string,
+  rows: readonly (SkippedCellsOfRow & { readonly lookup: number })[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const records = rows.map(({ key, lookup }) => ({ key, lookup }))
+  const { rows: locked } = await sql<{ key: string }>`
+    select r.key
+      from ${unnestByRow(source, records, sql`lookup bigint`)} join fillrate.rows r on r.ctid = target.ctid
+     where r.lookup_id = v.lookup and r.state <> 'waiting'
+       for no key update of r skip locked`.execute(tx)
+  const held = new Set(locked.map((row) => row.key))
+  await sql`${deleteSkippedCellsSql(source, [...held])}`.execute(tx)
+  await insertSkippedCells(
+    tx,
+    source,
+    rows.filter((row) => held.has(row.key)),
   )
 }
 

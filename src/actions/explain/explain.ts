@@ -16,11 +16,12 @@ import {
 import type { Source } from '../../sources/source.ts'
 import * as store from '../../store/row-history.ts'
 import * as runs from '../../store/runs.ts'
+import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { quoteText } from '../../util/text.ts'
+import { explainFields } from './fields.ts'
 import { decideNextStep, type RowSituation } from './next-step.ts'
 import {
-  explainFields,
   toColumnStates,
   toMappedInputs,
   toRowChange,
@@ -52,6 +53,11 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const inputsChanged =
     evaluation.inputHash !== null && row !== null && row.input_hash !== evaluation.inputHash
   const proposed = choice?.lookup ?? null
+  const isSuppressed =
+    evaluation.inputs !== null &&
+    (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size > 0
+  const columns = toColumnStates(source, current, row?.written ?? null, changes)
+  const skipped = await listSkippedCellsOfRow(db, source.name, key)
   const next = decideNextStep(
     {
       exclusion: current.exists ? findExclusion(evaluation) : 'deleted',
@@ -61,10 +67,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
           ? null
           : { until: evaluation.freshUntil, reason: describeFreshness(source) },
       lookupKind: proposed?.kind ?? null,
-      isSuppressed:
-        evaluation.inputs !== null &&
-        (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size >
-          0,
+      isSuppressed,
       inputsChanged,
       isFromOtherService:
         row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
@@ -87,10 +90,12 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       problem: evaluation.problem,
       fresh_until: evaluation.freshUntil,
       inputs: toMappedInputs(source, evaluation.inputs),
-      lookup_request: proposed === null ? null : { kind: proposed.kind, input: { ...proposed.input } },
+      lookup_request:
+        proposed === null || isSuppressed ? null : { kind: proposed.kind, input: { ...proposed.input } },
+      is_suppressed: isSuppressed,
       filled_inputs: evaluation.filled ?? {},
       input_notes: choice?.notes ?? [],
-      columns: toColumnStates(source, current, row?.written ?? null, changes),
+      columns,
     },
     state:
       row === null ? null : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged }),
@@ -99,7 +104,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     job,
     deliveries: job === null ? [] : await store.listDeliveryHistory(db, job),
     record: lookup?.record ?? null,
-    fields: lookup === null ? [] : explainFields(source, lookup),
+    fields: lookup === null ? [] : explainFields(source, lookup, { row, columns, skipped, changes }),
     changes: changes.map((change) => toRowChange(source, change)),
     next,
   }

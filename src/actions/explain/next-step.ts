@@ -34,6 +34,8 @@ export interface RowSituation {
 export function decideNextStep(situation: RowSituation, now: number): NextStep {
   const { row, exclusion } = situation
   if (exclusion !== null) return { what: EXCLUSION_STEPS[exclusion], at: null }
+  if (situation.isSuppressed)
+    return { what: 'nothing: its identifier was erased and is never looked up again', at: null }
   if (row?.state === Row.waiting) return nextWhileWaiting(situation, now)
   if (!situation.hasBlanks)
     return { what: 'nothing: each of its columns holds a value that the policy protects', at: null }
@@ -56,12 +58,10 @@ const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['exclusion']>, s
   problem: 'a run stops at it until the expression or the row is corrected',
 }
 
-function nextPick({ row, lookupKind, isSuppressed, inputsChanged }: RowSituation): NextStep {
+function nextPick({ row, lookupKind, inputsChanged }: RowSituation): NextStep {
   const cause = inputsChanged ? 'its inputs have changed' : 'it was finished with another service'
   const reason = row === null ? '' : `, because ${cause}`
   if (lookupKind === null) return { what: `the next run finishes it as invalid_input${reason}`, at: null }
-  if (isSuppressed)
-    return { what: 'nothing: its identifier was erased and is never requested again', at: null }
   return { what: `the next run picks it${reason}, and looks it up by ${lookupKind}`, at: null }
 }
 

@@ -3,7 +3,6 @@ import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { sortByConfig } from '../../pipeline/row-results.ts'
-import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source.ts'
@@ -33,8 +32,10 @@ export interface RowHistory {
     readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
     /** Those that Fillrate filled itself: the row is not looked up by them. */
     readonly filled_inputs: Readonly<Partial<Record<InputName, string>>>
-    /** The lookup that its inputs make; null if none is usable. */
+    /** The lookup that its inputs make; null if none is usable or may be requested. */
     readonly lookup_request: ProposedLookup | null
+    /** An identifier of it was erased: it is never looked up. */
+    readonly is_suppressed: boolean
     readonly input_notes: ReadonlyArray<{ readonly input: string; readonly reason: string }>
     readonly columns: readonly ColumnState[]
   }
@@ -86,13 +87,15 @@ export interface RowStatus {
 
 export type LookupSummary = Omit<LookupHistory, 'record'>
 
-/** One field of the record, as the mapping reads it. */
+/** One output: its field of the record, and what became of the value. */
 export interface ExplainedField {
   readonly field: string
   readonly column: string
   readonly value: unknown
-  /** Why it cannot be written; null: it can. */
+  /** Why it is not written, as a code; null: it is, or could be. */
   readonly skipped: SkipReason | null
+  /** Whether it was written, and why not, in words. */
+  readonly result: string
 }
 
 export interface RowChange {
@@ -145,20 +148,6 @@ export function toColumnStates(
       written_by: isOurs ? (writer?.run ?? null) : null,
     }
   })
-}
-
-/** Each output with its field of the record, and why it cannot be written, if so. */
-export function explainFields(source: Source, { record, confidence }: LookupHistory): ExplainedField[] {
-  if (record === null) return []
-  const reasons = new Map(
-    coerceRecord(source, record, confidence).skipped.map((cell) => [cell.column, cell.reason]),
-  )
-  return source.outputs.map(({ column, mapping: { field } }) => ({
-    field,
-    column,
-    value: readField(record, field) ?? null,
-    skipped: reasons.get(column) ?? null,
-  }))
 }
 
 /** A stored change with its cells in configuration order. */

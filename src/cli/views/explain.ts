@@ -5,7 +5,6 @@ import type {
   RowHistory,
   RowStatus,
 } from '../../actions/explain/row-history.ts'
-import { describeSkip } from '../../domain/skipped-cell.ts'
 import { type Output, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import {
@@ -120,8 +119,9 @@ function renderLookups(
     describeResult(one, now),
   ])
   if (lookup === null) {
-    const request =
-      row.lookup_request === null
+    const request = row.is_suppressed
+      ? 'none: its identifier was erased and is never looked up again'
+      : row.lookup_request === null
         ? 'no valid input'
         : `not yet; next lookup ${describeRequest(row.lookup_request)}`
     const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
@@ -188,6 +188,9 @@ function describeResult(lookup: LookupSummary, now: number): string {
   )
 }
 
+/** Columns of a value; `--json` has the whole. */
+const MAX_VALUE_LENGTH = 200
+
 /** Characters shown; `--json` has the stored body. */
 const EXCERPT_LENGTH = 200
 
@@ -200,25 +203,16 @@ function describeMalformed(
   return [shown, `HTTP ${response.status} ${relativeTime(new Date(response.received_at), now)}`]
 }
 
+/** Each output with the record's value, and whether it was written or why not. */
 function renderRecord({ fields: list }: RowHistory, output: Output): string[] {
   if (list.length === 0) return []
-  return indent(
-    renderTable(
-      list,
-      [
-        { title: 'field', text: (one) => one.field },
-        { title: 'value', text: (one) => formatValue(one.value), minColumns: 10 },
-        { title: 'for', text: (one) => one.column, minColumns: 8 },
-        {
-          title: '',
-          text: (one) =>
-            one.skipped === null || one.skipped === 'absent'
-              ? ''
-              : describeSkip({ reason: one.skipped, detail: null }),
-        },
-      ],
-      indentedOutput(output),
-    ),
+  return renderFields(
+    list.map(({ field, column, value, result }) => [
+      column,
+      truncate(formatValue(value), MAX_VALUE_LENGTH),
+      field === column ? result : `field ${field}; ${result}`,
+    ]),
+    output,
   )
 }
 

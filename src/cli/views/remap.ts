@@ -4,10 +4,11 @@ import { renderCounts, renderSuggestions } from './layout.ts'
 import { renderDryRun } from './diff.ts'
 import { pluralize } from '../../util/format.ts'
 import { renderReport } from './report.ts'
+import { renderSkippedSection } from './skipped-cells.ts'
 
 /** What a remap would write, or has written. */
 export function renderRemap(
-  { source, examined, columns, sample, report, dry_run: dry }: RemapReport,
+  { source, examined, skipped_cells: skipped, columns, sample, report, dry_run: dry }: RemapReport,
   output: Output,
 ): string[] {
   const { paint } = output
@@ -33,6 +34,7 @@ export function renderRemap(
       [examined.rows, `rows of ${source} with a stored record`],
       output,
     ),
+    ...(dry ? renderSkippedSection('Cells that would be skipped', skipped, output) : []),
     ...(cellLines.length > 0 ? ['', ...cellLines] : []),
     ...(dry && examined.changed > 0
       ? renderSuggestions([[`fillrate remap ${source}`, 'writes these rows, without a call']], output)

@@ -1,7 +1,7 @@
 import type { RunReport } from '../../runs/report.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
-import { renderSkippedGroups } from './skipped-cells.ts'
+import { renderSkippedSection } from './skipped-cells.ts'
 import { BANNED_NOTICE, SHARED_KEY_NOTICE, formatLimit } from './rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
 import {
@@ -63,18 +63,13 @@ const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),
   '',
   ...renderFields([...lookupFields(report), ...cellFields(report), ...rateFields(report)], output),
-  ...withBlankLine(renderSkipped(report, output)),
+  ...renderSkippedSection(
+    report.dry_run ? 'Cells that would be skipped' : 'Skipped cells',
+    report.skipped_cells,
+    output,
+  ),
   ...withBlankLine(report.dry_run ? renderDryRun(report.dry_run, output) : []),
 ]
-
-/** Reasons shown after a run; `fillrate failures` shows more. */
-const MAX_SKIP_REASONS = 8
-
-function renderSkipped({ skipped_cells: groups, dry_run: dryRun }: RunReport, output: Output): string[] {
-  if (groups.length === 0) return []
-  const title = dryRun ? 'Cells that would be skipped' : 'Skipped cells'
-  return [output.paint('heading', title), ...renderSkippedGroups(groups, output, { max: MAX_SKIP_REASONS })]
-}
 
 const withBlankLine = (lines: readonly string[]): string[] => (lines.length > 0 ? ['', ...lines] : [])
 

@@ -13,6 +13,19 @@ const MAX_VALUE_COLUMNS = 40
 /** Narrower than this, the reason stands below the column. */
 const MIN_REASON_COLUMNS = 24
 
+/** Reasons shown after a run; `fillrate failures` shows more. */
+const MAX_REPORTED = 8
+
+/** A section of a report; empty without skipped cells. */
+export function renderSkippedSection(
+  title: string,
+  groups: readonly SkippedGroup[],
+  output: Output,
+): string[] {
+  if (groups.length === 0) return []
+  return ['', output.paint('heading', title), ...renderSkippedGroups(groups, output, { max: MAX_REPORTED })]
+}
+
 /**
  * Skipped cells by column and reason with their values, the most frequent first. Texts are wrapped and never cut. What is
  * beyond `max` are the rarest; they are summed up.

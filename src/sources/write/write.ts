@@ -6,6 +6,7 @@ import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
 import { executeBatch, rereadAfterTriggers } from './execute.ts'
 import type { WriteResultRow } from './result-sql.ts'
+import { maskRowTexts } from './row-texts.ts'
 import { type BatchRow, writeStatement } from './statement.ts'
 
 export interface WriteRow {
@@ -62,7 +63,11 @@ export async function writeBatch<Schema>(
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
   const sent = await executeBatch(tx, source, writeStatement(source), rows, missingRow)
   const results = await rereadAfterTriggers(tx, source, [...source.outputs, ...source.touches], rows, sent)
-  return batch.map(({ key }, i) => toWriteResult(key, results.get(i)))
+  return await maskRowTexts(
+    tx,
+    source,
+    batch.map(({ key }, i) => toWriteResult(key, results.get(i))),
+  )
 }
 
 /**
@@ -78,7 +83,11 @@ export async function previewWrites<Schema>(
   if (batch.length === 0) return []
   const statement = writeStatement(source, { preview: true })
   const results = await executeBatch(tx, source, statement, batch.map(toBatchRow), missingRow)
-  return batch.map(({ key }, i) => toWriteResult(key, results.get(i)))
+  return await maskRowTexts(
+    tx,
+    source,
+    batch.map(({ key }, i) => toWriteResult(key, results.get(i))),
+  )
 }
 
 const toBatchRow = (

@@ -100,6 +100,7 @@ test('an enriched row in full: lookup, job, delivery, record, change and next st
     column: 'phone',
     value: expect.any(String),
     skipped: 'no_match',
+    result: 'not written: the value does not match `matches`',
   })
   expect(story.changes).toMatchObject([
     {

@@ -6,7 +6,6 @@ import type {
   ExplainedField,
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
-import { describeSkip } from '../../../domain/skipped-cell.ts'
 import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import { scrollable, card, definitionList, stateBadge, timeAgo, stateLabel } from '../components.ts'
@@ -113,7 +112,9 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
     lines.push([
       'Lookup',
       row.lookup_request === null
-        ? 'nothing'
+        ? row.is_suppressed
+          ? 'none: its identifier was erased'
+          : 'nothing'
         : ['nothing yet; it would be ', describeLookup(row.lookup_request)],
     ])
   else
@@ -185,7 +186,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
           <th scope="col">field</th>
           <th scope="col">value</th>
           <th scope="col">column</th>
-          <th scope="col">not written</th>
+          <th scope="col">result</th>
         </tr>
       </thead>
       <tbody>
@@ -195,9 +196,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
               <th scope="row">${one.field}</th>
               <td>${formatValue(one.value)}</td>
               <td>${one.column}</td>
-              <td>
-                ${one.skipped === 'absent' ? '' : one.skipped === null ? '' : describeSkip({ reason: one.skipped, detail: null })}
-              </td>
+              <td>${withCode(one.result)}</td>
             </tr>`,
         )}
       </tbody>

@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from 'node:util'
+import { Row } from '../../domain/row.ts'
+import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
+import { coerceRecord, readField } from '../../sources/coerce/record.ts'
+import type { Source } from '../../sources/source.ts'
+import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
+import type { ColumnState, ExplainedField } from './row-history.ts'
+
+/** What is known about a row and its outputs. */
+export interface FieldSituation {
+  readonly row: Pick<RowHistoryRow, 'state' | 'written'> | null
+  /** The current values; empty if the row is deleted. */
+  readonly columns: readonly ColumnState[]
+  /** As stored by the last write. */
+  readonly skipped: readonly SkippedCell[]
+  /** Newest first. */
+  readonly changes: readonly ChangeHistory[]
+}
+
+/** Each output with its field of the record, and why it was or was not written. Pure. */
+export function explainFields(
+  source: Source,
+  { record, confidence }: Pick<LookupHistory, 'record' | 'confidence'>,
+  situation: FieldSituation,
+): ExplainedField[] {
+  if (record === null) return []
+  const now = coerceRecord(source, record, confidence)
+  return source.outputs.map(({ column, mapping: { field, sql } }) => {
+    const isOf = (one: { readonly column: string }): boolean => one.column === column
+    const current = situation.columns.find(isOf)
+    const stored = situation.skipped.find(isOf)
+    const misfit = now.skipped.find(isOf)
+    const value = sql === null ? now.values[column] : undefined
+    return {
+      field,
+      column,
+      value: readField(record, field) ?? null,
+      skipped: (stored ?? (current?.written_by_fillrate === true ? undefined : misfit))?.reason ?? null,
+      result: describeField(column, current, { stored, misfit, value, ...situation }),
+    }
+  })
+}
+
+interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes'> {
+  /** Why the last write skipped the cell. */
+  readonly stored: SkippedCell | undefined
+  /** Why the record has nothing to write under the current mapping. */
+  readonly misfit: SkippedCell | undefined
+  /** The value for the column; undefined if there is none, or if only the database can tell. */
+  readonly value: unknown
+}
+
+function describeField(
+  column: string,
+  current: ColumnState | undefined,
+  { stored, misfit, value, row, changes }: OutputSituation,
+): string {
+  if (current === undefined) return 'not written: the row does not exist'
+  const { blank, policy, written_by_fillrate: isOurs, written_by: writer } = current
+  const by = writer === null ? 'Fillrate' : `run ${writer}`
+  if (stored !== undefined)
+    return `not written: ${describeSkip(stored)}${isOurs ? `; the column holds the value of ${by}` : ''}`
+  if (isOurs) return `written by ${by}`
+  if (misfit?.reason === 'absent') return `not written: ${describeSkip(misfit)}`
+  if (!blank && value !== undefined && isDeepStrictEqual(current.value, value))
+    return 'not written: the column holds the same value'
+  if (!blank && policy !== 'always')
+    return `not written: the column holds a value, which the policy \`${policy}\` protects`
+  if (misfit !== undefined) return `not written: ${describeSkip(misfit)}`
+  if (!blank) return 'not written yet: the policy `always` overwrites the value at the next write'
+  const change = changes.find(({ after, undoes }) => undoes === null && Object.hasOwn(after, column))
+  if (change?.undone_by != null && change.undone.includes(column))
+    return `written${change.run === null ? '' : ` by run ${change.run}`}, undone by run ${change.undone_by}`
+  if (row?.written != null && Object.hasOwn(row.written, column))
+    return `written${change?.run == null ? '' : ` by run ${change.run}`}, and emptied since`
+  if (row?.state === Row.waiting) return 'not written yet'
+  if (row?.state === Row.writeRejected) return 'not written: the row could not be written'
+  return 'not written: another cell of its group has none, or the mapping has changed since'
+}
