@@ -151,7 +151,8 @@ function compareInput(
   for (const [id, row] of rows) {
     if (row.excludedBy.length > 0) continue
     const right = row.inputs[input] ?? []
-    if (right[0] != null) should++
+    const isLeftOut = row.mayExclude && !reached.has(id)
+    if (right[0] != null && !isLeftOut) should++
     const value = reached.get(id)?.[input] ?? null
     if (value === null) continue
     if (!right.includes(value)) wrong.push(value)
