@@ -9,8 +9,8 @@ import type { OwnWrites, Source, Writer, WrittenCell } from './source-model.ts'
 import { columnNameIn, findNamedColumns } from './triggers/columns.ts'
 
 /**
- * Tells the sources of one configuration about each other: which of the columns that their inputs read are written by
- * Fillrate itself. Reads no row.
+ * Finds out for the sources of one configuration which of the columns that their inputs read are written by any of them.
+ * Reads no row.
  * @param db plans the inputs: where a table cannot be replaced in an expression, it is read as it stands
  */
 export async function linkSources(db: Db, sources: readonly Source[]): Promise<Source[]> {
@@ -18,11 +18,16 @@ export async function linkSources(db: Db, sources: readonly Source[]): Promise<S
   const linked: Source[] = []
   for (const source of sources) {
     const whole = linkSource(source, tables)
-    const isSound = whole.ownWrites === undefined || (await tryQuery(db, inputsProbeSql(whole))) === null
-    linked.push(isSound ? whole : linkSource(source, tables.filter(isTableOf(source)), { elsewhere: false }))
+    const error = whole.ownWrites === undefined ? null : await tryQuery(db, inputsProbeSql(whole))
+    if (error !== null && !isStatementError(error)) throw error
+    linked.push(error === null ? whole : linkSource(source, tables, { elsewhere: false }))
   }
   return linked
 }
+
+/** SQLSTATE class 42: a name that means nothing in the changed expression, as `schema.table.column`. */
+const isStatementError = (error: unknown): boolean =>
+  (error as { code?: string } | null)?.code?.startsWith('42') ?? false
 
 /** A table that Fillrate writes to. */
 interface WrittenTable {
@@ -64,11 +69,12 @@ function toWriter(
 ): Writer {
   if (outputs.length === 0) return { source: name, keyColumns, cells: [] }
   const cells: WrittenCell[] = [
-    ...outputs.map((output) => ({ ...output, isOutput: true })),
+    ...outputs.map((output) => ({ ...output, isOutput: true, isFilled: output.mapping.policy === 'blank' })),
     ...touches.map((touch) => ({
       ...touch,
       fit: touch.path.length > 0 ? ({ kind: 'jsonb' } as const) : touch.type.fit,
       isOutput: false,
+      isFilled: false,
     })),
     ...derived.map(({ name: column, type }) => ({
       column,
@@ -77,6 +83,7 @@ function toWriter(
       type,
       fit: type.fit,
       isOutput: false,
+      isFilled: false,
     })),
   ]
   return { source: name, keyColumns, cells: cells.filter((cell) => read.has(cell.attribute)) }

@@ -8,7 +8,7 @@ import {
 import type { Column, Table } from './catalogue.ts'
 import { keyTextSql } from './key.ts'
 import { quoteList, quoteLiteral, quoteName } from './quote.ts'
-import type { Writer, WrittenCell } from './source-model.ts'
+import type { Source, Writer, WrittenCell } from './source-model.ts'
 
 /*
  * What Fillrate wrote is no input. Where an input reads a column that a source of Fillrate writes, it is evaluated on the
@@ -87,7 +87,10 @@ const leftSql = ({ cell, own }: OwnCell): string =>
 const givenSql = ({ cell, own }: OwnCell): string =>
   `(${own}."~own writes" -> ${quoteLiteral(cell.column)} -> 1)`
 
-/** SQL: whether the cell holds what Fillrate left in it, or nothing since: then too its own value is no input. */
+/**
+ * SQL: whether the cell holds what Fillrate left in it. One that was filled and then erased counts as never filled: as an
+ * empty text in place of NULL it would be another input, and be filled with the same value again.
+ */
 function isOwnSql({ cell, own }: OwnCell, alias: string): string {
   const name = quoteLiteral(cell.column)
   const current = currentCellSql(cell, alias)
@@ -95,7 +98,8 @@ function isOwnSql({ cell, own }: OwnCell, alias: string): string {
   const holds = [leftSql({ cell, own }), `(${own}."~last written" -> ${name})`].map((stored) =>
     holdsLastWrittenSql(cell, stored, current),
   )
-  return `(${isKnown} and (${[isBlankValueSql(current, cell.fit), ...holds].join(' or ')}))`
+  const isErased = cell.isFilled ? [isBlankValueSql(current, cell.fit)] : []
+  return `(${isKnown} and (${[...isErased, ...holds].join(' or ')}))`
 }
 
 function givenValueSql(one: OwnCell): string {
@@ -151,3 +155,19 @@ export const ownWritesJsonSql = (left: string, given: string): string => `
              case when ${given} is not null then (
                select coalesce(jsonb_object_agg(l.key, jsonb_build_array(l.value, ${given} -> l.key)), '{}')
                  from jsonb_each(${left}) as l where l.value is distinct from ${given} -> l.key) end`
+
+/** SQL for `own_writes` in RETURNING: `t` is the row as the write left it, `j."~given"` as the user gave it. */
+export const leftByWriteSql = ({ ownWrites }: Source): string =>
+  ownWrites === undefined
+    ? 'null::jsonb'
+    : ownWritesJsonSql(recordedJsonSql(recordedCells(ownWrites.writers)), 'j."~given"')
+
+/** SQL: LATERAL, the recorded cells of the row `t` as the user gave them, as `"~inputs"."~given"`. */
+export function givenCellsSql({ table }: Source, writers: readonly Writer[]): string {
+  const cells = recordedCells(writers)
+  const columns = table.columns.filter(({ name }) => cells.some((cell) => cell.attribute === name))
+  return `
+       cross join lateral (
+         select ${recordedJsonSql(cells)} as "~given" from (select) as "~one" ${givenRowSql(columns, writers)} offset 0
+       ) as "~inputs"`
+}

@@ -55,7 +55,7 @@ export function replaceTable(
       continue
     }
     if (word !== null && END_OF_FROM.has(word)) depth.isFrom = false
-    if (word === 'only' || word === 'lateral') continue
+    if (word === 'lateral') continue
     if (expectsTable && columnNameIn(token) !== null) {
       const first = i
       while (code[i + 1]?.text === '.' && columnNameIn(code[i + 2]) !== null) i += 2

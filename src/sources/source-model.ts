@@ -45,6 +45,8 @@ export interface Writer {
 export interface WrittenCell extends MappedCell {
   readonly fit: Fit
   readonly isOutput: boolean
+  /** Written only where it is blank. */
+  readonly isFilled: boolean
 }
 
 /** The type of `changedAt`; the last two are compared with a bound that is safe in every time zone. */

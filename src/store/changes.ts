@@ -188,6 +188,8 @@ export interface RevertedRow {
   readonly columns: readonly string[]
   /** Those that hold a value that Fillrate had written before. All others count as entered manually again. */
   readonly written: Values
+  /** What the undo left in columns that inputs read, for `own_writes`. Null: nothing is recorded. */
+  readonly ownWrites: Values | null
   readonly cells: number
 }
 
@@ -216,7 +218,7 @@ export async function revertRows(
   await sql`
     update fillrate.rows r
        set last_written = ${written},
-           own_writes = nullif(r.own_writes - array(select jsonb_array_elements_text(v.columns)), '{}'),
+           own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            ${sql.join([
              ifLast(sql`${outcome.state}`, 'state'),
              ifLast(sql`${outcome.reason}`, 'reason'),
@@ -228,6 +230,6 @@ export async function revertRows(
              ifLast(sql`0`, 'cells_skipped'),
              ifLast(sql`${undo.run}`, 'run_id'),
            ])}
-      from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, cells integer`)}
+      from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, "ownWrites" jsonb, cells integer`)}
      where r.ctid = target.ctid`.execute(tx)
 }

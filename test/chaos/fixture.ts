@@ -23,6 +23,8 @@ const config = {
     contacts: {
       ...withAccounts.sources.contacts,
       inputs: { email: 't.email', linkedin_url: 't.linkedin' },
+      // An input that is filled too: after a kill, what was written must not be taken for the user's.
+      outputs: { ...withAccounts.sources.contacts.outputs, linkedin: 'linkedin' },
     },
   },
   bulk: { minimum: 20, grace: '0s' },

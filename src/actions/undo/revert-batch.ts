@@ -67,7 +67,7 @@ export function revertBatch(
       const revertingChanges: changes.RevertingChange[] = []
       const revertedRows: RevertedRow[] = []
       for (const [n, change] of undoable.entries()) {
-        const { key, before, after } = results[n] ?? {}
+        const { key, before, after, ownWrites = null } = results[n] ?? {}
         if (key !== change.key || !before || !after) continue
         const columns = Object.keys(after)
         const { id, lookup, writtenBefore } = change
@@ -82,7 +82,13 @@ export function revertBatch(
           writtenBefore: previousClaim,
         })
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
-        revertedRows.push({ key, columns, written: pickColumns(columns, writtenBefore ?? {}) ?? {}, cells })
+        revertedRows.push({
+          key,
+          columns,
+          written: pickColumns(columns, writtenBefore ?? {}) ?? {},
+          ownWrites,
+          cells,
+        })
       }
       await changes.insertReverting(tx, source.name, revertingChanges)
       await revertRows(tx, source.name, context, afterUndo(context), revertedRows)

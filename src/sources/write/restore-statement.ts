@@ -1,5 +1,6 @@
 import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { givenCellsSql, leftByWriteSql, recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
@@ -26,6 +27,9 @@ export interface RestoreResultRow {
   readonly written: boolean
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
+  /** As in `WriteResultRow`: the user's triggers may have left something else than the user gave. */
+  readonly ownWrites?: Record<string, unknown> | null
+  readonly given?: Record<string, unknown> | null
   /** Cells that stay: they, or another cell of their group, were changed since. */
   readonly changed: readonly string[] | null
 }
@@ -41,9 +45,12 @@ export function restoreStatement(
   cells: readonly MappedCell[],
   { preview = false } = {},
 ): string {
-  const columns = [
-    ...new Set([...source.keyColumns.map((key) => key.name), ...cells.map((cell) => cell.attribute)]),
-  ]
+  const writers = source.ownWrites?.writers ?? []
+  const recorded = recordedCells(writers)
+  const columns = new Set([
+    ...[source, ...writers].flatMap(({ keyColumns }) => keyColumns.map((key) => key.name)),
+    ...[...cells, ...recorded].map((cell) => cell.attribute),
+  ])
   const inJson = [
     ...Map.groupBy(
       cells.filter((cell) => cell.path.length > 0),
@@ -56,16 +63,18 @@ export function restoreStatement(
     with "~batch" as (
       select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, before jsonb, after jsonb, "writtenLater" jsonb)
     ), "~locked" as materialized (
-      select "~b".index as "~i", ${columns.map((name) => `t.${quoteName(name)}`).join(', ')}
+      select "~b".index as "~i", ${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
     ), "~evaluated" as materialized (
       select t.*, "~r".*, "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~previous",
-             to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed"
+             to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed",
+             ${recorded.length > 0 ? '"~inputs"."~given"' : 'null::jsonb as "~given"'}
         from "~locked" as t join "~batch" as "~b" on "~b".index = t."~i"
        cross join lateral (select ${cells.map((cell, n) => `${isRestoredSql(cell, cellsInGroup(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
        ${inJson.map((group, n) => restoredJsonSql(group, n, flag)).join('\n')}
+       ${recorded.length > 0 ? givenCellsSql(source, writers) : ''}
     ), "~written" as (${preview ? previewSql(cells) : updateSql(source, cells, inJson, numbers)}
     )
     select coalesce(json_agg(json_build_object(
@@ -73,7 +82,7 @@ export function restoreStatement(
              'locked', j."~i" is null and exists (
                select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
              'written', w."~i" is not null, 'before', j."~previous",
-             'after', w."~after", 'changed', j."~changed") order by "~b".index), '[]')::text as results
+             'after', w."~after", 'ownWrites', w."~own writes", 'given', j."~given", 'changed', j."~changed") order by "~b".index), '[]')::text as results
       from "~batch" as "~b" left join "~evaluated" as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
 }
 
@@ -94,11 +103,11 @@ function updateSql(
         from "~evaluated" as j
        where ${source.keyColumns.map((column) => keyEqualsSql(column, `j.${quoteName(column.name)}`)).join(' and ')}
          and ${anyRestoredSql(cells)}
-      returning j."~i", ${concatJson(after)} as "~after"`
+      returning j."~i", ${concatJson(after)} as "~after", ${leftByWriteSql(source)} as "~own writes"`
 }
 
 const previewSql = (cells: readonly MappedCell[]): string => `
-      select j."~i", '{}'::jsonb as "~after" from "~evaluated" as j where ${anyRestoredSql(cells)}`
+      select j."~i", '{}'::jsonb as "~after", null::jsonb as "~own writes" from "~evaluated" as j where ${anyRestoredSql(cells)}`
 
 const anyRestoredSql = (cells: readonly MappedCell[]): string =>
   `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`

@@ -27,6 +27,8 @@ export interface UndoResult {
   /** The restored cells before and after, in the form of a write: undoing the undo uses them. */
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
+  /** As in `WriteResult`. */
+  readonly ownWrites?: Record<string, unknown> | null
   /**
    * Cells that stay, because they or another cell of their group were changed since, or because the table no longer has
    * such a column.
@@ -122,7 +124,16 @@ function toUndoResult(key: string, result: RestoreResultRow | RejectedRow | unde
   if (!result.found) return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
   const keptColumns = result.changed ?? []
   if (!result.written) return { ...EMPTY_RESULT, key, outcome: 'unchanged', keptColumns }
-  return { key, outcome: 'restored', reason: null, before: result.before, after: result.after, keptColumns }
+  const { before, after, ownWrites } = result
+  return {
+    key,
+    outcome: 'restored',
+    reason: null,
+    before,
+    after,
+    ...(ownWrites && { ownWrites }),
+    keptColumns,
+  }
 }
 
 function findCell(source: Source, name: string): MappedCell | null {

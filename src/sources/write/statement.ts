@@ -1,7 +1,7 @@
 import { cellJsonSql, valueJsonSql } from '../cell.ts'
 import { eligibleSql, joinsSql, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
+import { leftByWriteSql } from '../own-writes.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import {
@@ -179,14 +179,8 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string 
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~evaluated" as j
        where ${matches.join(' and ')} and j."~same" and j."~copies" = 1 and j."~changes"
-      returning j."~i", ${after} as "~after", ${leftSql(source)} as "~own writes"`
+      returning j."~i", ${after} as "~after", ${leftByWriteSql(source)} as "~own writes"`
 }
-
-/** What it leaves in the columns that inputs read. */
-const leftSql = ({ ownWrites }: Source): string =>
-  ownWrites === undefined
-    ? 'null::jsonb'
-    : ownWritesJsonSql(recordedJsonSql(recordedCells(ownWrites.writers)), 'j."~given"')
 
 const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 /*
  * Columns that are input and output: what Fillrate writes is no input. Each test counts what the service saw.
@@ -52,7 +53,7 @@ async function run(sources: readonly string[] = []) {
 
 const NOTHING = { picked: 0, requested: 0, written: 0 }
 
-const asked = (): string[] => {
+const requestedInputs = (): string[] => {
   const { inputs } = harness.sandbox.stats({ inputs: true })
   return Object.keys(inputs.all ?? {}).toSorted()
 }
@@ -86,7 +87,7 @@ const expire = async (): Promise<void> => {
 }
 
 describe('an input that is also an output', () => {
-  test('is filled, and asks nothing again in the next run, after undo, or in remap', async () => {
+  test('is filled, and requests nothing again in the next run, after undo, or in remap', async () => {
     await start({ people })
     const before = await snapshot()
     const first = await run()
@@ -114,20 +115,20 @@ describe('an input that is also an output', () => {
     expect(harness.sandbox.stats().calls.accepted).toBe(30)
   })
 
-  test('is asked with what the user gave when it is due, and refreshed in place', async () => {
+  test('is looked up with what the user gave when it is due, and refreshed in place', async () => {
     await start({ people })
     await run()
-    const inputs = asked()
+    const inputs = requestedInputs()
     await expire()
     expect(await run()).toMatchObject({ picked: 0 })
     await query(`update crm.people set title = null`)
     await expire()
     harness.sandbox.reset()
     expect(await run()).toMatchObject({ picked: 30, requested: 30, written: 30 })
-    expect(asked()).toEqual(inputs)
+    expect(requestedInputs()).toEqual(inputs)
   })
 
-  test('is asked with again once a person has changed it', async () => {
+  test('is looked up again once a person has changed it', async () => {
     await start({ people })
     await run()
     harness.sandbox.reset()
@@ -135,7 +136,7 @@ describe('an input that is also an output', () => {
       `update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand', title = null where id = 2`,
     )
     expect(await run()).toMatchObject({ picked: 1, requested: 1, written: 0 + 1 })
-    expect(asked()).toEqual([expect.stringContaining('typed-by-hand')])
+    expect(requestedInputs()).toEqual([expect.stringContaining('typed-by-hand')])
     expect(await run()).toMatchObject(NOTHING)
   })
 
@@ -164,7 +165,7 @@ const byName = {
 }
 
 describe('two sources on one table', () => {
-  test('one is not asked about what the other has filled, before or after', async () => {
+  test('one requests nothing for what the other has filled, before or after', async () => {
     await start({ byUrl, byName })
     expect(await run(['byUrl'])).toMatchObject({ picked: 30, requested: 20 })
     expect(await run(['byName'])).toMatchObject({ picked: 30, requested: 10, written: 20 })
@@ -173,7 +174,7 @@ describe('two sources on one table', () => {
     await expire()
     harness.sandbox.reset()
     await run(['byUrl'])
-    expect(asked()).toEqual([])
+    expect(requestedInputs()).toEqual([])
     const app = await harness.open()
     const { row, state, next } = await app.explain('byUrl', '2')
     expect(row.inputs).toMatchObject({ email: expect.toSatisfy((email) => !email), linkedin_url: '' })
@@ -188,7 +189,7 @@ describe('two sources on one table', () => {
     await run(['byName'])
     harness.sandbox.reset()
     expect(await run(['byUrl'])).toMatchObject({ picked: 30, requested: 20 })
-    expect(asked().filter((input) => input.includes('lovelace'))).toEqual([])
+    expect(requestedInputs().filter((input) => input.includes('lovelace'))).toEqual([])
     expect(
       await query(
         `select reason, count(*)::int as count from fillrate.rows where state = 'invalid_input' and source = 'byUrl' group by 1`,
@@ -239,7 +240,7 @@ describe('the user’s own triggers and expressions', () => {
     )
     const first = await run()
     expect(first).toMatchObject({ picked: 30, requested: 30 })
-    const inputs = asked()
+    const inputs = requestedInputs()
     expect(await query(`select 1 from crm.people where email_lower is null or full_name = ''`)).toEqual([])
     expect(await run()).toMatchObject(NOTHING)
     await undo(first.id)
@@ -248,7 +249,7 @@ describe('the user’s own triggers and expressions', () => {
     await expire()
     harness.sandbox.reset()
     await run()
-    expect(asked()).toEqual(inputs)
+    expect(requestedInputs()).toEqual(inputs)
   })
 
   test('so is what an AFTER trigger changes in the row', async () => {
@@ -296,5 +297,186 @@ test('a key inside jsonb is input and output', async () => {
   await query(`update crm.people set attributes = attributes - 'tags' where id = 2`)
   await undo(first.id)
   expect(await snapshot()).toBe(before)
+  expect(await run()).toMatchObject(NOTHING)
+})
+
+describe('another table that a source fills', () => {
+  const ACCOUNTS = `
+    create table crm.accounts (id int primary key, website text, name text);
+    insert into crm.accounts select n, 'https://www.company' || n || '.example', case when n % 2 = 0 then 'Typed ' || n end
+      from generate_series(1, 30) n;
+    update crm.people set account_id = id;`
+  const accounts = {
+    kind: 'company',
+    table: 'crm.accounts',
+    inputs: { domain: 't.website' },
+    outputs: { name: 'name' },
+  }
+  const atAccount = {
+    ...people,
+    joins: 'left join crm.accounts a on a.id = t.account_id',
+    inputs: { email: 't.email', name: INPUTS.name, company: 'a.name' },
+  }
+
+  test('by a join: the company that Fillrate has named is no input', async () => {
+    await start({ people: atAccount, accounts }, ACCOUNTS)
+    // By e-mail, or by name and the name of the company that a person typed.
+    expect(await run(['people'])).toMatchObject({ picked: 30, requested: 10 + 5 })
+    expect(await run(['accounts'])).toMatchObject({ requested: 15, written: 15 })
+    expect(await run(['people'])).toMatchObject(NOTHING)
+    await query(`update crm.accounts set name = 'Typed since' where id = 5`)
+    expect(await run(['people'])).toMatchObject({ picked: 1, requested: 1 })
+  })
+
+  test.each([
+    ['a sub-select', '(select a.name from crm.accounts as a where a.id = t.account_id)'],
+    [
+      'a sub-select without an alias',
+      '(select name from crm.accounts where accounts.id = t.account_id limit 1)',
+    ],
+    [
+      'a list of tables',
+      '(select a.name from crm.people p, crm.accounts a where p.id = t.id and a.id = p.account_id)',
+    ],
+  ])('by %s', async (_, company) => {
+    await start({ people: { ...people, inputs: { ...atAccount.inputs, company } }, accounts }, ACCOUNTS)
+    expect(await run(['accounts'])).toMatchObject({ requested: 15, written: 15 })
+    expect(await run(['people'])).toMatchObject({ picked: 30, requested: 10 + 5 })
+    expect(await run()).toMatchObject(NOTHING)
+  })
+
+  test('a related table filled by a source of its own costs no call, and looks nothing up by what was filled', async () => {
+    const of = (column: string): string => `(select p.${column} from crm.people p where p.id = t.person_id)`
+    await start(
+      {
+        people,
+        addresses: {
+          kind: 'person',
+          table: 'crm.addresses',
+          inputs: {
+            email: of('email'),
+            linkedin_url: of('linkedin'),
+            name: `(select concat_ws(' ', p.first_name, p.last_name) from crm.people p where p.id = t.person_id)`,
+            company: of('company'),
+          },
+          outputs: { email: 'email' },
+          minConfidence: 0,
+        },
+      },
+      `create table crm.addresses (id int primary key, person_id int, email text);
+       insert into crm.addresses (id, person_id) select id, id from crm.people;`,
+    )
+    expect(await run(['people'])).toMatchObject({ requested: 30 })
+    expect(await run(['addresses'])).toMatchObject({ picked: 30, requested: 0, written: 30 })
+    expect(await run()).toMatchObject(NOTHING)
+    expect(harness.sandbox.stats().calls.accepted).toBe(30)
+  })
+
+  test('other rows of the same table, and a join by a column that is filled', async () => {
+    await start(
+      {
+        people: {
+          ...people,
+          joins: `left join crm.people m on m.id = t.account_id left join crm.people twin on twin.linkedin = nullif(t.linkedin, '') and twin.id <> t.id`,
+          inputs: { email: 't.email', name: INPUTS.name, company: 'coalesce(m.title, twin.company)' },
+        },
+      },
+      'update crm.people set account_id = id % 30 + 1;',
+    )
+    // Everyone's company is the manager's title, which is blank.
+    expect(await run()).toMatchObject({ requested: 10 })
+    expect(await run()).toMatchObject(NOTHING)
+    await query(`update crm.people set linkedin = 'https://linkedin.com/in/same' where id in (2, 5)`)
+    expect(await run()).toMatchObject({ picked: 2, requested: 2 })
+    expect(await run()).toMatchObject(NOTHING)
+  })
+})
+
+test('live sync requests and writes nothing again', async () => {
+  await start({ people: { ...people, follow: true }, byUrl: { ...byUrl, follow: true } })
+  const app = await harness.open({ environment: { webhookSecrets: [] } })
+  await app.follow('install', 'people')
+  await app.follow('install', 'byUrl')
+  const stop = new AbortController()
+  const started = app.start({
+    signal: stop.signal,
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    deliveries: new WakeSignal(),
+  })
+  const queued = async (): Promise<number> =>
+    (await query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows'))[0]?.count ??
+    -1
+  const waiting = async (): Promise<number> =>
+    (
+      await query<{ count: number }>(
+        `select count(*)::int as count from fillrate.rows where state = 'waiting'`,
+      )
+    )[0]?.count ?? -1
+  const settled = async (): Promise<void> => {
+    await expect.poll(async () => (await queued()) + (await waiting()), { interval: 20 }).toBe(0)
+  }
+  try {
+    await query(`update crm.people set last_name = 'Hopper' || id, first_name = 'Grace', company = 'Navy'`)
+    await expect
+      .poll(() => query(`select 1 from crm.people where title is null`), { interval: 20 })
+      .toEqual([])
+    await settled()
+    const { accepted } = harness.sandbox.stats().calls
+    expect(accepted).toBe(30)
+    const changes = await query(`select 1 from fillrate.changes`)
+    await query(`insert into fillrate.changed_rows (source, keys, is_import)
+      select s, array_agg(p.id::text), false from crm.people p, unnest(array['people', 'byUrl']) s group by s`)
+    await settled()
+    expect(harness.sandbox.stats().calls.accepted).toBe(30)
+    expect(await query(`select 1 from fillrate.changes`)).toHaveLength(changes.length)
+    await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed', title = null where id = 3`)
+    await expect
+      .poll(() => query(`select 1 from crm.people where title is null`), { interval: 20 })
+      .toEqual([])
+  } finally {
+    stop.abort()
+    await started
+  }
+})
+
+test('an expression in which the other table cannot be replaced reads it as it stands', async () => {
+  const company = '(select crm.accounts.name from crm.accounts where crm.accounts.id = t.account_id)'
+  await start(
+    {
+      people: { ...people, inputs: { email: 't.email', name: INPUTS.name, company } },
+      accounts: {
+        kind: 'company',
+        table: 'crm.accounts',
+        inputs: { domain: 't.website' },
+        outputs: { name: 'name' },
+      },
+    },
+    `create table crm.accounts (id int primary key, website text, name text);
+     insert into crm.accounts select n, 'https://www.company' || n || '.example' from generate_series(1, 30) n;
+     update crm.people set account_id = id;`,
+  )
+  expect(await run(['people'])).toMatchObject({ picked: 30, requested: 10 })
+  expect(await run(['people'])).toMatchObject(NOTHING)
+})
+
+test('a value that a person types while its row is looked up is kept, and looked up', async () => {
+  await start({ people })
+  const app = await harness.open()
+  await app.plan(runRequest())
+  // Picked with its name; typed before it is written.
+  await query(`
+    create function crm.type() returns trigger language plpgsql as $$
+    begin
+      update crm.people set linkedin = 'https://linkedin.com/in/typed-meanwhile' where id = 2;
+      return null;
+    end $$;
+    create trigger type after insert on fillrate.write_back_queue for each statement
+      when (pg_trigger_depth() = 0) execute function crm.type();`)
+  await run()
+  expect(await query('select linkedin from crm.people where id = 2')).toEqual([
+    { linkedin: 'https://linkedin.com/in/typed-meanwhile' },
+  ])
+  expect(requestedInputs().filter((input) => input.includes('typed-meanwhile'))).toHaveLength(1)
+  await query('drop trigger type on fillrate.write_back_queue')
   expect(await run()).toMatchObject(NOTHING)
 })
