@@ -84,7 +84,8 @@ export class Output {
   /** Null for a file or a pipe, where lines are never cut. */
   get columns(): number | null {
     if (!this.isTTY) return null
-    return Math.max(MIN_COLUMNS, this.#sink.columns ?? DEFAULT_COLUMNS)
+    // Some terminals report 0: a pseudo-terminal of CI, a serial console.
+    return Math.max(MIN_COLUMNS, this.#sink.columns || DEFAULT_COLUMNS)
   }
 
   /** The width of running text. */

@@ -78,7 +78,11 @@ function readValue(value: unknown, kind: RecordShape, outer: unknown, depth: num
   }
   if (Array.isArray(value)) return readFirstFound(value, kind, outer, depth)
   if (!isObject(value)) {
-    return { outcome: 'unreadable', reason: `a ${typeof value} instead of a ${kind.kind} record` }
+    // A number that JavaScript would round is an object.
+    return {
+      outcome: 'unreadable',
+      reason: `a ${typeof value === 'object' ? 'number' : typeof value} instead of a ${kind.kind} record`,
+    }
   }
   return readObject(value, kind, outer, depth)
 }

@@ -12,12 +12,14 @@ export interface PlanSettings {
   readonly budget: number | 'unlimited' | null
   /** Why bulk is off; null if it is on or not requested. */
   readonly bulkOff: string | null
+  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
+  readonly maxReasons?: number
 }
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
   const labels = Math.max(
-    ...plan.sources.flatMap((source) => funnelSteps(source).map((step) => step.label.length + 2)),
+    ...plan.sources.flatMap((source) => funnelSteps(source, settings).map((step) => step.label.length + 2)),
   )
   const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table ?? source.rows).length))
   return [
@@ -25,7 +27,10 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
       (name) => `${name}  ${output.paint('warn', 'is paused: runs skip it until it is resumed')}`,
     ),
     ...(plan.paused.length > 0 ? [''] : []),
-    ...plan.sources.flatMap((source) => [...renderSourceFunnel(source, { labels, numbers }, output), '']),
+    ...plan.sources.flatMap((source) => [
+      ...renderSourceFunnel(funnelSteps(source, settings), source.source, { labels, numbers }, output),
+      '',
+    ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
     ...renderFields([...lookupFields(plan, settings), ...costFields(plan, settings)], output),
     ...(plan.sample === undefined ? [] : ['', ...renderSample(plan.sample, output)]),
@@ -55,14 +60,16 @@ const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
   budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
 }
 
-/** Reasons shown: several inputs with a fault each have many combinations. */
-const REASONS = 12
+/** Several inputs with a fault each have many combinations. */
+const MAX_REASONS = 12
 
-function funnelSteps(source: SourcePlan): FunnelStep[] {
+function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSettings): FunnelStep[] {
   const left = (label: string, rows: number, why: string): FunnelStep => ({ label, rows, sum: false, why })
   const total = (label: string, rows: number, why = ''): FunnelStep => ({ label, rows, sum: true, why })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
-  const rest = invalid.slice(REASONS)
+  // One more line names the reason itself.
+  const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
+  const rest = invalid.slice(named.length)
   const { table, filtered_out: filteredOut, where_out: whereOut } = source
   const isWhole = table !== null && filteredOut !== null && whereOut !== null
   const isFiltered = isWhole && filteredOut + whereOut > 0
@@ -86,11 +93,11 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
     left('fresh', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
-    ...invalid.slice(0, REASONS).map(([reason, rows]) => left('invalid input', rows, reason)),
+    ...named.map(([reason, rows]) => left('invalid input', rows, reason)),
     left(
       'invalid input',
       rest.reduce((all, [, rows]) => all + rows, 0),
-      `for ${pluralize(rest.length, 'more reason', 'more reasons')}; --json has them`,
+      `for ${pluralize(rest.length, 'rarer reason')}; --json has them`,
     ),
     left('suppressed', source.suppressed, 'erased, never looked up'),
     total('to look up', source.valid_input),
@@ -98,12 +105,13 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
 }
 
 function renderSourceFunnel(
-  source: SourcePlan,
+  steps: readonly FunnelStep[],
+  name: string,
   widths: { labels: number; numbers: number },
   output: Output,
 ): string[] {
   const { paint } = output
-  const lines = funnelSteps(source)
+  const lines = steps
     .filter((step) => step.sum || step.rows > 0)
     .flatMap(({ label, rows, sum, why }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
@@ -116,7 +124,7 @@ function renderSourceFunnel(
         ...more.map((line) => indent + paint('quiet', line)),
       ]
     })
-  return [paint('heading', source.source), ...lines]
+  return [paint('heading', name), ...lines]
 }
 
 const BY: Readonly<Record<LookupKind, string>> = {

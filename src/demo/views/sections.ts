@@ -21,9 +21,14 @@ export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions
   )
 }
 
+/** Reasons for invalid inputs that the demo names, per source. */
+const MAX_REASONS = 4
+
 export function showPlan(presenter: Presenter, plan: Plan): void {
   presenter.heading('What a run would request', 'fillrate plan')
-  presenter.lines(renderPlan(compactPlan(plan), presenter.output, { budget: 'unlimited', bulkOff: null }))
+  presenter.lines(
+    renderPlan(plan, presenter.output, { budget: 'unlimited', bulkOff: null, maxReasons: MAX_REASONS }),
+  )
 }
 
 /** The run, and if it had nothing to do, the reason. */
@@ -109,29 +114,6 @@ export function showManualValues(presenter: Presenter, { manualValues, examples 
 export function showNextSteps(presenter: Presenter, typed: DemoCommands, folders: readonly string[]): void {
   presenter.heading('Next steps')
   presenter.lines(demoNextStepLines(typed, folders, presenter.output))
-}
-
-/** Reasons of each source that are listed by name. */
-const NAMED_REASONS = 2
-
-/** The plan with only the most common reasons for invalid inputs; the others are summed up. Pure. */
-export function compactPlan(plan: Plan): Plan {
-  return {
-    ...plan,
-    sources: plan.sources.map((source) => {
-      const reasons = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
-      const rest = reasons.slice(NAMED_REASONS)
-      if (rest.length < 2) return source
-      const together = rest.reduce((sum, [, rows]) => sum + rows, 0)
-      return {
-        ...source,
-        invalid_input: Object.fromEntries([
-          ...reasons.slice(0, NAMED_REASONS),
-          [`${pluralize(rest.length, 'other reason')}`, together],
-        ]),
-      }
-    }),
-  }
 }
 
 /** What the service counted, and the faults it injected. */

@@ -56,3 +56,9 @@ test('a file gets neither live lines nor escapes', () => {
   expect(text()).toBe('error\n')
   expect(output.columns).toBeNull()
 })
+
+test('a terminal that reports 0 columns counts as one of 80', () => {
+  expect(onTerminal(0).output.columns).toBe(80)
+  expect(onTerminal(0).output.textColumns).toBe(80)
+  expect(onTerminal(10).output.columns).toBe(20)
+})

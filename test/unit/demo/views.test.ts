@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest'
 import { demoExitCode } from '../../../src/demo/demo.ts'
-import { compactPlan, exampleLines, serviceStatsLines } from '../../../src/demo/views/sections.ts'
+import { exampleLines, serviceStatsLines } from '../../../src/demo/views/sections.ts'
 import { fillRateChangeLines } from '../../../src/demo/views/fill-rates.ts'
 import { demoCommands, demoNextStepLines } from '../../../src/demo/views/next-steps.ts'
 import { Presenter } from '../../../src/demo/presenter.ts'
 import { Output, textWidth } from '../../../src/cli/terminal.ts'
-import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createStatsRecorder } from '../../../src/sandbox/stats.ts'
 
@@ -74,15 +73,6 @@ test('blank values are shown literally, and unchanged ones are marked', () => {
     'phone | NULL | +4712345678',
     'department | N/A | N/A | (unchanged)',
   ])
-})
-
-test('rare reasons are summed up, and every row is counted', () => {
-  const source = {
-    source: 'contacts',
-    invalid_input: { a: 5, b: 40, c: 2, d: 30 },
-  } as unknown as Plan['sources'][number]
-  const [compact] = compactPlan({ sources: [source] } as unknown as Plan).sources
-  expect(compact?.invalid_input).toEqual({ b: 40, d: 30, '2 other reasons': 7 })
 })
 
 test('the deliveries add up, and repeated lookups are explained', () => {

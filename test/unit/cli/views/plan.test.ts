@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { renderPlan } from '../../../../src/cli/views/plan.ts'
+import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
 import { onTerminal } from '../terminal.ts'
@@ -42,10 +42,8 @@ const plan: Plan = {
   time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 2_000 },
 }
 const settings = { budget: 3_000, bulkOff: null }
-const textOf = (
-  changes: Partial<Plan> = {},
-  more: Partial<typeof settings> | { budget: null | 'unlimited' } = {},
-): string => renderPlan({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
+const textOf = (changes: Partial<Plan> = {}, more: Partial<PlanSettings> = {}): string =>
+  renderPlan({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
 
 test('rows that another program has enriched are shown apart, with the reason', () => {
   const stamped = { rows: 1_000, reason: 'enriched_at is less than 90 d old' }
@@ -79,8 +77,19 @@ test('counts the reasons beyond the limit, and wraps long ones', () => {
   const many = { ...contacts, invalid_input: { [long]: 72, ...Object.fromEntries(reasons) } }
   const text = textOf({ sources: [many] })
   expect(text.replaceAll(/\n {20,}/g, ' ')).toContain(long)
-  expect(text).toMatch(/− invalid input +9 {2}for 9 more reasons; --json has them\n/)
+  expect(text).toMatch(/− invalid input +9 {2}for 9 rarer reasons; --json has them\n/)
   expect(text).not.toContain('reason 11')
+})
+
+test('names the most frequent reasons in order, and sums up the rarest last', () => {
+  const invalid_input = { a: 5, b: 40, c: 20, d: 30, e: 25 }
+  const textFor = (maxReasons: number): string[] =>
+    textOf({ sources: [{ ...contacts, invalid_input }] }, { maxReasons })
+      .split('\n')
+      .flatMap((line) => /invalid input +(.*)/.exec(line)?.[1] ?? [])
+  // Together the others outnumber every named reason, and still come last.
+  expect(textFor(2)).toEqual(['40  b', '30  d', '50  for 3 rarer reasons; --json has them'])
+  expect(textFor(4)).toEqual(['40  b', '30  d', '25  e', '20  c', '5  a'])
 })
 
 test('shows lookups, calls, cost and time', () => {
