@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import { type KeyPath, valueAt } from './location.ts'
 import { type ParsedConfig, configSchema } from './schema.ts'
 
