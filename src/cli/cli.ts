@@ -29,6 +29,7 @@ export function printError(error: unknown, invocation: Invocation | null, contex
   const shown = renderError(error, {
     env,
     paint: stderr.paint,
+    columns: stderr.textColumns,
     stack: level === 'debug' || level === 'trace',
     interrupted: signal.aborted,
   })

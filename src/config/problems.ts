@@ -37,28 +37,37 @@ const MAX_WIDTH = 100
 const LABEL_WIDTH = 10
 
 /** Formats problems for a terminal: the place on its own line, and what was found, expected and to do below it. */
-export function formatProblems(problems: readonly Problem[]): string {
-  return problems.map(formatProblem).join('\n\n')
+export function formatProblems(problems: readonly Problem[], width = MAX_WIDTH): string {
+  return problems.map((problem) => formatProblem(problem, Math.min(width, MAX_WIDTH))).join('\n\n')
 }
 
-function formatProblem({ place, found, expected, todo }: Problem): string {
-  const lines = [`  ${place}`, ...toLabelledLines('found', found), ...toLabelledLines('expected', expected)]
-  if (todo !== null) lines.push(...toLabelledLines('to do', todo))
+function formatProblem({ place, found, expected, todo }: Problem, width: number): string {
+  const room = width - LABEL_WIDTH - 4
+  const lines = [
+    `  ${place}`,
+    ...toLabelledLines('found', found, room),
+    ...toLabelledLines('expected', expected, room),
+  ]
+  if (todo !== null) lines.push(...toLabelledLines('to do', todo, room))
   return lines.join('\n')
 }
 
-function toLabelledLines(label: string, text: string): string[] {
+function toLabelledLines(label: string, text: string, room: number): string[] {
   return text
     .split('\n')
-    .flatMap((line, index) => (index === 0 ? wrapLine(line) : [line]))
+    .flatMap((line, index, all) => (isPointedAt(line, all[index + 1]) ? [line] : wrapLine(line, room)))
     .map((line, index) => `    ${(index === 0 ? label : '').padEnd(LABEL_WIDTH)}${line}`.trimEnd())
 }
 
-function wrapLine(text: string): string[] {
+/** A caret would point elsewhere if its line were wrapped. */
+const isPointedAt = (line: string, next: string | undefined): boolean =>
+  [line, next ?? ''].some((one) => /^\s*\^\s*$/.test(one))
+
+function wrapLine(text: string, room: number): string[] {
   const lines: string[] = []
   let line = ''
   for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > MAX_WIDTH - LABEL_WIDTH - 4) {
+    if (line !== '' && line.length + 1 + word.length > room) {
       lines.push(line)
       line = word
     } else line = line === '' ? word : `${line} ${word}`

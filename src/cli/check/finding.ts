@@ -81,7 +81,19 @@ const WORDS: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
   ECONNRESET: 'connection closed (ECONNRESET)',
   UND_ERR_SOCKET: 'connection closed',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'the certificate is self-signed (DEPTH_ZERO_SELF_SIGNED_CERT)',
+  SELF_SIGNED_CERT_IN_CHAIN: 'the certificate is signed by an unknown authority (SELF_SIGNED_CERT_IN_CHAIN)',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    'the certificate is signed by an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)',
+  CERT_HAS_EXPIRED: 'the certificate has expired (CERT_HAS_EXPIRED)',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host (ERR_TLS_CERT_ALTNAME_INVALID)',
 }
+
+/** How to fix a failed request: by trusting the certificate, or else as given. */
+export const describeNetworkFix = (error: unknown, otherwise: string): string =>
+  /SELF_SIGNED|UNABLE_TO_VERIFY/.test((error as { code?: string }).code ?? '')
+    ? 'If you trust it, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
+    : otherwise
 
 /** The reason why a request failed, in words. */
 export function describeNetworkError(error: unknown): string {

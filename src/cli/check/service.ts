@@ -10,6 +10,7 @@ import {
   createFailedFinding,
   createFinding,
   describeNetworkError,
+  describeNetworkFix,
 } from './finding.ts'
 
 /**
@@ -50,7 +51,7 @@ export async function* checkService(
         place: 'FILLRATE_BASE_URL',
         found: `${baseUrl}: ${describeNetworkError(error)}`,
         expected: 'a reachable service',
-        todo: 'Correct the URL, or check your network and proxy.',
+        todo: describeNetworkFix(error, 'Correct the URL, or check your network and proxy.'),
       },
     ])
     return null

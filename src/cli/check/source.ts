@@ -49,15 +49,16 @@ export async function checkSource(
   }
 }
 
-/** Misfits of the outputs that have no other problem. */
+/** Misfits of the outputs that have no other problem, apart from missing privileges. */
 async function findNewMisfits(
   db: Database,
   source: Source,
-  problems: readonly Problem[],
+  problems: readonly SourceProblem[],
 ): Promise<readonly Misfit[]> {
+  const others = problems.filter(({ grant }) => grant === undefined)
   const misfits = await inTransaction(db, (tx) => findMisfits(tx, source), CHECK_MS)
   return misfits.filter(
-    ({ place }) => !problems.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
+    ({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
   )
 }
 

@@ -33,7 +33,7 @@ export function renderFinding(finding: Finding, output: Output): string[] {
       .flatMap((line) => wrapText(line, room))
       .filter((line) => line !== '')
       .map((line) => indent + line),
-    ...(shown.length === 0 ? [] : ['', ...formatProblems(shown).split('\n'), '']),
+    ...(shown.length === 0 ? [] : ['', ...formatProblems(shown, textColumns).split('\n'), '']),
   ]
 }
 
@@ -45,13 +45,15 @@ const selectShown = ({ problems, verdict }: Finding): readonly CheckedProblem[] 
       verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
     )
 
+const isOwnError = ({ grant, verdict }: CheckedProblem): boolean =>
+  grant === undefined && verdict !== 'warning'
+
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
   // Missing grants have a finding of their own.
-  const wrong = findings.filter(
-    ({ verdict, problems }) =>
-      verdict === 'error' && (problems.length === 0 || problems.some(({ grant }) => grant === undefined)),
-  ).length
+  const wrong = findings
+    .filter(({ verdict }) => verdict === 'error')
+    .reduce((sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length), 0)
   if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]
   const isCreated = findings.find(({ name }) => name === 'schema')?.verdict !== 'warning'
   const next = isCreated

@@ -22,7 +22,10 @@ const UNREACHABLE: Readonly<Record<string, readonly [found: string, todo: string
     'connection closed',
     'Check that Postgres listens there; some servers require ?sslmode=require.',
   ],
-  '28P01': ['Postgres rejects the user or the password', 'Correct them.'],
+  '28P01': [
+    'password authentication failed',
+    `Check the user and the password: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
+  ],
   '28000': ['Postgres rejects the user', 'Correct the user, or allow it in pg_hba.conf.'],
   '3D000': ['database not found', 'Correct the name, or create it with `createdb`.'],
   '53300': ['Postgres has no free connection', 'Raise max_connections, or close other connections.'],
@@ -80,11 +83,25 @@ function schemaProblem(code: string, message: string, address: string): Problem 
       place: 'DATABASE_URL',
       found: `${address}: ${message}`,
       expected: 'a user with the required privileges',
-      todo: ours
-        ? 'Grant usage on the schema "fillrate" and all on its tables, or let the user own it.'
-        : 'Grant the user the privilege that the message names. Creating the schema requires CREATE on the database.',
+      todo: describeGrant(message, address),
     }
   return null
+}
+
+/** The statements for privileges on the schema, as `fillrate check` lists them; other objects are left to it. */
+function describeGrant(message: string, address: string): string {
+  const role = nameFrom(/^([^@]*)@/, address)
+  const database = nameFrom(/\/([^/]*)$/, address)
+  if (/\bfor database\b/.test(message))
+    return `GRANT CREATE ON DATABASE ${database} TO ${role}; or as an owner of the database: CREATE SCHEMA fillrate AUTHORIZATION ${role};`
+  if (/\bfillrate\b/.test(message))
+    return `GRANT USAGE ON SCHEMA fillrate TO ${role}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fillrate TO ${role};`
+  return 'Grant the user the privilege that the message names; `fillrate check` lists all statements.'
+}
+
+function nameFrom(pattern: RegExp, address: string): string {
+  const name = decodeURIComponent(pattern.exec(address)?.[1] ?? '…')
+  return /^[a-z_][a-z0-9_$]*$|^…$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
 }
 
 const isConnecting = (error: DatabaseError, code: string): boolean =>

@@ -25,6 +25,8 @@ export interface RenderedError {
 export interface ErrorViewOptions {
   readonly env: NodeJS.ProcessEnv
   readonly paint: Paint
+  /** The width of running text. Default: 100. */
+  readonly columns?: number
   /** Whether an unexpected error includes its stack. */
   readonly stack: boolean
   /** The command was interrupted. */
@@ -67,7 +69,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       Exit.usage,
       'configuration',
       heading(error.problems, error.where),
-      details(error.problems),
+      details(error.problems, view.columns),
       error.problems,
     )
   if (error instanceof SourceProblems) {
@@ -76,7 +78,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       place: `sources.${one.source}.${one.place}`,
     }))
     const where = 'the mapping of the database'
-    return shown(Exit.usage, 'sources', heading(problems, where), details(problems), problems)
+    return shown(Exit.usage, 'sources', heading(problems, where), details(problems, view.columns), problems)
   }
   if (
     error instanceof Error &&
@@ -93,7 +95,13 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
 
   const problem = explainDatabaseError(error, view.env['DATABASE_URL'])
   if (problem !== null)
-    return shown(Exit.usage, 'database', heading([problem], 'the database'), details([problem]), [problem])
+    return shown(
+      Exit.usage,
+      'database',
+      heading([problem], 'the database'),
+      details([problem], view.columns),
+      [problem],
+    )
 
   const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
   const where = view.stack
@@ -105,7 +113,8 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
 const heading = (problems: readonly Problem[], where: string): string =>
   `${problems.length === 1 ? '1 problem' : `${problems.length} problems`} in ${where}:`
 
-const details = (problems: readonly Problem[]): string => `\n\n${formatProblems(problems)}`
+const details = (problems: readonly Problem[], columns?: number): string =>
+  `\n\n${formatProblems(problems, columns)}`
 
 const masked = (one: Problem, mask: (text: string) => string): Problem => ({
   place: mask(one.place),

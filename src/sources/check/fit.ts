@@ -137,6 +137,9 @@ export function listLabels(fit: Fit): readonly string[] | null {
   return fit.kind === 'enum' ? fit.labels : null
 }
 
+/** From this length on, the beginning of a text is worth having. */
+const MIN_CUT_LENGTH = 20
+
 const JOIN_SQL = `"array_to_string(array(select jsonb_array_elements_text($json)), ', ')"`
 
 function describeRemedy(
@@ -165,10 +168,11 @@ function describeRemedy(
     case 'too_long': {
       const length = Math.max(...shape.examples.map((value) => String(value).length))
       const widen = `alter table ${table} alter column ${quoteName(attribute)} type text`
-      const isCut = !shape.isAtomic && fit.kind === 'text'
+      // Two letters of a country or of a URL are another value.
+      const isCut = !shape.isAtomic && fit.kind === 'text' && (fit.maxLength ?? 0) >= MIN_CUT_LENGTH
       return {
         expected: `a column of ${length} characters or more`,
-        todo: isCut ? `Widen it (${widen}), or set tooLong: 'truncate'.` : `Widen it: ${widen}`,
+        todo: `${isCut ? "Set tooLong: 'truncate'" : shape.isAtomic ? 'Name another column' : 'Convert it with `map`'}, or widen it: ${widen}`,
       }
     }
     case 'out_of_range': {

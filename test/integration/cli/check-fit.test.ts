@@ -99,7 +99,12 @@ const COMPANY: readonly Case[] = [
   ['founded_short', 'numeric(3)', 'founded_year', ['error', 'into numeric(3,0)']],
   ['founded_at', 'date', 'founded_year', ['error', 'a year, into date']],
   // A text that is too long.
-  ['country', 'char(2)', 'location.country', ['warning', '"United States" does not fit', 'Widen it']],
+  [
+    'country',
+    'char(2)',
+    'location.country',
+    ['warning', '"United States" does not fit', 'Convert it with `map`, or widen it'],
+  ],
   ['site', 'varchar(10)', 'social.linkedin', ['error', 'a URL, into character varying(10)', 'type text']],
   [
     'site_cut',

@@ -72,7 +72,7 @@ describe('an error that the user can fix names the place and the fix', () => {
     ['ECONNREFUSED', /connection refused/],
     ['ENOTFOUND', /host not found/],
     ['ETIMEDOUT', /timed out/],
-    ['28P01', /rejects the user or the password/],
+    ['28P01', /password authentication failed \(28P01\)[\s\S]*psql "\$DATABASE_URL"/],
     ['3D000', /database not found/],
     ['57P03', /starting or stopping/],
   ])('the database: %s', (code, message) => {
@@ -108,6 +108,22 @@ describe('an error that the user can fix names the place and the fix', () => {
       exit: 2,
       text: expect.stringContaining('fillrate migrate'),
     })
+  })
+
+  test.each([
+    ['schema fillrate', 'GRANT USAGE ON SCHEMA fillrate TO crm;'],
+    ['table crm.people', '`fillrate check` lists all statements'],
+    ['database crm', 'CREATE SCHEMA fillrate AUTHORIZATION crm;'],
+  ])('a missing privilege on %s is shown as a statement', (object, statement) => {
+    const denied = withCode('42501', `permission denied for ${object}`, { severity: 'ERROR' })
+    expect(renderError(denied, view).text.replaceAll(/\s+/g, ' ')).toContain(statement)
+  })
+
+  test('text is wrapped to the terminal, except for a line with a caret under it', () => {
+    const line = `select ${'word '.repeat(30)}`
+    const wide = { ...problem, found: `${line}\n      ^\n${line}`, expected: line }
+    const lines = renderError(new ConfigProblems('x', [wide]), { ...view, columns: 60 }).text.split('\n')
+    expect(lines.filter((one) => one.length > 60)).toEqual([`    found     ${line.trimEnd()}`])
   })
 
   test('a run that lost its lease is not an unexpected error', () => {
