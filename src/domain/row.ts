@@ -75,6 +75,9 @@ export function afterAnswer(
 /** The result of a write to the source, as reported by the statement itself. */
 export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
 
+/** Reason of a row that was deleted, or left its source, before it was written. */
+export const ROW_MISSING_REASON = 'the row is no longer in the source'
+
 /** The state of a row after a write; null if it keeps waiting, because it was locked or its inputs changed. */
 export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOutcome | null {
   switch (outcome) {
@@ -82,8 +85,9 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
       return { state: 'enriched', reason }
     case 'unchanged':
       return { state: 'unchanged', reason: reason ?? 'nothing to fill' }
+    // No failure: a user or another program has changed or deleted the row. Its record is stored.
     case 'row_missing':
-      return { state: 'write_rejected', reason: reason ?? 'the row is no longer in the source' }
+      return { state: 'unchanged', reason: reason ?? ROW_MISSING_REASON }
     case 'rejected':
       return { state: 'write_rejected', reason: reason ?? 'rejected by the database' }
     case 'inputs_changed':

@@ -1,5 +1,5 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterAnswer, afterWrite, Row } from '../domain/row.ts'
+import { afterAnswer, afterWrite, Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import { describeSkip, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
@@ -73,6 +73,7 @@ export function toFinishedRow(
     ...finished,
     written: after && { ...after, ...writtenStamp(source, result.after) },
     ownWrites: result.ownWrites ?? null,
+    ...(result.outcome === 'row_missing' && { isMissing: true, nextAt: null }),
     cells: {
       written: after ? Object.keys(after).length : 0,
       protected: result.protectedCount,
@@ -175,5 +176,7 @@ export const toIdleRow = (key: string, reason: string): writeBackQueue.FinishedR
 })
 
 /** A waiting row that is no longer in its source. */
-export const toMissingRow = (key: string): writeBackQueue.FinishedRow =>
-  toIdleRow(key, 'the row is no longer in the source')
+export const toMissingRow = (key: string): writeBackQueue.FinishedRow => ({
+  ...toIdleRow(key, ROW_MISSING_REASON),
+  isMissing: true,
+})

@@ -81,6 +81,8 @@ export interface FinishedRow {
   readonly skipped: readonly SkippedCell[]
   /** Goes on to its next identifier because the lookup found nothing: the lookup is stored as missed. */
   readonly missed?: boolean
+  /** It is no longer in the source: once it is back it is picked again, with whatever inputs. */
+  readonly isMissing?: boolean
 }
 
 /** Finishes rows; `waiting` without a lookup requeues them to be picked again. Skips rows that no longer wait. */
@@ -93,7 +95,7 @@ export async function finishRows(
   const records = unnestByRow(
     source,
     finished,
-    sql`state text, reason text, written jsonb, "ownWrites" jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean`,
+    sql`state text, reason text, written jsonb, "ownWrites" jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean, "isMissing" boolean`,
   )
   const keys = finished.map(({ key }) => key)
   await sql`
@@ -102,6 +104,7 @@ export async function finishRows(
        set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,
            lookup_id = case when v.state = 'waiting' then null else r.lookup_id end,
+           input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
            last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,

@@ -51,7 +51,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const job = lookup?.job == null ? null : await store.findJobHistory(db, lookup.job)
   const run = row?.run == null ? null : await runs.findRun(db, row.run)
   const inputsChanged =
-    evaluation.inputHash !== null && row !== null && row.input_hash !== evaluation.inputHash
+    evaluation.inputHash !== null && row?.input_hash != null && row.input_hash !== evaluation.inputHash
   const proposed = choice?.lookup ?? null
   const isSuppressed =
     evaluation.inputs !== null &&
@@ -69,6 +69,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       lookupKind: proposed?.kind ?? null,
       isSuppressed,
       inputsChanged,
+      isBack: row?.state === Row.unchanged && row.input_hash === null,
       isFromOtherService:
         row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
       isUndone: row?.state === Row.unchanged && UNDONE_NOTE in (row.notes ?? {}),

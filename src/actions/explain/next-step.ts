@@ -20,6 +20,8 @@ export interface RowSituation {
   readonly isSuppressed: boolean
   /** The inputs have changed since the row was last picked. */
   readonly inputsChanged: boolean
+  /** It had left the source when it was finished, and is back. */
+  readonly isBack?: boolean
   /** The row was finished with another service than the configured one. */
   readonly isFromOtherService?: boolean
   readonly isUndone: boolean
@@ -42,7 +44,8 @@ export function decideNextStep(situation: RowSituation, now: number): NextStep {
   const { freshness = null } = situation
   if (freshness !== null)
     return { what: `counts as enriched, because ${freshness.reason}; eligible again`, at: freshness.until }
-  if (row === null || situation.inputsChanged || situation.isFromOtherService) return nextPick(situation)
+  if (row === null || situation.isBack || situation.inputsChanged || situation.isFromOtherService)
+    return nextPick(situation)
   if (row.due_at !== null && row.due_at.getTime() <= now)
     return { what: `the next run picks it, because it is due${costNote(situation)}`, at: null }
   const { why: reason, todo } = NEXT_BY_STATE[situation.isUndone ? 'undone' : row.state]
@@ -58,8 +61,9 @@ const EXCLUSION_STEPS: Readonly<Record<NonNullable<RowSituation['exclusion']>, s
   problem: 'a run stops at it until the expression or the row is corrected',
 }
 
-function nextPick({ row, lookupKind, inputsChanged }: RowSituation): NextStep {
-  const cause = inputsChanged ? 'its inputs have changed' : 'it was finished with another service'
+function nextPick({ row, lookupKind, inputsChanged, isBack }: RowSituation): NextStep {
+  const otherCause = isBack ? 'it is in the source again' : 'it was finished with another service'
+  const cause = inputsChanged ? 'its inputs have changed' : otherCause
   const reason = row === null ? '' : `, because ${cause}`
   if (lookupKind === null) return { what: `the next run finishes it as invalid_input${reason}`, at: null }
   return { what: `the next run picks it${reason}, and looks it up by ${lookupKind}`, at: null }

@@ -12,6 +12,8 @@ export interface WriteResultRow {
   readonly found: boolean
   /** It exists, and another transaction has locked it. */
   readonly locked: boolean
+  /** It exists, and no longer belongs to the source. */
+  readonly left?: boolean
   /** Rows that the joins give for it. */
   readonly copies: number | null
   /** Its inputs are those of the lookup. */

@@ -62,7 +62,7 @@ export function writeStatement(source: Source, { preview = false } = {}): string
     ), "~written" as (${writesNothing ? previewRowsSql(source, cells) : updateRowsSql(source, cells)}
     )
     select coalesce(json_agg(json_build_object(
-             'index', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'copies', "~copies", 'same', "~same",
+             'index', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'left', j."~i" is null and exists (select from "~locked" as l where l."~i" = "~row"), 'copies', "~copies", 'same', "~same",
              'changes', "~changes", 'written', w."~i" is not null,
              'before', case when w."~i" is not null then "~before" end, 'after', "~after", 'ownWrites', "~own writes", ${source.ownWrites !== undefined && source.table.hasAfterTriggers ? `'given', "~given", ` : ''}
              'protected', "~protected", 'skipped', "~skipped") order by "~row"), '[]')::text as results

@@ -131,7 +131,10 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
   if ('error' in result)
     return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeRowError(result.error) }
   if (result.locked) return { ...EMPTY_RESULT, key, outcome: 'locked' }
-  if (!result.found) return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
+  if (!result.found) {
+    const reason = result.left ? 'it left the source before it was written' : null
+    return { ...EMPTY_RESULT, key, outcome: 'row_missing', reason }
+  }
   if ((result.copies ?? 1) > 1) {
     const reason = `the joins give ${result.copies} rows for this key, and only one can be right`
     return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }

@@ -117,3 +117,17 @@ describe('next step', () => {
     )
   })
 })
+
+test('a row that is back in its source is picked again', () => {
+  expect(decideNextStep({ ...settled, isBack: true }, now).what).toBe(
+    'the next run picks it, because it is in the source again, and looks it up by email',
+  )
+})
+
+test('a row that another program has enriched is eligible when its stamp is stale', () => {
+  const freshness = { until: later, reason: 'enriched_at is less than 90 d old' }
+  expect(decideNextStep({ ...settled, row: null, freshness }, now)).toEqual({
+    what: 'counts as enriched, because enriched_at is less than 90 d old; eligible again',
+    at: later,
+  })
+})

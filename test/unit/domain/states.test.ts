@@ -155,7 +155,7 @@ describe('a row', () => {
   })
   test('whose inputs changed before the write is picked again', () => {
     expect(afterWrite('inputs_changed', null)).toBeNull()
-    expect(afterWrite('row_missing', null)?.state).toBe('write_rejected')
+    expect(afterWrite('row_missing', null)?.state).toBe('unchanged')
   })
 })
 
